@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from lmkrag.search.weights import Weights
 
 
+def find_store_type(path: object) -> "type[IndexStore]":
+    """Return what opens and makes an index: a directory, or one on Qdrant. Raises MissingExtra: no qdrant-client."""
+    if is_address(path):
+        from lmkrag.qdrant.store import QdrantStore
+
+        return QdrantStore
+    from lmkrag.index.store import IndexStore
+
+    return IndexStore
+
+
 class Engine:
     """An index and the encoder that made it: ``engine.encoders.encoder``; ``engine.pages`` draws pages.
 
@@ -102,12 +113,8 @@ class Engine:
         """
         from lmkrag.ingest.opening import open_index
 
-        options: dict[str, Any] = {}
-        if is_address(path):
-            from lmkrag.qdrant.store import QdrantStore
-
-            options["kind"] = QdrantStore
-        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, **options)
+        kind = find_store_type(path)
+        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, kind=kind)
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
 
     def close(self) -> None:

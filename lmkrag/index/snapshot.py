@@ -54,8 +54,9 @@ class Snapshot:
             terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)
         if nearest is None:
-            is_dense = mode != "lexical" and vector is not None
-            nearest = self.find_nearest(vector, top_k, allowed, matched) if is_dense else NOTHING_NEAR
+            nearest = NOTHING_NEAR
+            if mode != "lexical" and vector is not None:
+                nearest = self.find_nearest(vector, top_k, allowed, matched)
         sentences = np.union1d(nearest.sentences, matched)
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)

@@ -1,16 +1,15 @@
-"""What an entry of the log says, as bytes: documents and their words, files that were seen, an encoder."""
+"""What an entry of the log says, as bytes: documents with their words, documents removed, an encoder."""
 
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import codec
-from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.files import Tables
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.specs import EncoderSpec
@@ -29,65 +28,45 @@ class UploadedRows(NamedTuple):
     structure: Tables
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of the log. ``segments`` in order are the sentences of ``staged`` in order."""
 
     staged: Sequence[Staged] = ()
     segments: Sequence[UploadedRows] = ()
     removed: Sequence[str] = ()
-    touched: Sequence[tuple[str, FileStamp]] = ()  # by ``doc_id``
-    skipped: Sequence[SkippedFile] = ()
-    forgotten: Sequence[str] = ()
-    encoder: EncoderSpec | None = None
-
-    @property
-    def notes_files(self) -> bool:
-        """Whether it is about files and not about documents."""
-        return bool(self.touched or self.skipped or self.forgotten)
+    encoder: EncoderSpec | None = None  # from now on
 
     def pack(self) -> bytes:
         """Return its bytes. Raises UsageError: it is larger than 1 GiB."""
-        content = {
-            "staged": [_describe(item) for item in self.staged],
-            "segments": [(*part[:2], *map(_encode, part[2:])) for part in self.segments],
-            "removed": self.removed,
-            "touched": self.touched,
-            "skipped": [astuple(file) for file in self.skipped],
-            "forgotten": self.forgotten,
-            "encoder": self.encoder and asdict(self.encoder),
-        }
-        return codec.pack(json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass"), "entry")
+        staged = [_describe(item) for item in self.staged]
+        segments = [(*part[:2], *map(_encode, part[2:])) for part in self.segments]
+        content = json.dumps(
+            [staged, segments, self.removed, self.encoder and asdict(self.encoder)], ensure_ascii=False
+        )
+        return codec.pack(content.encode("utf-8", "surrogatepass"), "entry")
 
     @classmethod
     def unpack(cls, data: bytes) -> "Entry":
         """Return the entry that :meth:`pack` wrote. Raises IndexCorrupt: it is damaged."""
+        content = codec.unpack(data, "entry").decode("utf-8", "surrogatepass")
         try:
-            content = json.loads(codec.unpack(data, "entry").decode("utf-8", "surrogatepass"))
-            return cls(
-                [_read_staged(item) for item in content["staged"]],
-                [UploadedRows(*part[:2], *map(_decode, part[2:])) for part in content["segments"]],
-                content["removed"],
-                [(doc_id, FileStamp(*stamp)) for doc_id, stamp in content["touched"]],
-                [SkippedFile(*values) for values in content["skipped"]],
-                content["forgotten"],
-                content["encoder"] and EncoderSpec(**content["encoder"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            staged, segments, removed, encoder = json.loads(content)
+            parts = [UploadedRows(*part[:2], *map(_decode, part[2:])) for part in segments]
+            return cls([_read_staged(*item) for item in staged], parts, removed, encoder and EncoderSpec(**encoder))
+        except (ValueError, TypeError) as error:
             raise IndexCorrupt(f"an entry of the log on Qdrant can't be read ({error}): upgrade lmkrag") from error
 
 
 def _describe(item: Staged) -> list[Any]:
     sentences, windows = item.sentences, item.windows
     arrays = (array.tolist() for array in (sentences.ends, sentences.kinds, windows.hashes, windows.ordinals))
-    details = [getattr(item.document, name) for name in _DETAILS]
+    details = {name: getattr(item.document, name) for name in _DETAILS}
     return [details, item.text[0 : len(item.text)], item.root, item.stamp, *arrays]
 
 
-def _read_staged(values: Sequence[Any]) -> Staged:
-    details, text, root, stamp, ends, kinds, hashes, ordinals = values
-    document = Document(text=text, **dict(zip(_DETAILS, details, strict=True)))
-    return Staged(document, text, SentenceTable(ends, kinds), root, FileStamp(*stamp), WindowTable(hashes, ordinals))
+def _read_staged(details: Mapping[str, Any], text: str, root: str, stamp: Sequence[int], *arrays: Any) -> Staged:
+    sentences, windows = SentenceTable(*arrays[:2]), WindowTable(*arrays[2:])
+    return Staged(Document(text=text, **details), text, sentences, root, FileStamp(*stamp), windows)
 
 
 def _encode(tables: Tables) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One state of an index on Qdrant: words and texts are read from the copy here, vectors are searched there."""
+"""A state of an index on Qdrant: words and texts are read from the copy, whose segments name points, not vectors."""
 
 import contextlib
 import time
@@ -12,21 +12,60 @@ from qdrant_client import models
 
 from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.errors import SnapshotExpired
-from lmkrag.index.live import LiveSegment, Selection
+from lmkrag.index.files import File, read_tables, write_tables
+from lmkrag.index.live import Selection
 from lmkrag.index.pool import IndexReader
-from lmkrag.index.ranges import expand_ranges, find_rows
+from lmkrag.index.ranges import expand_ranges, find_ranges, find_rows, join_runs, sort_runs
 from lmkrag.index.searchable import Nearest
+from lmkrag.index.segments import Segment
 from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.vectors.vector_set import Slices
 from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.log import VECTOR
-from lmkrag.qdrant.points import PointFile, PointSegment, find_in_runs
 from lmkrag.specs import EncoderSpec
+from lmkrag.system import computed_once
 
 _INTERVAL = 0.5  # seconds between two looks at the log
 _SCORED = 1_000  # sentences that are scored in one request; of as few, all are scored rather than searched
 _LISTED = 50_000  # sentences that a request may name; of more, those that a filter leaves out are dropped here
-_OVERSAMPLING = 2.0  # candidates from the quantized vectors, scored by the originals
-_WIDTH = 256  # of a search in the graph
+_COLUMNS = ("rows", "points", "counts")
+
+
+def write_points(path: Path, read: Slices, rows: int) -> File:
+    """Write the ids of the points of ``rows`` rows, which ``read`` yields in order, and make the file durable."""
+    points = np.concatenate([np.zeros(0, np.int64), *read()])
+    runs = join_runs(np.column_stack([np.arange(rows), points, np.ones(rows, np.int64)]))
+    return write_tables(path, dict(zip(_COLUMNS, np.ascontiguousarray(runs.T), strict=True)))
+
+
+class PointSegment(Segment):
+    """The files of a segment, the one of vectors with ids of points instead: runs of row, first point, count."""
+
+    @computed_once
+    def points(self) -> Ids:
+        """Its runs ``[n, 3]`` by row."""
+        tables = read_tables(self._vectors)
+        return np.column_stack([tables[name] for name in _COLUMNS])
+
+    def slices(self, rows: Ids) -> Iterator[Ids]:
+        """Yield the points of some rows."""
+        yield _look_up(self.points, rows)
+
+    def check(self) -> None:
+        """Compare each file with its checksum. Raises IndexCorrupt: one differs."""
+        _ = self.points, self.postings, self.structure
+
+
+def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
+    """What stands beside each key in runs that are sorted by column ``key``, 0 or 1; -1 where one is in no run."""
+    place = find_ranges(keys, runs[:, key], runs[:, key] + runs[:, 2])
+    shift = np.append(runs[:, 1 - key] - runs[:, key], 0)
+    return np.where(place >= 0, keys + shift[place], -1)
+
+
+def _choose(sentences: Ids, similar: Scores, top_k: int) -> Nearest:
+    best = np.lexsort((sentences, -similar))[:top_k]
+    return Nearest(sentences[best], similar[best])
 
 
 @dataclass(frozen=True)
@@ -34,88 +73,69 @@ class QdrantSnapshot(Snapshot):
     """One state of the copy. ``similarities`` of sentences, by questions, are asked for once."""
 
     qdrant: Connection
-    expire: Callable[[], None]  # has the next snapshot look at the log
     similarities: dict[bytes, dict[int, float]] = field(default_factory=dict)
 
     def find_nearest(self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids) -> Nearest:
-        """Find the sentences nearest to a question, and ask for the similarities of those that words have found."""
-        counts = self.documents.stop - self.documents.first
-        inside = None
+        """Find the sentences nearest to a question; ask in the same call for the similarities of those with words."""
+        counts, share, few = self.documents.stop - self.documents.first, 1.0, None
         if allowed is not None:
             inside = expand_ranges(self.documents.first[allowed.kept], counts[allowed.kept])
             if len(inside) <= _SCORED:
-                similar = self._compare(vector, np.union1d(inside, matched), inside)
-                best = np.lexsort((inside, -similar))[:top_k]
-                return Nearest(inside[best], similar[best])
-        few = None if inside is None or len(inside) > _LISTED else self.find_points(inside)
-        share = 1.0 if inside is None or few is not None else len(inside) / max(1, self.documents.sentences)
+                self._ask(vector, np.union1d(inside, matched))
+                return _choose(inside, self.compare_sentences(vector, inside), top_k)
+            few = self.find_points(inside) if len(inside) <= _LISTED else None
+            share = 1.0 if few is not None else len(inside) / counts.sum()
         limit = int(1.25 * top_k / share)
         while True:
-            waiting = self._unknown(vector, matched)[:_SCORED]
-            requests = [self._request(vector, limit, few), *([self._request_scores(vector, waiting)] if waiting else [])]
-            found, *scored = self.qdrant.call("query_batch_points", requests)
-            for reply in scored:
-                self._remember(vector, waiting, reply.points)
-            sentences = self.find_sentences(np.array([int(point.id) for point in found.points], np.int64))
-            similar = np.array([point.score for point in found.points], np.float32)
+            (reply,) = self._ask(vector, matched, self._request(vector, limit, few))
+            sentences, similar = self._read_reply(reply)
             living = sentences >= 0
-            if few is None and allowed is not None:
+            if allowed is not None:
                 living &= np.isin(self.documents.owners(sentences), allowed.kept)
             if living.sum() >= top_k or len(sentences) < limit:
-                break
-            limit *= 4  # too many are of removed documents, or not of this state
-        sentences, similar = sentences[living], similar[living]
-        best = np.lexsort((sentences, -similar))[:top_k]
-        return Nearest(sentences[best], similar[best])
+                return _choose(sentences[living], similar[living], top_k)
+            limit *= 4  # too many are of removed documents, or are not committed
 
     def compare_sentences(self, vector: Scores, sentences: Ids) -> Scores:
         """Return the inner product of a question with sentences ``[n]``."""
-        return self._compare(vector, sentences, sentences)
-
-    def _compare(self, vector: Scores, asked: Ids, sentences: Ids) -> Scores:
-        """The similarities of ``sentences``, after those of all that are ``asked`` for and not known."""
-        parts = list(in_parts(self._unknown(vector, asked), _SCORED))
-        if parts:
-            replies = self.qdrant.call("query_batch_points", [self._request_scores(vector, part) for part in parts])
-            for part, reply in zip(parts, replies, strict=True):
-                self._remember(vector, part, reply.points)
-        known = self.similarities.get(vector.tobytes(), {})
+        self._ask(vector, sentences)
+        known = self.similarities[vector.tobytes()]
         return np.array([known[sentence] for sentence in sentences.tolist()], np.float32)
 
-    def _unknown(self, vector: Scores, sentences: Ids) -> list[int]:
+    def _ask(self, vector: Scores, sentences: Ids, *more: models.QueryRequest) -> list[Any]:
+        """Ask for the similarities that are not known, and for ``more``, to which the replies are returned."""
         known = self.similarities.setdefault(vector.tobytes(), {})
-        return [sentence for sentence in sentences.tolist() if sentence not in known]
+        unknown = [sentence for sentence in sentences.tolist() if sentence not in known]
+        points = (self.find_points(np.array(part)) for part in in_parts(unknown, _SCORED))
+        requests = [*more, *(self._request(vector, len(part), part, exact=True) for part in points)]
+        replies = self.qdrant.call("query_batch_points", requests) if requests else []
+        for reply in replies[len(more) :]:
+            known |= zip(*(array.tolist() for array in self._read_reply(reply)), strict=True)
+        self._check_complete(known.keys() >= set(unknown))
+        return list(replies[: len(more)])
 
-    def _remember(self, vector: Scores, asked: list[int], points: list[Any]) -> None:
-        sentences = self.find_sentences(np.array([int(point.id) for point in points], np.int64)).tolist()
-        self.similarities[vector.tobytes()] |= zip(sentences, (point.score for point in points), strict=True)
-        self._check(len(points) == len(asked))
+    def _read_reply(self, reply: Any) -> tuple[Ids, Scores]:
+        points = np.array([int(point.id) for point in reply.points], np.int64)
+        return self.find_sentences(points), np.array([point.score for point in reply.points], np.float32)
 
-    def _check(self, complete: bool) -> None:
+    def _check_complete(self, complete: bool) -> None:
         if not complete:
-            self.expire()
-            text = self.qdrant.address.text
-            raise SnapshotExpired(f"{text}: vectors that were asked for are gone; if this stays so, run lmkrag verify")
+            raise SnapshotExpired(f"{self.qdrant.address.text}: vectors are gone; if this stays so, run lmkrag verify")
 
     def _request(self, vector: Scores, limit: int, among: Ids | None, *, exact: bool = False) -> models.QueryRequest:
         keep = None if among is None else models.Filter(must=[models.HasIdCondition(has_id=among.tolist())])
-        quantization = models.QuantizationSearchParams(ignore=exact, rescore=True, oversampling=_OVERSAMPLING)
-        width = None if exact else max(_WIDTH, limit)
-        search = models.SearchParams(exact=exact, hnsw_ef=width, quantization=quantization)
-        params = None if self.qdrant.address.is_local else search  # the local mode is always exact, and warns
+        codes = models.QuantizationSearchParams(ignore=exact, rescore=True, oversampling=2.0)
+        search = models.SearchParams(exact=exact, hnsw_ef=max(256, limit), quantization=codes)
+        params = None if self.qdrant.is_local else search  # the local mode is always exact, and warns
         return models.QueryRequest(query=vector.tolist(), using=VECTOR, filter=keep, limit=limit, params=params)
-
-    def _request_scores(self, vector: Scores, sentences: list[int]) -> models.QueryRequest:
-        return self._request(vector, len(sentences), self.find_points(np.array(sentences, np.int64)), exact=True)
 
     def read_vectors(self, sentences: Ids) -> Vectors:
         """Return the stored vectors ``[len(sentences), dimensions]``. Raises SnapshotExpired: one is gone."""
-        vectors: dict[int, Any] = {}
-        points = self.find_points(sentences).tolist()
+        points, vectors = self.find_points(sentences).tolist(), dict[int, Any]()
         for part in in_parts(points, _SCORED):
-            for record in self.qdrant.call("retrieve", part, with_payload=False, with_vectors=[VECTOR]):
-                vectors[int(record.id)] = record.vector[VECTOR]
-        self._check(vectors.keys() == set(points))
+            records = self.qdrant.call("retrieve", part, with_payload=False, with_vectors=[VECTOR])
+            vectors |= {int(record.id): record.vector[VECTOR] for record in records}
+        self._check_complete(vectors.keys() >= set(points))
         return np.array([vectors[point] for point in points], np.float32)
 
     def find_points(self, sentences: Ids) -> Ids:
@@ -123,21 +143,16 @@ class QdrantSnapshot(Snapshot):
         points = np.full(len(sentences), -1)
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, sentences)
-            points[inside] = points_of(live).of(rows)
+            points[inside] = _look_up(cast(PointSegment, live.segment).points, rows)
         return points
 
     def find_sentences(self, points: Ids) -> Ids:
         """Return the sentences of points ``[n]``; -1 where one is of no sentence of this state."""
         sentences = np.full(len(points), -1)
         for live in self.segments:
-            rows = find_in_runs(points_of(live).by_point, points, 1)
-            sentences = np.where(rows >= 0, find_in_runs(live.runs, rows, 0), sentences)
+            rows = _look_up(sort_runs(cast(PointSegment, live.segment).points), points, key=1)
+            sentences = np.maximum(sentences, _look_up(live.runs, rows))
         return sentences
-
-
-def points_of(live: LiveSegment) -> PointFile:
-    """Return the points of a segment."""
-    return cast(PointSegment, live.segment).points
 
 
 class QdrantReader(IndexReader):
@@ -147,12 +162,7 @@ class QdrantReader(IndexReader):
 
     def __init__(self, path: Path, encoder: EncoderSpec, qdrant: Connection, refresh: Callable[[], None]) -> None:
         super().__init__(path, encoder)
-        self._qdrant, self._refresh = qdrant, refresh
-        self.expire()
-
-    def expire(self) -> None:
-        """Have the next snapshot look at the log."""
-        self._next_look = 0.0
+        self._qdrant, self._refresh, self._next_look = qdrant, refresh, 0.0
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
@@ -160,6 +170,5 @@ class QdrantReader(IndexReader):
         if getattr(self._held, "connection", None) is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _INTERVAL
             self._refresh()
-        with super().snapshot(segments=segments) as snapshot:
-            state = snapshot.connection, snapshot.documents, snapshot.segments
-            yield QdrantSnapshot(*state, self._qdrant, self.expire)
+        with super().snapshot(segments=segments) as state:
+            yield QdrantSnapshot(state.connection, state.documents, state.segments, self._qdrant)
