@@ -102,7 +102,7 @@ class Connection:
 
     def _to_error(self, error: UnexpectedResponse | ValueError) -> Exception:
         if not isinstance(error, UnexpectedResponse):  # of the local mode
-            return self.missing() if "not found" in str(error) else error
+            return self.missing() if "not found" in str(error) else StorageError(f"{self.address.text}: {error}")
         if error.status_code == 404:
             return self.missing()
         reason = " ".join(bytes(error.content[:300]).decode("utf-8", "replace").split())
