@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmkrag.errors import IndexNotFound, StorageError, UsageError, needs
 
@@ -24,7 +24,6 @@ with needs("qdrant", "qdrant-client"):
 _TIMEOUT = 30  # seconds for one call
 _PAUSES = (0.2, 1.0, 3.0)  # seconds before a call is repeated
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_OLDEST = (1, 17)  # the version of Qdrant that first inserts a point only if there is none of its id
 _ADDRESS = re.compile(  # pathlib makes one slash of two
     r"qdrant(\+https)?:/{1,2}(:memory:|(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?)/([\w-]{1,200})"
 )
@@ -32,42 +31,32 @@ _memory: list[QdrantClient] = []  # the client in local mode, which is not made 
 _memory_guard = threading.RLock()
 
 
-class Address(NamedTuple):
-    """Where an index is."""
+class Connection:
+    """Calls to the collection of an index. State: a client, a new one in a forked process.
 
-    text: str  # as users write it
-    server: str  # a URL, or ``:memory:``
-    name: str  # of the collection
+    ``text`` is the address as users write it, ``server`` a URL or ``:memory:``, ``name`` that of the collection.
+    """
 
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        """Return the parts of an address. Raises UsageError: it is none."""
-        match = _ADDRESS.fullmatch(text)
+    def __init__(self, address: object) -> None:
+        """Connect. Raises UsageError: no address; StorageError: nothing answers, or a version that is too old."""
+        match = _ADDRESS.fullmatch(str(address))
         if match is None:
             form = "qdrant://HOST:6333/NAME, or qdrant+https:// with TLS, and the API key to QDRANT_API_KEY"
-            raise UsageError(f"{text!r} is no index on Qdrant: write {form}")
-        tls, host, name = match.groups(default="")
-        server = host if host == ":memory:" else f"http{'s' if tls else ''}://{host}"
-        return cls(f"qdrant{tls}://{host}/{name}", server, name)
-
-
-class Connection:
-    """Calls to the collection of an index. State: a client, a new one in a forked process."""
-
-    def __init__(self, address: Address) -> None:
-        """Connect. Raises StorageError: nothing answers, or a version of Qdrant that is too old."""
-        self.address, self.is_local = address, address.server == ":memory:"
+            raise UsageError(f"{str(address)!r} is no index on Qdrant: write {form}")
+        tls, host, self.name = match.groups(default="")
+        self.text, self.is_local = f"qdrant{tls}://{host}/{self.name}", host == ":memory:"
+        self.server = host if self.is_local else f"http{'s' if tls else ''}://{host}"
         self._client, self._process = self._connect(), os.getpid()
         version = str(self.call("info").version)
-        if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
-            raise StorageError(f"{address.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 17):  # the first with insert_only
+            raise StorageError(f"{self.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can")
 
     def _connect(self) -> QdrantClient:
-        server, key = self.address.server, os.environ.get("QDRANT_API_KEY") or None
         if not self.is_local:
-            return QdrantClient(url=server, api_key=key, timeout=_TIMEOUT, check_compatibility=False)
+            key = os.environ.get("QDRANT_API_KEY") or None
+            return QdrantClient(url=self.server, api_key=key, timeout=_TIMEOUT, check_compatibility=False)
         with _memory_guard:
-            _memory[:] = _memory or [QdrantClient(server)]
+            _memory[:] = _memory or [QdrantClient(self.server)]
             return _memory[0]
 
     def close(self) -> None:
@@ -76,13 +65,10 @@ class Connection:
             self._client.close()
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the client for the collection, again where the connection fails: all calls may be repeated.
-
-        Raises StorageError: it failed. IndexNotFound: there is no such collection.
-        """
+        """Call a method of the client for the collection, again where the connection fails. Raises StorageError."""
         if self._process != os.getpid() and not self.is_local:  # connections are the parent's
             self._client, self._process = self._connect(), os.getpid()
-        args = () if method == "info" else (self.address.name, *args)
+        args = () if method == "info" else (self.name, *args)
         for pause in (*_PAUSES, None):
             try:
                 with _memory_guard if self.is_local else nullcontext():
@@ -90,9 +76,8 @@ class Connection:
             except (ResponseHandlingException, ResourceExhaustedResponse, httpx.HTTPError, OSError) as error:
                 if pause is None:
                     why = str(getattr(error, "source", error)) or type(error).__name__
-                    advice = "see that it runs and that the address is right, then repeat the command"
-                    reason = f"Qdrant can't be reached ({why}); what was committed is kept: {advice}"
-                    raise StorageError(f"{self.address.text}: {reason}") from error
+                    why = f"Qdrant can't be reached ({why}); what was committed is kept: see that it runs and that the"
+                    raise StorageError(f"{self.text}: {why} address is right, then repeat the command") from error
                 pause = max(pause, min(_TIMEOUT, getattr(error, "retry_after_s", 0)))
             except (UnexpectedResponse, ValueError) as error:
                 if pause is None or getattr(error, "status_code", 404) not in _BUSY:
@@ -102,18 +87,17 @@ class Connection:
 
     def _to_error(self, error: UnexpectedResponse | ValueError) -> Exception:
         if not isinstance(error, UnexpectedResponse):  # of the local mode
-            return self.missing() if "not found" in str(error) else StorageError(f"{self.address.text}: {error}")
+            return self.missing() if "not found" in str(error) else StorageError(f"{self.text}: {error}")
         if error.status_code == 404:
             return self.missing()
         reason = " ".join(bytes(error.content[:300]).decode("utf-8", "replace").split())
         if error.status_code in (401, 403):
             reason = "set QDRANT_API_KEY to a key that may do this"
-        return StorageError(f"{self.address.text}: Qdrant refused ({error.status_code}): {reason}")
+        return StorageError(f"{self.text}: Qdrant refused ({error.status_code}): {reason}")
 
     def missing(self) -> IndexNotFound:
         """Return the error where there is no index."""
-        text = self.address.text
-        return IndexNotFound(f"{text}: no index here; make one with: lmkrag index PATH --index {text}")
+        return IndexNotFound(f"{self.text}: no index here; make one with: lmkrag index PATH --index {self.text}")
 
 
 def in_parts(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -19,13 +19,7 @@ from lmkrag.types import Document
 _DETAILS = ("doc_id", "path", "title", "kind", "page_starts", "meta", "fingerprint")  # of a document, beside its text
 
 
-class UploadedRows(NamedTuple):
-    """Rows of a segment whose vectors are points on Qdrant, with ids from ``first`` on."""
-
-    first: int
-    rows: int
-    words: Tables
-    structure: Tables
+UploadedRows = tuple[int, int, Tables, Tables]  # the first point and the number of some rows; words and structure
 
 
 class Entry(NamedTuple):
@@ -40,9 +34,8 @@ class Entry(NamedTuple):
         """Return its bytes. Raises UsageError: it is larger than 1 GiB."""
         staged = [_describe(item) for item in self.staged]
         segments = [(*part[:2], *map(_encode, part[2:])) for part in self.segments]
-        content = json.dumps(
-            [staged, segments, self.removed, self.encoder and asdict(self.encoder)], ensure_ascii=False
-        )
+        encoder = self.encoder and asdict(self.encoder)
+        content = json.dumps([staged, segments, self.removed, encoder], ensure_ascii=False)
         return codec.pack(content.encode("utf-8", "surrogatepass"), "entry")
 
     @classmethod
@@ -51,7 +44,7 @@ class Entry(NamedTuple):
         content = codec.unpack(data, "entry").decode("utf-8", "surrogatepass")
         try:
             staged, segments, removed, encoder = json.loads(content)
-            parts = [UploadedRows(*part[:2], *map(_decode, part[2:])) for part in segments]
+            parts = [(first, rows, _decode(words), _decode(roles)) for first, rows, words, roles in segments]
             return cls([_read_staged(*item) for item in staged], parts, removed, encoder and EncoderSpec(**encoder))
         except (ValueError, TypeError) as error:
             raise IndexCorrupt(f"an entry of the log on Qdrant can't be read ({error}): upgrade lmkrag") from error

@@ -21,8 +21,6 @@ VECTOR = "sentence"  # the name of vectors in the collection
 SESSION = 1 << 32  # ids that begin with the number of an entry
 _VECTORS = 256  # in one call
 _AHEAD = 64  # entries looked for at once
-_FORMAT = 1
-_MAJORITY = models.ReadConsistencyType.MAJORITY
 
 
 class Header(NamedTuple):
@@ -51,7 +49,7 @@ class Log:
         except StorageError:
             if not self._call("collection_exists"):
                 raise
-        self.insert(1, b"", lmkrag=_FORMAT, **settings)
+        self.insert(1, b"", lmkrag="1", **settings)
 
     def read_settings(self) -> dict[str, Any]:
         """Return what the first entry has. Raises IndexNotFound: there is none; UsageError: a collection of others."""
@@ -59,8 +57,8 @@ class Log:
         if not records and not self._call("count", exact=False).count:
             raise self._connection.missing()
         settings: dict[str, Any] = records[0].payload if records else {}
-        if settings.get("lmkrag") != _FORMAT:
-            text = self._connection.address.text
+        if settings.get("lmkrag") != "1":
+            text = self._connection.text
             raise UsageError(f"{text}: a collection of others, or of another version of lmkrag; choose another name")
         return settings
 
@@ -68,8 +66,7 @@ class Log:
         """Return entries after one, in order. Raises IndexMismatch: that one is not there any more."""
         headers = self.read_headers(range(number, number + _AHEAD))
         if not headers or headers[0][:2] != (number, token):
-            text = self._connection.address.text
-            raise IndexMismatch(f"{text}: another index, or an older state of it, is in its place; open it again")
+            raise IndexMismatch(f"{self._connection.text}: another index, or an older state, is here; open it again")
         return [header for place, header in enumerate(headers) if header.number == number + place][1:]
 
     def read_headers(self, numbers: Iterable[int]) -> list[Header]:
@@ -82,12 +79,12 @@ class Log:
         numbers = [*(header.pieces or ()), header.number]
         records = [record for number in numbers for record in self._read([number])]
         if len(records) < len(numbers):
-            text = self._connection.address.text
-            raise IndexCorrupt(f"{text}: entry {header.number} of the log is not whole: restore a snapshot of Qdrant")
+            raise IndexCorrupt(f"{self._connection.text}: entry {header.number} of the log is gone: restore a snapshot")
         return b"".join(base64.b64decode(record.payload["data"]) for record in records)
 
     def _read(self, numbers: Iterable[int], payload: Any = True) -> list[Any]:
-        records = self._call("retrieve", list(numbers), with_payload=payload, consistency=_MAJORITY)
+        consistency = models.ReadConsistencyType.MAJORITY
+        records = self._call("retrieve", list(numbers), with_payload=payload, consistency=consistency)
         return sorted(records, key=lambda record: int(record.id))
 
     def insert(self, number: int, data: bytes, **payload: Any) -> bool:

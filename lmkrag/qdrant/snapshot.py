@@ -22,7 +22,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.vectors.vector_set import Slices
 from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.log import VECTOR
-from lmkrag.specs import EncoderSpec
+from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import computed_once
 
 _INTERVAL = 0.5  # seconds between two looks at the log
@@ -31,7 +31,7 @@ _LISTED = 50_000  # sentences that a request may name; of more, those that a fil
 _COLUMNS = ("rows", "points", "counts")
 
 
-def write_points(path: Path, read: Slices, rows: int) -> File:
+def write_points(path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
     """Write the ids of the points of ``rows`` rows, which ``read`` yields in order, and make the file durable."""
     points = np.concatenate([np.zeros(0, np.int64), *read()])
     runs = join_runs(np.column_stack([np.arange(rows), points, np.ones(rows, np.int64)]))
@@ -87,7 +87,7 @@ class QdrantSnapshot(Snapshot):
             share = 1.0 if few is not None else len(inside) / counts.sum()
         limit = int(1.25 * top_k / share)
         while True:
-            (reply,) = self._ask(vector, matched, self._request(vector, limit, few))
+            _, (reply,) = self._ask(vector, matched, self._request(vector, limit, few))
             sentences, similar = self._read_reply(reply)
             living = sentences >= 0
             if allowed is not None:
@@ -98,12 +98,11 @@ class QdrantSnapshot(Snapshot):
 
     def compare_sentences(self, vector: Scores, sentences: Ids) -> Scores:
         """Return the inner product of a question with sentences ``[n]``."""
-        self._ask(vector, sentences)
-        known = self.similarities[vector.tobytes()]
+        known, _ = self._ask(vector, sentences)
         return np.array([known[sentence] for sentence in sentences.tolist()], np.float32)
 
-    def _ask(self, vector: Scores, sentences: Ids, *more: models.QueryRequest) -> list[Any]:
-        """Ask for the similarities that are not known, and for ``more``, to which the replies are returned."""
+    def _ask(self, vector: Scores, sentences: Ids, *more: models.QueryRequest) -> tuple[dict[int, float], list[Any]]:
+        """Ask for similarities that are not known, and for ``more``; return all that are known, and other replies."""
         known = self.similarities.setdefault(vector.tobytes(), {})
         unknown = [sentence for sentence in sentences.tolist() if sentence not in known]
         points = (self.find_points(np.array(part)) for part in in_parts(unknown, _SCORED))
@@ -112,7 +111,7 @@ class QdrantSnapshot(Snapshot):
         for reply in replies[len(more) :]:
             known |= zip(*(array.tolist() for array in self._read_reply(reply)), strict=True)
         self._check_complete(known.keys() >= set(unknown))
-        return list(replies[: len(more)])
+        return known, list(replies[: len(more)])
 
     def _read_reply(self, reply: Any) -> tuple[Ids, Scores]:
         points = np.array([int(point.id) for point in reply.points], np.int64)
@@ -120,7 +119,7 @@ class QdrantSnapshot(Snapshot):
 
     def _check_complete(self, complete: bool) -> None:
         if not complete:
-            raise SnapshotExpired(f"{self.qdrant.address.text}: vectors are gone; if this stays so, run lmkrag verify")
+            raise SnapshotExpired(f"{self.qdrant.text}: vectors are gone; if this stays so, run lmkrag verify")
 
     def _request(self, vector: Scores, limit: int, among: Ids | None, *, exact: bool = False) -> models.QueryRequest:
         keep = None if among is None else models.Filter(must=[models.HasIdCondition(has_id=among.tolist())])

@@ -23,6 +23,7 @@ from qdrant_client import models
 from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
+from lmkrag.index.catalog import FORMAT_VERSION
 from lmkrag.index.files import File, Tables
 from lmkrag.index.pool import IndexReader
 from lmkrag.index.ranges import expand_ranges
@@ -30,8 +31,7 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE
-from lmkrag.index.vectors.vector_set import Slices
-from lmkrag.qdrant.connection import Address, Connection, in_parts
+from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.entries import Entry, UploadedRows
 from lmkrag.qdrant.log import SESSION, Header, Log
 from lmkrag.qdrant.snapshot import QdrantReader, QdrantSnapshot, write_points
@@ -53,10 +53,10 @@ class QdrantStore(IndexStore):
 
     def __init__(self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec) -> None:
         super().__init__(folder, encoder, _RECIPE, chooses_encoder=settings["chooses"])
-        self.place: str = connection.address.text
+        self.place: str = connection.text
         self.log = Log(connection)
         self.reader = QdrantReader(folder, encoder, connection, self.refresh)
-        self._connection, self._start = connection, (1, settings["token"])
+        self._connection, self._start = connection, json.dumps([1, settings["token"]])
         self._replaying = threading.local()  # ``position``: the entry that is being written to the copy
         self._encoder = encoder  # as it was when this writer began
         self._session, self._began, self._next_point = 0, 0.0, 0
@@ -74,7 +74,7 @@ class QdrantStore(IndexStore):
         """Make an empty index, or open the one that another process has just made."""
         if (recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE) != DEFAULT_RECIPE:
             raise UsageError(f"{path}: recipes are for directories; Qdrant keeps vectors in its own way")
-        connection = Connection(Address.parse(str(path)))
+        connection = Connection(path)
         settings = {"token": uuid.uuid4().hex, "encoder": asdict(encoder), "chooses": chooses_encoder}
         Log(connection).create(encoder.dimensions, settings)
         connection.close()
@@ -83,17 +83,13 @@ class QdrantStore(IndexStore):
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
         """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or the cache."""
-        connection = Connection(Address.parse(str(path)))
+        connection = Connection(path)
         settings = Log(connection).read_settings()
-        name = f"{settings['token']}-{catalog.FORMAT_VERSION}"
-        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / name
-        try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while not IndexStore.exists(folder):
-                with contextlib.suppress(UsageError, IndexLocked):  # another process makes it
-                    IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
-        except OSError as error:
-            raise StorageError(f"{folder}: can't be made ({error}); XDG_CACHE_HOME names another folder") from error
+        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{FORMAT_VERSION}"
+        while not IndexStore.exists(folder):
+            with contextlib.suppress(UsageError, IndexLocked):  # another process makes it
+                IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
+                folder.chmod(0o700)
         with contextlib.closing(IndexStore.open(folder)) as copy:
             store = cls(connection, folder, settings, copy.encoder)
         store.refresh(wait=True)
@@ -108,8 +104,6 @@ class QdrantStore(IndexStore):
         """Return what the index holds; segments, bytes and skipped files are those of the copy."""
         status, points = super().status(), self._connection.call("count", exact=False).count
         return replace(status, path=self.place, dead=max(0, points - self._read_position()[0] - status.sentences))
-
-    # The copy
 
     def refresh(self, *, wait: bool = False) -> None:
         """Write what is new in the log to the copy; without ``wait``, leave that to another that is at it."""
@@ -128,9 +122,8 @@ class QdrantStore(IndexStore):
     def _read_position(self) -> tuple[int, str]:
         """How far the copy is: the number and the token of an entry."""
         with IndexReader.snapshot(self.reader, segments=False) as snapshot:
-            stored = catalog.read_meta(snapshot.connection).get("log")
-        number, token = self._start if stored is None else json.loads(stored)
-        return number, token
+            position = json.loads(catalog.read_meta(snapshot.connection).get("log", self._start))
+        return position[0], position[1]
 
     def _apply(self, header: Header) -> None:
         """Write an entry to the copy, in one transaction."""
@@ -139,20 +132,17 @@ class QdrantStore(IndexStore):
         try:
             if entry.encoder is not None:
                 super().change_encoder(entry.encoder)
-            elif header.pieces is None:
-                with self.transaction():
-                    pass
             else:
                 super().commit(entry.staged, [*map(self._write_rows, entry.segments)], removed=entry.removed)
         finally:
             self._replaying.position = None
 
     def _write_rows(self, part: UploadedRows) -> SegmentFile:
-        points: Any = np.arange(part.first, part.first + part.rows)
-        return self._write(part.rows, lambda: [points], lambda: part.words, lambda: part.structure, _RECIPE)
+        first, rows, words, structure = part
+        points: Any = np.arange(first, first + rows)
+        return self._write(rows, lambda: [points], lambda: words, lambda: structure, _RECIPE)
 
-    def _write_vectors(self, path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
-        return write_points(path, read, rows)
+    _write_vectors = staticmethod(write_points)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Catalog]:
@@ -161,8 +151,6 @@ class QdrantStore(IndexStore):
             yield connection
             if (position := getattr(self._replaying, "position", None)) is not None:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('log', ?)", (json.dumps(position),))
-
-    # Writing
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -183,7 +171,7 @@ class QdrantStore(IndexStore):
             self._session, self._began = self._append(b"", None), time.time()
             self._next_point = self._session * SESSION
         rows, name = sum(map(len, vectors)), uuid.uuid4().hex
-        self._uploaded[name] = UploadedRows(self._next_point, rows, words, structure)
+        self._uploaded[name] = (self._next_point, rows, words, structure)
         self.log.upload(self._next_point, np.concatenate(vectors))
         self._next_point += rows
         return SegmentFile(name, rows, _RECIPE, _ELSEWHERE, _ELSEWHERE, _ELSEWHERE)
@@ -227,8 +215,6 @@ class QdrantStore(IndexStore):
             if self.log.insert(number, data, token=token, pieces=pieces):
                 self.refresh(wait=True)
                 return number
-
-    # Maintenance
 
     def compact(self) -> None:
         """Delete vectors that are of no document and were written two days ago; merge the copy."""

@@ -35,7 +35,7 @@ from lmkrag.ingest.repair import read_tables
 from lmkrag.qdrant import connection as connections
 from lmkrag.qdrant import snapshot as snapshots
 from lmkrag.qdrant import store as stores
-from lmkrag.qdrant.connection import Address, Connection
+from lmkrag.qdrant.connection import Connection
 from lmkrag.qdrant.store import QdrantStore
 
 SERVER = os.environ.get("LMKRAG_TEST_QDRANT", "qdrant://:memory:")
@@ -55,7 +55,7 @@ def address():
     text = f"{SERVER}/test-{uuid.uuid4().hex[:12]}"
     yield text
     with contextlib.suppress(IndexNotFound):
-        Connection(Address.parse(text)).call("delete_collection")
+        Connection(text).call("delete_collection")
 
 
 @pytest.fixture
@@ -89,18 +89,18 @@ def copies(built_index, encoder, tmp_path_factory):
             assert copy_documents(old, store, read_tables).added == 5
     with Engine(store, encoder, rerank=False) as there, Engine.open(built_index, encoder=encoder, rerank=False) as here:
         yield there, here
-    Connection(Address.parse(text)).call("delete_collection")
+    Connection(text).call("delete_collection")
 
 
 def describe(spans):
     return [(s.doc_id, s.start, s.end, s.text, s.headings, s.line, s.page, s.title, s.stale) for s in spans]
 
 
-def compare(there, here, question, **options):
-    found, expected = there.search(question, **options), here.search(question, **options)
+def compare(engine, other, question, **options):
+    found, expected = (each.search(question, **options) for each in (engine, other))
     assert describe(found) == describe(expected)
     scores = [[value for s in spans for value in (s.score, s.coverage)] for spans in (found, expected)]
-    np.testing.assert_allclose(*scores, atol=1e-5)
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-5)
     return found
 
 
@@ -108,8 +108,8 @@ def compare(there, here, question, **options):
 def test_a_search_finds_what_it_finds_in_a_directory(copies, mode):
     for question in QUESTIONS:
         for level in ("passage", "span", "sentence", "document"):
-            compare(*copies, question, mode=mode, level=level)
-    compare(*copies, QUESTIONS[0], mode=mode, rerank=True)
+            compare(copies[0], copies[1], question, mode=mode, level=level)
+    compare(copies[0], copies[1], QUESTIONS[0], mode=mode, rerank=True)
 
 
 def test_a_search_makes_few_calls(copies, monkeypatch):
@@ -157,8 +157,8 @@ def test_the_document_that_a_question_names(both):
     ]
     for engine in both:
         engine.add(texts)
-    assert "30" in compare(*both, "In the lease with Calder, what is the rent?")[0].text
-    compare(*both, "In the lease with Calder, what is the rent?", filter="not doc_id=aurora")
+    assert "30" in compare(both[0], both[1], "In the lease with Calder, what is the rent?")[0].text
+    compare(both[0], both[1], "In the lease with Calder, what is the rent?", filter="not doc_id=aurora")
 
 
 def test_what_is_read_back(copies):
@@ -168,7 +168,7 @@ def test_what_is_read_back(copies):
     for info in here.documents():
         assert there.document(info.doc_id) == here.document(info.doc_id)
     scores = [engine.score_sentences("gate", "glass-river.txt") for engine in copies]
-    np.testing.assert_allclose(*([s.score for s in each] for each in scores), atol=1e-5)
+    np.testing.assert_allclose([s.score for s in scores[0]], [s.score for s in scores[1]], atol=1e-5)
     with pytest.raises(DocumentNotFound, match=r"in qdrant://.*did you mean 'glass-river\.txt'"):
         there.read("glas-river.txt")
     status, expected = there.status(), here.status()
@@ -195,7 +195,7 @@ def test_files_that_change(both, tmp_path):
         report = engine.add(folder, prune=True)
         assert (report.updated, report.unchanged) == (1, 1)
         assert engine.add(folder).unchanged == 2
-    compare(*both, "When does the ferry leave?")
+    compare(both[0], both[1], "When does the ferry leave?")
     (folder / "a.txt").unlink()
     for engine in both:
         assert engine.add(folder, prune=True).removed == 1
@@ -398,7 +398,7 @@ def test_what_a_server_refuses(open_engine, faults, status, kind, message):
     faults["hook"] = lambda name, call: call()
 
 
-def test_two_writers_and_four_readers(open_engine):
+def test_two_writers_and_four_readers(open_engine):  # noqa: C901
     first = open_engine()
     engines = [first, open_engine("other"), *(open_engine(name) for name in ("machine", "machine", "other", "third"))]
     errors: list[BaseException] = []
@@ -456,7 +456,7 @@ def serving(status, body):
             self.end_headers()
             self.wfile.write(data)
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815
 
         def log_message(self, *_):
             pass
@@ -557,7 +557,6 @@ def test_frameworks_search_it(copies):
     from lmkrag.integrations.langchain import LandmarkRetriever as LangChain
     from lmkrag.integrations.llama_index import LandmarkRetriever as LlamaIndex
 
-    there, here = copies
     for make, ask in (
         (lambda engine: LangChain(engine=engine, k=3), lambda retriever: retriever.invoke("glass river")),
         (
@@ -578,10 +577,14 @@ def test_what_is_no_address(text):
         Engine.open(text)
 
 
-def test_the_parts_of_an_address():
-    address = Address.parse("qdrant+https://q.example:6333/handbook")
-    assert address == ("qdrant+https://q.example:6333/handbook", "https://q.example:6333", "handbook")
-    assert Address.parse("qdrant:/[::1]:6333/b") == ("qdrant://[::1]:6333/b", "http://[::1]:6333", "b")
+def test_the_parts_of_an_address(monkeypatch):
+    monkeypatch.setattr(Connection, "call", lambda *_: type("Info", (), {"version": "1.17.0"}))
+    for text, server, name in (
+        ("qdrant+https://q.example:6333/handbook", "https://q.example:6333", "handbook"),
+        ("qdrant://[::1]:6333/b", "http://[::1]:6333", "b"),
+    ):
+        connection = Connection(Path(text))
+        assert (connection.text, connection.server, connection.name) == (text, server, name)
 
 
 def test_opening(address, encoder, open_engine):
@@ -600,7 +603,7 @@ def test_opening(address, encoder, open_engine):
 def test_a_collection_of_others(address, encoder):
     from qdrant_client import models
 
-    connection = Connection(Address.parse(address))
+    connection = Connection(address)
     size = models.VectorParams(size=2, distance=models.Distance.DOT)
     connection.call("create_collection", vectors_config=size)
     connection.call("upsert", [models.PointStruct(id=7, vector=[0, 1])], wait=True)
@@ -649,8 +652,8 @@ def test_the_encoder_of_an_index_is_its_own(open_engine, address, encoder, tmp_p
 
 def test_documents_of_other_languages_choose_the_encoder(address, open_engine):
     german = (
-        "Der Leuchtturm steht am Ufer des Flusses. Das Tor wird jeden Morgen um sieben Uhr geöffnet. Im Winter bleibt es "
-        "geschlossen, weil niemand kommt. Der Wärter wohnt in einem kleinen Haus und führt ein Buch über das Wetter."
+        "Der Leuchtturm steht am Ufer des Flusses. Das Tor wird jeden Morgen um sieben Uhr geöffnet. Im Winter bleibt "
+        "es geschlossen, weil niemand kommt. Der Wärter wohnt in einem kleinen Haus und führt ein Buch über das Wetter."
     )
     engine, early = open_engine(encoder=None), open_engine("other", encoder=None)
     engine.add([Document("turm", text=german)])
