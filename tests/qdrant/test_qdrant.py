@@ -2,14 +2,18 @@
 
 In qdrant-client's local mode, or on a server where ``LMKRAG_TEST_QDRANT=qdrant://HOST:6333`` names one. The local mode
 has no network, replicas, approximate search or quantization, and is in one process: threads stand for machines, each
-with a cache of its own.
+with a cache of its own. ``rest_server.py`` puts HTTP before it, so that processes can be killed.
 """
 
 import contextlib
 import http.server
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -29,8 +33,10 @@ from lmkrag.errors import (
     StorageError,
     UsageError,
 )
+from lmkrag.index import copying
 from lmkrag.index.copying import copy_documents
 from lmkrag.index.store import IndexStore
+from lmkrag.index.verify import find_problems
 from lmkrag.ingest.repair import read_tables
 from lmkrag.qdrant import connection as connections
 from lmkrag.qdrant import snapshot as snapshots
@@ -488,6 +494,53 @@ def test_a_server_that_fails_or_is_not_there(monkeypatch):
     assert not isinstance(failure.value, IndexNotFound)
     with pytest.raises(StorageError, match=r"127\.0\.0\.1.*can't be reached .*see that it runs"):
         Engine.open(address)
+
+
+@pytest.fixture(scope="module")
+def rest_server():
+    """The host and port of a process that answers Qdrant's requests."""
+    command = [sys.executable, str(Path(__file__).with_name("rest_server.py"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield f"qdrant://127.0.0.1:{process.stdout.readline().strip()}"
+        process.kill()
+
+
+def test_processes_that_are_killed_while_they_write(rest_server, built_index, encoder, monkeypatch, machine):
+    address, pause = Path(f"{rest_server}/killed"), 0.02
+    monkeypatch.setattr(copying, "_BATCH", 20)
+    counts = []
+    with contextlib.closing(IndexStore.open(built_index)) as old:
+        QdrantStore.create(address, encoder=old.encoder).close()
+        texts = {row.doc_id: row.length for row in _rows(old)}
+        while not counts or counts[-1] < len(texts):
+            child = os.fork()
+            if not child:
+                with contextlib.closing(QdrantStore.open(address)) as store:
+                    copy_documents(old, store, read_tables)
+                    os._exit(0)
+            time.sleep(pause)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            for name in ("machine", "other"):
+                monkeypatch.setenv("XDG_CACHE_HOME", str(machine.with_name(name)))
+                with contextlib.closing(QdrantStore.open(address)) as store:
+                    lengths = {row.doc_id: row.length for row in _rows(store)}
+                    assert lengths.items() <= texts.items()
+                    assert find_problems(store) == ()
+            counts.append(len(lengths))
+            pause *= 1.5
+        assert counts == sorted(counts)
+    with Engine(QdrantStore.open(address), encoder, rerank=False) as there:
+        with Engine.open(built_index, encoder=encoder, rerank=False) as here:
+            for question in QUESTIONS:
+                compare(there, here, question)
+        assert there.remove("glass-river.txt") == 1
+
+
+def _rows(store):
+    with store.reader.snapshot() as snapshot:
+        return list(snapshot.all_documents())
 
 
 # The rest of lmkrag
