@@ -8,6 +8,7 @@ of vectors begin with the number of an entry that their writer has inserted befo
 import base64
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +36,8 @@ class Header(NamedTuple):
 class Log:
     """Reads and extends the log, and uploads vectors."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._call = connection, connection.call
+    def __init__(self, connection: Connection, copy: Path | None = None) -> None:
+        self._connection, self._call, self._copy = connection, connection.call, copy
 
     def create(self, dimensions: int, settings: dict[str, Any]) -> None:
         """Make the collection with its first entry, unless somebody else has made it meanwhile."""
@@ -58,15 +59,15 @@ class Log:
             raise self._connection.missing()
         settings: dict[str, Any] = records[0].payload if records else {}
         if settings.get("lmkrag") != "1":
-            text = self._connection.text
-            raise UsageError(f"{text}: a collection of others, or of another version of lmkrag; choose another name")
+            raise UsageError(f"{self._connection.text}: not made by this version of lmkrag; choose another name")
         return settings
 
     def read_after(self, number: int, token: str) -> list[Header]:
         """Return entries after one, in order. Raises IndexMismatch: that one is not there any more."""
         headers = self.read_headers(range(number, number + _AHEAD))
         if not headers or headers[0][:2] != (number, token):
-            raise IndexMismatch(f"{self._connection.text}: another index, or an older state, is here; open it again")
+            advice = f"open it again; if that fails, delete the copy {self._copy}"
+            raise IndexMismatch(f"{self._connection.text}: another index, or an older state, is in its place; {advice}")
         return [header for place, header in enumerate(headers) if header.number == number + place][1:]
 
     def read_headers(self, numbers: Iterable[int]) -> list[Header]:

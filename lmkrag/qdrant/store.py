@@ -54,7 +54,7 @@ class QdrantStore(IndexStore):
     def __init__(self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec) -> None:
         super().__init__(folder, encoder, _RECIPE, chooses_encoder=settings["chooses"])
         self.place: str = connection.text
-        self.log = Log(connection)
+        self.log = Log(connection, folder)
         self.reader = QdrantReader(folder, encoder, connection, self.refresh)
         self._connection, self._start = connection, json.dumps([1, settings["token"]])
         self._replaying = threading.local()  # ``position``: the entry that is being written to the copy

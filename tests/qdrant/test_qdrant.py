@@ -9,6 +9,7 @@ import contextlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -677,6 +678,20 @@ def test_an_index_in_the_place_of_another(open_engine, address):
     with pytest.raises(IndexMismatch, match="open it again"):
         engine.search("bell")
     assert [span.doc_id for span in other.search("bell")] == ["new"]
+
+
+def test_an_older_state_is_told_and_a_new_copy_made(open_engine):
+    from qdrant_client import models
+
+    engine = open_engine()
+    for documents in (OLD, NEW):
+        engine.add(documents)
+    call = engine._store._connection.call
+    call("delete", models.PointIdsList(points=[4, 5]), wait=True)  # as a snapshot of Qdrant has it
+    with pytest.raises(IndexMismatch, match=f"older state.*delete the copy {engine._store.path}"):
+        open_engine()
+    shutil.rmtree(engine._store.path)
+    assert contents(open_engine()) == BEFORE
 
 
 def test_what_qdrant_has_lost_is_told(open_engine):
