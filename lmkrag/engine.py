@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import ReaderError, UsageError
+from lmkrag.errors import ReaderError, UsageError, needs
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
 from lmkrag.system import is_address
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def find_store_type(path: object) -> "type[IndexStore]":
     """Return what opens and makes an index: a directory, or one on Qdrant. Raises MissingExtra: no qdrant-client."""
     if is_address(path):
-        from lmkrag.qdrant.store import QdrantStore
+        with needs("qdrant", "qdrant-client"):
+            from lmkrag.qdrant.store import QdrantStore
 
         return QdrantStore
     from lmkrag.index.store import IndexStore

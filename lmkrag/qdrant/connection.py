@@ -96,7 +96,6 @@ class Connection:
         return StorageError(f"{self.text}: Qdrant refused ({error.status_code}): {reason}")
 
     def missing(self) -> IndexNotFound:
-        """Return the error where there is no index."""
         return IndexNotFound(f"{self.text}: no index here; make one with: lmkrag index PATH --index {self.text}")
 
 

@@ -7,13 +7,13 @@ entry N + 1 unless somebody else has: that is the commit.
 
 import contextlib
 import json
+import sqlite3
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from sqlite3 import Connection as Catalog
 from typing import Any, Self, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import FORMAT_VERSION
 from lmkrag.index.files import File, Tables
-from lmkrag.index.pool import IndexReader
+from lmkrag.index.pool import IndexReader, wrap_error
 from lmkrag.index.ranges import expand_ranges
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
@@ -63,7 +63,6 @@ class QdrantStore(IndexStore):
         self._uploaded: dict[str, UploadedRows] = {}
 
     def renew_locks(self) -> None:
-        """Begin with locks that no thread holds."""
         super().renew_locks()
         self._writing = threading.Lock()
 
@@ -87,16 +86,18 @@ class QdrantStore(IndexStore):
         settings = Log(connection).read_settings()
         folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{FORMAT_VERSION}"
         while not IndexStore.exists(folder):
-            with contextlib.suppress(UsageError, IndexLocked):  # another process makes it
+            try:
                 IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
                 folder.chmod(0o700)
+            except (UsageError, IndexLocked) as error:  # another process makes it, or something else is there
+                if isinstance(error, UsageError) and not IndexStore.exists(folder):
+                    raise
         with contextlib.closing(IndexStore.open(folder)) as copy:
             store = cls(connection, folder, settings, copy.encoder)
         store.refresh(wait=True)
         return store
 
     def close(self) -> None:
-        """Close the copy and the connection."""
         super().close()
         self._connection.close()
 
@@ -145,7 +146,7 @@ class QdrantStore(IndexStore):
     _write_vectors = staticmethod(write_points)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Catalog]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Change the copy, all or nothing, and record how far it is in the log."""
         with super().transaction() as connection:
             yield connection
@@ -161,6 +162,8 @@ class QdrantStore(IndexStore):
             self.refresh(wait=True)
             self._encoder = self.encoder
             yield
+        except sqlite3.DatabaseError as error:
+            raise wrap_error(self.path, error) from error
         finally:
             self._session, self._uploaded = 0, {}
             self._writing.release()
@@ -184,12 +187,10 @@ class QdrantStore(IndexStore):
         self._session = 0
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
-        """Remove documents, with what is attached to them, in one step."""
         if names := list(doc_ids):
             self.commit([], removed=names)
 
     def change_encoder(self, encoder: EncoderSpec) -> None:
-        """Record another encoder, inside :meth:`writing`, in an index without documents."""
         self._commit(Entry(encoder=encoder))
         self._encoder = encoder
 

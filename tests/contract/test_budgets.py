@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_559,  # the single files of lmkrag/; notes, dates and contrasts of results; an index on Qdrant
+    "": 2_560,  # the single files of lmkrag/; notes, dates and contrasts of results; an index on Qdrant
     "cli": 2_082,  # an index on Qdrant
     "encoder": 1_175,
     "evaluation": 726,
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_263,  # an index on Qdrant; 31,500 is the most that the later issues may bring it to
+    "lines": 32_265,  # an index on Qdrant; 31,500 is the most that the later issues may bring it to
     "files": 238,  # an index on Qdrant
     "files at the top": 17,
     "base dependencies": 26,

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ from lmkrag.errors import (
     IndexLocked,
     IndexMismatch,
     IndexNotFound,
+    MissingExtra,
     StorageError,
     UsageError,
 )
@@ -631,6 +633,14 @@ def test_what_is_no_address(text):
         Engine.open(text)
 
 
+def test_without_the_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(("lmkrag.qdrant", "qdrant_client"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(MissingExtra, match=r"qdrant-client is not installed: pip install 'lmkrag\[qdrant\]'"):
+        Engine.open("qdrant://localhost:6333/handbook")
+
+
 def test_the_parts_of_an_address(monkeypatch):
     monkeypatch.setattr(Connection, "call", lambda *_: type("Info", (), {"version": "1.17.0"}))
     for text, server, name in (
@@ -649,6 +659,8 @@ def test_opening(address, encoder, open_engine):
     engine = open_engine()
     with engine._store.writing(), pytest.raises(IndexLocked, match="already writing"):
         engine.add(OLD)
+    with pytest.raises(StorageError, match="what was committed before is kept"), engine._store.writing():
+        raise sqlite3.OperationalError("disk I/O error")  # of the copy
     engine.close()
     with pytest.raises(IndexClosed):
         engine.search("anything")
