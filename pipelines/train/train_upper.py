@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--start", type=Path, required=True)
     parser.add_argument("--trained", type=int, default=4, help="layers")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--questions", type=int, default=16, help="of a step")
     parser.add_argument("--passages", type=int, default=6, help="of a question")
     parser.add_argument("--learning-rate", type=float, default=8e-5)
@@ -65,7 +65,7 @@ def main() -> None:
     # 2. Epochs over the questions.
     optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], options.learning_rate)
     firsts = np.concatenate([[0], np.cumsum([len(chosen) for chosen in questions])])
-    steps = options.epochs * (len(questions) // options.questions)
+    steps = int(options.epochs * (len(questions) // options.questions))
     checkpoint = options.out / "last.pt"
     step = 0
     if checkpoint.exists():
