@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_265,  # an index on Qdrant; 31,500 is the most that the later issues may bring it to
+    "lines": 32_264,  # an index on Qdrant; 31,500 is the most that the later issues may bring it to
     "files": 238,  # an index on Qdrant
     "files at the top": 17,
     "base dependencies": 26,
