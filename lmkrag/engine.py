@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import ReaderError, UsageError
+from lmkrag.errors import ReaderError, UsageError, needs
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
+from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
 if TYPE_CHECKING:
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
     from lmkrag.search.filters import Filter
     from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
+
+
+def find_store_type(path: object) -> "type[IndexStore]":
+    """Return what opens and makes an index: a directory, or one on Qdrant. Raises MissingExtra: no qdrant-client."""
+    if is_address(path):
+        with needs("qdrant", "qdrant-client"):
+            from lmkrag.qdrant.store import QdrantStore
+
+        return QdrantStore
+    from lmkrag.index.store import IndexStore
+
+    return IndexStore
 
 
 class Engine:
@@ -61,7 +74,7 @@ class Engine:
             raise UsageError(f"an engine is opened from a directory by Engine.open({str(store)!r})")
         SearchRequest(rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
         self._store = store
-        self.encoders = IndexEncoders(store.path, store.encoder, encoder)
+        self.encoders = IndexEncoders(store.place, store.encoder, encoder)
         self.searcher = Searcher(
             store.reader.snapshot,
             self.encoders,
@@ -84,10 +97,10 @@ class Engine:
         rerank: bool = True,
         rerank_timeout_ms: float | None = None,
     ) -> Self:
-        """Open an index directory.
+        """Open an index directory, or an index on Qdrant.
 
         Args:
-            path: of the index.
+            path: of the index, or its address on Qdrant: ``qdrant://HOST:6333/NAME``.
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
@@ -101,7 +114,8 @@ class Engine:
         """
         from lmkrag.ingest.opening import open_index
 
-        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe)
+        kind = find_store_type(path)
+        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, kind=kind)
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
 
     def close(self) -> None:
@@ -116,7 +130,7 @@ class Engine:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Engine({str(self._store.path)!r})"
+        return f"Engine({str(self._store.place)!r})"
 
     # Writing
 
@@ -155,6 +169,8 @@ class Engine:
 
         encode = None
         if ray is not None:
+            if is_address(self._store.place):
+                raise UsageError("ray encodes into a directory: copy it to Qdrant afterwards, lmkrag index-tools copy")
             from lmkrag.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
@@ -375,4 +391,4 @@ class Engine:
     def _find(self, snapshot: "Snapshot", doc_id: str) -> "DocumentRow":
         from lmkrag.search.selection import find_document
 
-        return find_document(snapshot, doc_id, self._store.path)
+        return find_document(snapshot, doc_id, self._store.place)

@@ -22,6 +22,20 @@ _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
+def is_address(path: object) -> bool:
+    """Return whether an index lies on Qdrant instead of in a directory.
+
+    >>> is_address("qdrant://localhost:6333/handbook"), is_address("indexes/handbook")
+    (True, False)
+    """
+    return str(path).startswith(("qdrant:", "qdrant+https:"))
+
+
+def locate_index(path: str | Path) -> Path:
+    """Return the directory of an index without links, or its address on Qdrant as it is."""
+    return Path(path) if is_address(path) else Path(path).resolve()
+
+
 class FileStamp(NamedTuple):
     """The size of a file in bytes and the time of its last change in nanoseconds; a file with the same is unchanged."""
 

@@ -15,6 +15,7 @@ import click
 
 from lmkrag.cli import output
 from lmkrag.errors import LmkragError, UsageError, needs
+from lmkrag.system import is_address, locate_index
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def index(
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
-    is_new = not Path(index_path).exists()
+    is_new = not (is_address(index_path) or Path(index_path).exists())
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
@@ -104,7 +105,7 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
     """Index directories, and again whenever something in them changes."""
     with needs("watch", "watchfiles"):
         import watchfiles
-    index = Path(engine.status().path).resolve()
+    index = locate_index(engine.status().path)
     written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
     class OutsideIndex(watchfiles.DefaultFilter):

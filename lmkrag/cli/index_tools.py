@@ -1,5 +1,6 @@
 """``lmkrag index-tools``: maintenance of an index."""
 
+import contextlib
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -9,12 +10,13 @@ import click
 
 from lmkrag.cli.index import finish, following_progress, model_options
 from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
-from lmkrag.engine import Engine
+from lmkrag.engine import Engine, find_store_type
+from lmkrag.errors import IndexNotFound
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
 def index_tools() -> None:
-    """Compact, re-encode or repair an index."""
+    """Compact, re-encode, repair or copy an index."""
 
 
 @index_tools.command(epilog="Example: lmkrag index-tools compact --index indexes/handbook")
@@ -84,6 +86,30 @@ def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bo
         click.echo(f"the damaged index is kept in {report.damaged}", err=True)
     if report.lost or report.unknown:
         sys.exit(1)
+
+
+@index_tools.command(epilog="Example: lmkrag index-tools copy indexes/handbook qdrant://localhost:6333/handbook")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@json_option
+def copy(source: str, target: str, as_json: bool) -> None:
+    """Copy an index between a directory and Qdrant.
+
+    Nothing is encoded. TO is created if missing, and keeps other documents that it has. After an interruption, run the
+    same command again to resume.
+    """
+    from lmkrag.index.copying import copy_documents
+    from lmkrag.ingest.repair import read_tables
+
+    kind = find_store_type(target)
+    with contextlib.closing(find_store_type(source).open(Path(source))) as old:
+        try:
+            new = kind.open(Path(target))
+        except IndexNotFound:
+            new = kind.create(Path(target), encoder=old.encoder)
+        with contextlib.closing(new):
+            report = copy_documents(old, new, read_tables)
+    finish(report, target, strict=False, as_json=as_json)
 
 
 @index_tools.command(epilog="Example: lmkrag index-tools recipes")

@@ -14,7 +14,7 @@ import click
 
 from lmkrag.cli.output import index_option
 from lmkrag.errors import StorageError, UsageError
-from lmkrag.system import PYTHON
+from lmkrag.system import PYTHON, locate_index
 
 NAME = "lmkrag"  # what the server is called in the settings of a client
 SKILL = """---
@@ -98,7 +98,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
             raise UsageError(f"no client was found; name one: {', '.join(CLIENTS)}")
     program = shutil.which("lmkrag")
     start = [str(Path(program).resolve())] if program else [*PYTHON, "-m", "lmkrag"]
-    server = [*start, "mcp", "--index", str(Path(index_path).resolve())]
+    server = [*start, "mcp", "--index", str(locate_index(index_path))]
     connected = [_connect(client, server, dry_run=dry_run) for client in clients]
     if skill is not None:
         path = skill / "lmkrag" / "SKILL.md"

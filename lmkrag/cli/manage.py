@@ -16,6 +16,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
+from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
@@ -34,6 +35,7 @@ _EXTRAS = {
     "eval": "ir_measures",
     "train": "accelerate",
     "watch": "watchfiles",
+    "qdrant": "qdrant_client",
 }
 """A package of each extra, by which the extra is known to be installed."""
 
@@ -191,8 +193,9 @@ def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
     problems = engine.verify()
     more = f"{len(problems)} problems: lmkrag verify lists them, lmkrag index-tools repair fixes them"
     yield _Check("files", not problems, f"{problems[0]} ({more})" if problems else "whole")
-    free = shutil.disk_usage(index_path).free
-    yield _Check("disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free")
+    if not is_address(index_path):
+        free = shutil.disk_usage(index_path).free
+        yield _Check("disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free")
     missing = [name for name, package in _EXTRAS.items() if not find_spec(package)]
     yield _Check("extras", True, f"not installed: {', '.join(missing)}" if missing else "all installed")
 

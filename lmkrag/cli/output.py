@@ -44,8 +44,8 @@ def index_option(command: Command, *, existing: bool = True) -> Command:
         default=find_default_index if existing else DEFAULT_INDEX,
         show_default=f"{DEFAULT_INDEX}, here or in a folder above" if existing else DEFAULT_INDEX,
         type=click.Path(),
-        metavar="DIR",
-        help="The index directory.",
+        metavar="DIR|ADDRESS",
+        help="The index directory, or qdrant://HOST:6333/NAME.",
     )(command)
 
 

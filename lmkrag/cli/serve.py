@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
+from lmkrag.system import locate_index
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def _indexes_option(command: Any) -> Any:
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",
-        metavar="[NAME=]DIR",
+        metavar="[NAME=]DIR|ADDRESS",
         help="An index to serve; repeatable.",
     )(command)
 
@@ -165,7 +166,7 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked for at each start
     reader = take_reader_settings(options)
     settings = {
-        "indexes": {name: str(path.resolve()) for name, path in named.items()},
+        "indexes": {name: str(locate_index(path)) for name, path in named.items()},
         "writable": writable,
         "reader": reader,
         "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be named from here

@@ -34,7 +34,7 @@ class _Waiting:
 class IndexEncoders:
     """The encoder of an index, and one for questions without torch. State: what is loaded so far. Thread-safe."""
 
-    def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
+    def __init__(self, path: Path | str, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
         """Take an index's record of its encoder, and the encoder if it is loaded; another raises IndexMismatch."""
         self.path, self._spec = path, spec
         self._encoder = encoder

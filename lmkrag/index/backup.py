@@ -20,6 +20,7 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
 from lmkrag.index.working import WorkingFolder
+from lmkrag.system import locate_index
 
 _MARKER = "backup.json"  # in a copy: where it was made, so that an index restored elsewhere is never taken for one
 _TRIES = 20  # of a copy whose segments a writer replaces meanwhile
@@ -45,7 +46,7 @@ def back_up_index(index: Path, copy: Path) -> Backup:
     earlier copy stays. StorageError: the copy can't be written.
     """
     work = WorkingFolder(copy, "backup")
-    source = index.resolve()
+    source = locate_index(index)
     if source == work.index or source in work.index.parents or work.index in source.parents:
         raise UsageError(f"{copy}: choose a directory outside of the index")
     _check_place(work.index)

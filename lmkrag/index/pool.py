@@ -57,6 +57,8 @@ class IndexReader:
     opens connections of its own.
     """
 
+    segment_type = Segment
+
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
         """Take an index directory and the encoder that made it; nothing is opened before the first snapshot."""
         self.path = path
@@ -272,7 +274,7 @@ class IndexReader:
         with self._guard:
             segment = self._segments.get(file.name)
         if segment is None:
-            segment = Segment(self.path / "segments", file)
+            segment = self.segment_type(self.path / "segments", file)
             with self._guard:
                 self._segments[file.name] = segment
         return segment

@@ -1,8 +1,9 @@
 """Segments: the vectors, words and structure of some sentences, in three immutable files with the same rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,14 @@ class Segment:
         self._vectors, self._words, self._structure = (
             MappedFile(folder / name, part) for name, part in file.files.items()
         )
+
+    def check(self) -> None:
+        """Compare each file with its checksum. Raises IndexCorrupt: one differs."""
+        _ = self.vectors, self.postings, self.structure
+
+    def slices(self, rows: Ids) -> Iterator[NDArray[Any]]:
+        """Yield the vectors of some rows in order, a bounded number at a time."""
+        return self.vectors.slices(rows)
 
     @computed_once
     def vectors(self) -> VectorFile:

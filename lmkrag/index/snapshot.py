@@ -49,15 +49,14 @@ class Snapshot:
         the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
         found.
         """
-        if nearest is None:
-            nearest = NOTHING_NEAR
-            if mode != "lexical" and vector is not None:
-                scores, ids = self.search_dense(vector[None], top_k, allowed)
-                nearest = Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
             terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)
+        if nearest is None:
+            nearest = NOTHING_NEAR
+            if mode != "lexical" and vector is not None:
+                nearest = self.find_nearest(vector, top_k, allowed, matched)
         sentences = np.union1d(nearest.sentences, matched)
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
@@ -117,6 +116,11 @@ class Snapshot:
         return catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
 
     # The parts of a search
+
+    def find_nearest(self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids) -> Nearest:
+        """Find the sentences nearest to a question; those that words have ``matched`` are compared with it next."""
+        scores, ids = self.search_dense(vector[None], top_k, allowed)
+        return Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
 
     def search_dense(self, queries: Vectors, top_k: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
         """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner product.
@@ -183,9 +187,14 @@ class Snapshot:
             fresh = np.ones(len(sentences), bool)
             fresh[np.searchsorted(sentences, known)] = False
             if fresh.any():
-                # too few for BLAS, whose threads would cost more than they save
-                dense[fresh] = np.einsum("ij,j->i", self.read_vectors(sentences[fresh]), vector)
+                dense[fresh] = self.compare_sentences(vector, sentences[fresh])
         return dense
+
+    def compare_sentences(self, vector: Scores, sentences: Ids) -> Scores:
+        """Return the inner product of a question with sentences ``[n]``."""
+        # too few for BLAS, whose threads would cost more than they save
+        similarities: Scores = np.einsum("ij,j->i", self.read_vectors(sentences), vector)
+        return similarities
 
     def read_vectors(self, sentences: Ids) -> Vectors:
         """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""

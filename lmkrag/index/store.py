@@ -24,7 +24,7 @@ from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
 from lmkrag.index.columns import refresh_columns
-from lmkrag.index.files import Tables, lock_index, sync, write_tables
+from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
@@ -34,7 +34,7 @@ from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_rec
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
 from lmkrag.index.words.postings import merge_postings
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import FileStamp, renew_in_forks
+from lmkrag.system import FileStamp, is_address, renew_in_forks
 from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
@@ -48,6 +48,7 @@ class IndexStore:
 
     def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False) -> None:
         self.path = path
+        self.place: Path | str = path  # as users name it
         self.encoder = encoder
         self.chooses_encoder = chooses_encoder  # with its first documents
         self.recipe = recipe
@@ -122,7 +123,12 @@ class IndexStore:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is an index at ``path``, also one with shards, which :meth:`open` refuses."""
+        """Return whether there is an index at ``path``, also one with shards, which :meth:`open` refuses.
+
+        Raises UsageError: it is an address on Qdrant.
+        """
+        if is_address(path):
+            raise UsageError(f"{path}: this is for directories; copy it to one: lmkrag index-tools copy {path} DIR")
         return (path / CATALOG).is_file() or (path / _SHARDS).is_file()
 
     def close(self) -> None:
@@ -252,7 +258,7 @@ class IndexStore:
             recipe = choose_recipe(self.recipe, total, of=sentences)
             file = self._write(
                 total,
-                lambda: (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows)),
+                lambda: (vectors for live in merged for vectors in live.segment.slices(live.rows)),
                 lambda: merge_postings([(live.segment.postings, live.rows) for live in merged], self.path / "segments"),
                 lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
                 recipe,
@@ -272,11 +278,18 @@ class IndexStore:
     ) -> SegmentFile:
         """Write the files of a segment and make them durable, one in memory at a time; a commit makes it exist."""
         folder, name = self.path / "segments", uuid.uuid4().hex
-        vectors_file = write_vectors(folder / (name + SUFFIX), vectors, rows, self.encoder.dimensions, recipe)
+        vectors_file = self._write_vectors(folder / (name + SUFFIX), vectors, rows, recipe)
         words_file = write_tables(folder / f"{name}.words", words())
         structure_file = write_tables(folder / f"{name}.structure", structure())
         sync(folder)
         return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
+
+    def _write_vectors(self, path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
+        return write_vectors(path, read, rows, self.encoder.dimensions, recipe)
+
+    def find_lost_vectors(self) -> Iterator[str]:
+        """Yield a line for each document of which vectors are gone that lie elsewhere: none do."""
+        yield from ()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

@@ -11,7 +11,6 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
 from lmkrag.index.columns import find_wrong_columns, read_ranges
 from lmkrag.index.ranges import clip_runs, sort_runs
-from lmkrag.index.segments import Segment
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 
@@ -45,8 +44,7 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     parts = [np.zeros((0, 3), np.int64)]
     for file, runs in catalog_segments.read_segments(connection):
         try:
-            segment = Segment(store.path / "segments", file)
-            _ = segment.vectors, segment.postings, segment.structure  # which compares each with its checksum
+            store.reader.segment_type(store.path / "segments", file).check()
         except IndexCorrupt as error:
             yield str(error)
         if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):
@@ -62,6 +60,7 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         if document.id in incomplete:
             yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
         yield from _document_problems(snapshot, document)
+    yield from store.find_lost_vectors()
 
 
 def _document_problems(snapshot: Snapshot, row: DocumentRow) -> Iterator[str]:

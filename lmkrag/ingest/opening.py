@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def open_index(
-    path: str | Path, *, create: bool = False, encoder: "str | LandmarkEncoder | None" = None, recipe: str | None = None
+    path: str | Path,
+    *,
+    create: bool = False,
+    encoder: "str | LandmarkEncoder | None" = None,
+    recipe: str | None = None,
+    kind: type[IndexStore] = IndexStore,
 ) -> "tuple[IndexStore, LandmarkEncoder | None]":
     """Open an index, and the encoder if one is given or the index is made: see :meth:`lmkrag.engine.Engine.open`."""
     check_platform()
@@ -26,15 +31,17 @@ def open_index(
     if not isinstance(create, bool):
         raise UsageError(f"create must be true or false, not {create!r}")
     path = Path(path)
-    if IndexStore.exists(path):
-        store = IndexStore.open(path)
+    try:
+        store = kind.open(path)
+    except IndexNotFound:
+        if not create:
+            raise
+        chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
+        return kind.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded
+    else:
         if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
             raise UsageError(
                 f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
             )
         spec = store.encoder
         return store, None if encoder is None else load_encoder(encoder, window=spec.window, overlap=spec.overlap)
-    if not create:
-        raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
-    chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
-    return IndexStore.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded

@@ -24,7 +24,7 @@ _REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | None) -> SpanList:
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) -> SpanList:
     """Return results of which those are marked whose files have changed or are gone; a note says so.
 
     The note says what to run on an ``index``; without one it names no folder.

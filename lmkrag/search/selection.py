@@ -62,7 +62,7 @@ def list_documents(
     return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[mask].tolist())]
 
 
-def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
+def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:
     """Return the row of a document. Raises DocumentNotFound: there is none; the message names one with a similar id."""
     row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
     if row is None:

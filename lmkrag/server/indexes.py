@@ -14,6 +14,7 @@ from lmkrag.errors import IndexMismatch, LmkragError
 from lmkrag.index.searchable import retry_expired
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
+from lmkrag.system import locate_index
 
 Result = TypeVar("Result")
 
@@ -82,7 +83,7 @@ class ServedIndex:
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
-        return from_error(error, self.name, str(self.path))
+        return from_error(error, self.name, str(self.engine.encoders.path))
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
@@ -104,7 +105,7 @@ class ServedIndexes:
     ) -> None:
         """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
         self.by_name: dict[str, ServedIndex] = {}
-        paths = {name: path.resolve() for name, path in paths.items()}
+        paths = {name: locate_index(path) for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():

@@ -25,6 +25,7 @@ from lmkrag.index.files import sync
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import ServerLimits
+from lmkrag.system import is_address
 from lmkrag.types import MAX_DOC_ID, Document, IndexReport
 
 _JSON = ".lmkrag.json"
@@ -72,6 +73,9 @@ class Uploads:
         self._writing = threading.Lock()
         self._stopping = self._interrupted = False
         served = list(indexes.by_name.values())
+        for index in served:
+            if is_address(index.path):
+                raise UsageError(f"{index.name}: uploads are for directories; lmkrag index PATH adds to one on Qdrant")
         for index in served:
             shutil.rmtree(_folder(index) / ".incoming", ignore_errors=True)
         self._thread = threading.Thread(target=self._work, args=(served,), name="lmkrag-add")

@@ -1,0 +1,1 @@
+"""An index on Qdrant: the same store and snapshots, for several machines."""

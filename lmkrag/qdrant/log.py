@@ -1,0 +1,104 @@
+"""The log of an index on Qdrant: what was committed, in which order.
+
+Entries are points without a vector, with the ids 1, 2, 3, ... One is inserted only if there is none of its id, so that
+whoever comes second has to read what the first one wrote, and to try the next number: this insertion is the commit. Ids
+of vectors begin with the number of an entry that their writer has inserted before: no two are the same.
+"""
+
+import base64
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from qdrant_client import models
+
+from lmkrag.arrays import Vectors
+from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
+from lmkrag.qdrant.connection import Connection
+
+VECTOR = "sentence"  # the name of vectors in the collection
+SESSION = 1 << 32  # ids that begin with the number of an entry
+_VECTORS = 256  # in one call
+_AHEAD = 64  # entries looked for at once
+
+
+class Header(NamedTuple):
+    """An entry of the log without its data."""
+
+    number: int
+    token: str  # drawn by its writer, who knows it again by that
+    time: float
+    pieces: Sequence[int] | None = None  # entries with the data before its own; None: it says nothing alone
+
+
+class Log:
+    """Reads and extends the log, and uploads vectors."""
+
+    def __init__(self, connection: Connection, copy: Path | None = None) -> None:
+        self._connection, self._call, self._copy = connection, connection.call, copy
+
+    def create(self, dimensions: int, settings: dict[str, Any]) -> None:
+        """Make the collection with its first entry, unless somebody else has made it meanwhile."""
+        vectors = models.VectorParams(size=dimensions, distance=models.Distance.DOT, on_disk=True)
+        int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+        stored = {"quantization_config": models.ScalarQuantization(scalar=int8), "on_disk_payload": True}
+        try:
+            if not self._call("collection_exists"):
+                self._call("create_collection", vectors_config={VECTOR: vectors}, **stored)
+        except StorageError:
+            if not self._call("collection_exists"):
+                raise
+        self.insert(1, b"", lmkrag="1", **settings)
+
+    def read_settings(self) -> dict[str, Any]:
+        """Return what the first entry has. Raises IndexNotFound: there is none; UsageError: a collection of others."""
+        records = self._read([1])
+        if not records and not self._call("count", exact=False).count:
+            raise self._connection.missing()
+        settings: dict[str, Any] = records[0].payload if records else {}
+        if settings.get("lmkrag") != "1":
+            raise UsageError(f"{self._connection.text}: not made by this version of lmkrag; choose another name")
+        return settings
+
+    def read_after(self, number: int, token: str) -> list[Header]:
+        """Return entries after one, in order. Raises IndexMismatch: that one is not there any more."""
+        headers = self.read_headers(range(number, number + _AHEAD))
+        if not headers or headers[0][:2] != (number, token):
+            advice = f"open it again; if that fails, delete the copy {self._copy}"
+            raise IndexMismatch(f"{self._connection.text}: another index, or an older state, is in its place; {advice}")
+        return [header for place, header in enumerate(headers) if header.number == number + place][1:]
+
+    def read_headers(self, numbers: Iterable[int]) -> list[Header]:
+        """Return those of some entries that are there, in order."""
+        records = self._read(numbers, models.PayloadSelectorInclude(include=list(Header._fields[1:])))
+        return [Header(number=int(record.id), **record.payload) for record in records]
+
+    def read_data(self, header: Header) -> bytes:
+        """Return the data of an entry. Raises IndexCorrupt: a piece is gone."""
+        numbers = [*(header.pieces or ()), header.number]
+        records = [record for number in numbers for record in self._read([number])]
+        if len(records) < len(numbers):
+            raise IndexCorrupt(f"{self._connection.text}: entry {header.number} of the log is gone: restore a snapshot")
+        return b"".join(base64.b64decode(record.payload["data"]) for record in records)
+
+    def _read(self, numbers: Iterable[int], payload: Any = True) -> list[Any]:
+        consistency = models.ReadConsistencyType.MAJORITY
+        records = self._call("retrieve", list(numbers), with_payload=payload, consistency=consistency)
+        return sorted(records, key=lambda record: int(record.id))
+
+    def insert(self, number: int, data: bytes, **payload: Any) -> bool:
+        """Insert an entry unless there is one of its number; return whether it is the one that is there."""
+        payload |= {"time": time.time(), "data": base64.b64encode(data).decode()}
+        ordering, mode = models.WriteOrdering.STRONG, models.UpdateMode.INSERT_ONLY
+        point = models.PointStruct(id=number, vector={}, payload=payload)
+        self._call("upsert", [point], wait=True, ordering=ordering, update_mode=mode)
+        return [header.token for header in self.read_headers([number])] == [payload["token"]]
+
+    def upload(self, first: int, vectors: Vectors) -> None:
+        """Write vectors ``[n, dimensions]`` as points from an id on, in the 16 bits that a directory has of them."""
+        for start in range(0, len(vectors), _VECTORS):
+            part = vectors[start : start + _VECTORS].astype(np.float16).astype(np.float32)
+            ids: Any = list(range(first + start, first + start + len(part)))
+            self._call("upsert", models.Batch(ids=ids, vectors={VECTOR: part.tolist()}), wait=True)

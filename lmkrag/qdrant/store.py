@@ -1,0 +1,246 @@
+"""An index on Qdrant: vectors and a log of commits there, and a copy of all but the vectors here, made from the log.
+
+The copy is an index directory in the user's cache. Whoever reads looks at the log twice a second at most, and writes
+what is new to the copy. Whoever writes uploads vectors under fresh ids, brings the copy up to entry N, and inserts
+entry N + 1 unless somebody else has: that is the commit.
+"""
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+from platformdirs import user_cache_path
+from qdrant_client import models
+
+from lmkrag.arrays import Vectors
+from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
+from lmkrag.index import catalog
+from lmkrag.index.catalog import FORMAT_VERSION
+from lmkrag.index.files import File, Tables
+from lmkrag.index.pool import IndexReader, wrap_error
+from lmkrag.index.ranges import expand_ranges
+from lmkrag.index.segments import SegmentFile
+from lmkrag.index.staged import Staged
+from lmkrag.index.store import IndexStore
+from lmkrag.index.vectors.recipes import DEFAULT_RECIPE
+from lmkrag.qdrant.connection import Connection, in_parts
+from lmkrag.qdrant.entries import Entry, UploadedRows
+from lmkrag.qdrant.log import SESSION, Header, Log
+from lmkrag.qdrant.snapshot import QdrantReader, QdrantSnapshot, write_points
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexStatus
+
+_RECIPE = Recipe("qdrant", "points on Qdrant")
+_ELSEWHERE = File(0, "")
+_LATEST = 86_400.0  # seconds after the upload of vectors in which they may be committed
+_OVER = 2 * _LATEST  # seconds after which vectors of no document are deleted
+_PAUSE = 0.02  # seconds before another look whether another process has updated the copy
+_GRACE = 2.0  # seconds in which readers learn which documents are removed
+_SCANNED = 4_096  # points looked at in one call
+_PIECE = 4 << 20  # bytes of an entry in one point; a request has 32 MiB at most
+
+
+class QdrantStore(IndexStore):
+    """An index on Qdrant. State: the copy, and what this writer has uploaded and not committed."""
+
+    def __init__(self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec) -> None:
+        super().__init__(folder, encoder, _RECIPE, chooses_encoder=settings["chooses"])
+        self.place: str = connection.text
+        self.log = Log(connection, folder)
+        self.reader = QdrantReader(folder, encoder, connection, self.refresh)
+        self._connection, self._start = connection, json.dumps([1, settings["token"]])
+        self._replaying = threading.local()  # ``position``: the entry that is being written to the copy
+        self._encoder = encoder  # as it was when this writer began
+        self._session, self._began, self._next_point = 0, 0.0, 0
+        self._uploaded: dict[str, UploadedRows] = {}
+
+    def renew_locks(self) -> None:
+        super().renew_locks()
+        self._writing = threading.Lock()
+
+    @classmethod
+    def create(
+        cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
+    ) -> Self:
+        """Make an empty index, or open the one that another process has just made."""
+        if (recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE) != DEFAULT_RECIPE:
+            raise UsageError(f"{path}: recipes are for directories; Qdrant keeps vectors in its own way")
+        connection = Connection(path)
+        settings = {"token": uuid.uuid4().hex, "encoder": asdict(encoder), "chooses": chooses_encoder}
+        Log(connection).create(encoder.dimensions, settings)
+        connection.close()
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
+        """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or the cache."""
+        connection = Connection(path)
+        settings = Log(connection).read_settings()
+        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{FORMAT_VERSION}"
+        while not IndexStore.exists(folder):
+            try:
+                IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
+                folder.chmod(0o700)
+            except (UsageError, IndexLocked) as error:  # another process makes it, or something else is there
+                if isinstance(error, UsageError) and not IndexStore.exists(folder):
+                    raise
+        with contextlib.closing(IndexStore.open(folder)) as copy:
+            store = cls(connection, folder, settings, copy.encoder)
+        store.refresh(wait=True)
+        return store
+
+    def close(self) -> None:
+        super().close()
+        self._connection.close()
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds; segments, bytes and skipped files are those of the copy."""
+        status, points = super().status(), self._connection.call("count", exact=False).count
+        return replace(status, path=self.place, dead=max(0, points - self._read_position()[0] - status.sentences))
+
+    def refresh(self, *, wait: bool = False) -> None:
+        """Write what is new in the log to the copy; without ``wait``, leave that to another that is at it."""
+        while self.log.read_after(*self._read_position()):
+            try:
+                with super().writing():
+                    while news := self.log.read_after(*self._read_position()):
+                        for header in news:
+                            self._apply(header)
+                    super().merge_small()
+            except IndexLocked:
+                if not wait:
+                    return
+                time.sleep(_PAUSE)
+
+    def _read_position(self) -> tuple[int, str]:
+        """How far the copy is: the number and the token of an entry."""
+        with IndexReader.snapshot(self.reader, segments=False) as snapshot:
+            position = json.loads(catalog.read_meta(snapshot.connection).get("log", self._start))
+        return position[0], position[1]
+
+    def _apply(self, header: Header) -> None:
+        """Write an entry to the copy, in one transaction."""
+        entry = Entry() if header.pieces is None else Entry.unpack(self.log.read_data(header))
+        self._replaying.position = header[:2]
+        try:
+            if entry.encoder is not None:
+                super().change_encoder(entry.encoder)
+            else:
+                super().commit(entry.staged, [*map(self._write_rows, entry.segments)], removed=entry.removed)
+        finally:
+            self._replaying.position = None
+
+    def _write_rows(self, part: UploadedRows) -> SegmentFile:
+        first, rows, words, structure = part
+        points: Any = np.arange(first, first + rows)
+        return self._write(rows, lambda: [points], lambda: words, lambda: structure, _RECIPE)
+
+    _write_vectors = staticmethod(write_points)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change the copy, all or nothing, and record how far it is in the log."""
+        with super().transaction() as connection:
+            yield connection
+            if (position := getattr(self._replaying, "position", None)) is not None:
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('log', ?)", (json.dumps(position),))
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the one writer of this store; others may write at the same time. Raises IndexLocked."""
+        if not self._writing.acquire(blocking=False):
+            raise IndexLocked(f"{self.place}: this program is already writing to this index; wait until that is done")
+        try:
+            self.refresh(wait=True)
+            self._encoder = self.encoder
+            yield
+        except sqlite3.DatabaseError as error:
+            raise wrap_error(self.path, error) from error
+        finally:
+            self._session, self._uploaded = 0, {}
+            self._writing.release()
+
+    def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
+        """Upload vectors; they are part of the index once :meth:`commit` names the segment."""
+        if not self._session:
+            self._session, self._began = self._append(b"", None), time.time()
+            self._next_point = self._session * SESSION
+        rows, name = sum(map(len, vectors)), uuid.uuid4().hex
+        self._uploaded[name] = (self._next_point, rows, words, structure)
+        self.log.upload(self._next_point, np.concatenate(vectors))
+        self._next_point += rows
+        return SegmentFile(name, rows, _RECIPE, _ELSEWHERE, _ELSEWHERE, _ELSEWHERE)
+
+    def commit(
+        self, staged: Sequence[Staged], segments: Sequence[SegmentFile] = (), *, removed: Iterable[str] = ()
+    ) -> None:
+        """Make one batch exist, all or nothing, on all machines: see :meth:`lmkrag.index.store.IndexStore.commit`."""
+        self._commit(Entry(staged, [self._uploaded.pop(segment.name) for segment in segments], list(removed)))
+        self._session = 0
+
+    def commit_removed(self, doc_ids: Iterable[str]) -> None:
+        if names := list(doc_ids):
+            self.commit([], removed=names)
+
+    def change_encoder(self, encoder: EncoderSpec) -> None:
+        self._commit(Entry(encoder=encoder))
+        self._encoder = encoder
+
+    def merge_small(self) -> None:
+        """Do nothing: segments of the copy are merged when it is brought up to date."""
+
+    def _commit(self, entry: Entry) -> None:
+        data = entry.pack()
+        *pieces, last = (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+        self._append(last, [self._append(piece, None) for piece in pieces])
+
+    def _append(self, data: bytes, pieces: Sequence[int] | None) -> int:
+        """Insert an entry after all that are there; return its number."""
+        token = uuid.uuid4().hex
+        while True:
+            self.refresh(wait=True)
+            number = self._read_position()[0] + 1
+            self.reader.check_encoder()
+            if self.encoder != self._encoder:
+                raise IndexMismatch(f"{self.place}: another writer has chosen another encoder; run it again")
+            if self._session and time.time() - self._began > _LATEST:
+                raise StorageError(f"{self.place}: vectors that wait for a day may be deleted; run it again")
+            if self.log.insert(number, data, token=token, pieces=pieces):
+                self.refresh(wait=True)
+                return number
+
+    def compact(self) -> None:
+        """Delete vectors that are of no document and were written two days ago; merge the copy."""
+        call, offset = self._connection.call, SESSION
+        with self.reader.snapshot() as snapshot:
+            time.sleep(_GRACE)
+            while offset is not None:
+                records, offset = call("scroll", limit=_SCANNED, offset=offset, with_payload=False)
+                points = np.array([int(record.id) for record in records], np.int64)
+                dead = points[cast(QdrantSnapshot, snapshot).find_sentences(points) < 0]
+                headers = self.log.read_headers(np.unique(dead // SESSION).tolist())
+                over = [header.number for header in headers if time.time() - header.time > _OVER]
+                if gone := dead[np.isin(dead // SESSION, over)].tolist():
+                    call("delete", models.PointIdsList(points=gone), wait=True)
+        with super().writing():
+            super().compact()
+
+    def find_lost_vectors(self) -> Iterator[str]:
+        """Yield a line for each document of which Qdrant has lost vectors."""
+        with self.reader.snapshot() as snapshot:
+            first, stop = snapshot.documents.living
+            for part in in_parts(expand_ranges(first, stop - first), _SCANNED):
+                points = cast(QdrantSnapshot, snapshot).find_points(sentences := np.array(part))
+                records = self._connection.call("retrieve", points.tolist(), with_payload=False)
+                gone = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
+                keys = snapshot.documents.keys[snapshot.documents.owners(gone)]
+                for row in snapshot.all_documents(among=set(keys.tolist())):
+                    yield f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it and index its file again"
