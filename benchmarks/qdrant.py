@@ -23,7 +23,6 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
 from lmkrag import Document, Engine, LandmarkEncoder
 from lmkrag.index.copying import copy_documents
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.repair import read_tables
 from lmkrag.qdrant.connection import Connection
 from lmkrag.qdrant.store import QdrantStore
 
@@ -72,7 +71,7 @@ def main() -> None:
             sentences = here.status().sentences
             with contextlib.closing(IndexStore.open(Path(path))) as old:
                 store = QdrantStore.create(Path(address), encoder=old.encoder)
-                copy_documents(old, store, read_tables)
+                copy_documents(old, store)
             with Engine(store, encoder) as there:
                 first = min(names)
                 runs = [({"mode": mode, "rerank": False}, questions) for mode in MODES]

@@ -19,11 +19,11 @@ import numpy as np
 from lmkrag import Engine
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
+from lmkrag.index.copying import build_tables
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.vector_set import VectorFile
-from lmkrag.ingest.repair import read_tables
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
@@ -139,7 +139,7 @@ def build(path: Path, data: Path, total: int) -> None:
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            store.commit(staged, [store.stage_segment([vectors], *read_tables(staged))])
+            store.commit(staged, [store.stage_segment([vectors], *build_tables(staged))])
             done += rows
         store.compact()
     store.close()

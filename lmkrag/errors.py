@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-REPAIR = "run lmkrag index-tools repair"  # what to do about a damaged index, at the end of a message
+REPAIR = "restore a backup, or index the sources again, elsewhere"  # ends a message about a damaged index
 
 
 class LmkragError(Exception):

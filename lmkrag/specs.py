@@ -45,17 +45,6 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairReport:
-    """What a repair did to documents."""
-
-    kept: int  # as they were
-    restored: int  # read from their files again
-    lost: tuple[str, ...]  # gone, by name
-    unknown: int  # documents whose very names are lost
-    damaged: str  # where the index is kept as it was, empty when there was nothing to repair
-
-
-@dataclass(frozen=True, slots=True)
 class EncoderSpec:
     """How an encoder reads text; recorded in every index it makes."""
 

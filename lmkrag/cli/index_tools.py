@@ -1,7 +1,6 @@
 """``lmkrag index-tools``: maintenance of an index."""
 
 import contextlib
-import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -9,14 +8,14 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.index import finish, following_progress, model_options
-from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, print_json
 from lmkrag.engine import Engine, find_store_type
 from lmkrag.errors import IndexNotFound
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
 def index_tools() -> None:
-    """Compact, re-encode, repair or copy an index."""
+    """Compact, re-encode or copy an index."""
 
 
 @index_tools.command(epilog="Example: lmkrag index-tools compact --index indexes/handbook")
@@ -54,40 +53,6 @@ def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: b
     finish(report, index_path, strict=False, as_json=as_json)
 
 
-@index_tools.command(epilog="Example: lmkrag index-tools repair --index indexes/handbook")
-@index_option
-@click.option(
-    "--encoder", type=click.Path(), metavar="NAME|DIR", help="The encoder of the index, if its record is damaged."
-)
-@click.option(
-    "--recipe", type=click.Path(), metavar="NAME|FILE", help="The recipe of the index, if its record is damaged."
-)
-@json_option
-def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bool) -> None:
-    """Rebuild a damaged index.
-
-    Undamaged documents are kept, the others are parsed from their files again.
-    """
-    from lmkrag.encoder.index_encoder import load_new_encoder
-    from lmkrag.ingest.repair import repair_index
-
-    load = partial(load_new_encoder, encoder) if encoder else None
-    report = repair_index(Path(index_path), encoder=load, recipe=recipe)
-    if as_json:
-        print_json(asdict(report))
-    elif not report.damaged:
-        click.echo(f"{index_path}: nothing to repair, {report.kept} documents are whole", err=True)
-    else:
-        for doc_id in report.lost:
-            click.echo(f"lost: {one_line(doc_id)}")
-        unknown = f", {report.unknown} of unknown name lost: index the sources again" if report.unknown else ""
-        lost = f", {len(report.lost)} lost" if report.lost else ""
-        click.echo(f"{index_path}: {report.kept} kept, {report.restored} read again{lost}{unknown}", err=True)
-        click.echo(f"the damaged index is kept in {report.damaged}", err=True)
-    if report.lost or report.unknown:
-        sys.exit(1)
-
-
 @index_tools.command(epilog="Example: lmkrag index-tools copy indexes/handbook qdrant://localhost:6333/handbook")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
@@ -99,7 +64,6 @@ def copy(source: str, target: str, as_json: bool) -> None:
     same command again to resume.
     """
     from lmkrag.index.copying import copy_documents
-    from lmkrag.ingest.repair import read_tables
 
     kind = find_store_type(target)
     with contextlib.closing(find_store_type(source).open(Path(source))) as old:
@@ -108,7 +72,7 @@ def copy(source: str, target: str, as_json: bool) -> None:
         except IndexNotFound:
             new = kind.create(Path(target), encoder=old.encoder)
         with contextlib.closing(new):
-            report = copy_documents(old, new, read_tables)
+            report = copy_documents(old, new)
     finish(report, target, strict=False, as_json=as_json)
 
 

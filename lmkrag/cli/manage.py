@@ -13,7 +13,7 @@ import click
 
 from lmkrag.cli import output
 from lmkrag.engine import Engine
-from lmkrag.errors import LmkragError, UsageError
+from lmkrag.errors import REPAIR, LmkragError, UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
 from lmkrag.system import is_address
@@ -191,7 +191,7 @@ def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
     except (LmkragError, OSError, ImportError) as error:
         yield _Check("encoder", False, str(error))
     problems = engine.verify()
-    more = f"{len(problems)} problems: lmkrag verify lists them, lmkrag index-tools repair fixes them"
+    more = f"{len(problems)} problems: lmkrag verify lists them and says what to do"
     yield _Check("files", not problems, f"{problems[0]} ({more})" if problems else "whole")
     if not is_address(index_path):
         free = shutil.disk_usage(index_path).free
@@ -239,7 +239,8 @@ def verify(index_path: str, as_json: bool) -> None:
     else:
         for problem in problems:
             click.echo(output.one_line(problem))
-        click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
+        advice = f"; {REPAIR}" if problems else ""
+        click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}{advice}", err=True)
     if problems:
         sys.exit(1)
 

@@ -316,19 +316,6 @@ def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, .
         yield DocumentRow(*columns)
 
 
-def row_keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
-    """Yield the ids of the rows of ``document`` or ``segment``, from both ends where pages between are damaged."""
-    seen: set[int] = set()
-    for order in ("ASC", "DESC"):
-        try:
-            for (key,) in connection.execute(f"SELECT id FROM {table} NOT INDEXED ORDER BY id {order}"):
-                if key not in seen:
-                    seen.add(key)
-                    yield int(key)
-        except sqlite3.Error:  # a broken page hides what is behind it
-            continue
-
-
 # Files that were skipped
 
 

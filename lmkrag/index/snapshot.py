@@ -1,7 +1,7 @@
 """One committed state of an index, and what a search asks of it."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
 from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
-from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import lexical
 from lmkrag.index.words.lexical import Terms, Totals
@@ -198,23 +197,17 @@ class Snapshot:
 
     def read_vectors(self, sentences: Ids) -> Vectors:
         """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""
-        vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
-        if vectors is None:
+        vectors: Vectors | None = None
+        missing = np.ones(len(sentences), bool)
+        for live in self.segments:
+            inside, rows = find_rows(live.by_sentence, sentences)
+            if not len(rows):
+                continue
+            read = live.segment.vectors.read(rows)
+            if vectors is None:
+                vectors = np.zeros((len(sentences), read.shape[1]), np.float32)
+            vectors[inside] = read
+            missing &= ~inside
+        if vectors is None or missing.any():
             raise IndexCorrupt(f"no segment holds one of the sentences asked for; {REPAIR}")
         return vectors
-
-
-def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
-    """Read vectors ``[k, dimensions]`` from files with their runs ``[n, 3]`` by sentence; None if one has none."""
-    vectors: Vectors | None = None
-    missing = np.ones(len(sentences), bool)
-    for file, runs in parts:
-        inside, rows = find_rows(runs, sentences)
-        if not len(rows):
-            continue
-        read = file.read(rows)
-        if vectors is None:
-            vectors = np.zeros((len(sentences), read.shape[1]), np.float32)
-        vectors[inside] = read
-        missing &= ~inside
-    return None if missing.any() else vectors

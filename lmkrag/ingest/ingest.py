@@ -5,13 +5,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import encode_documents
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import DocumentSource, find_lost_files, load_files
+from lmkrag.ingest.sources import DocumentSource, load_files
 from lmkrag.ingest.walk import Found
 from lmkrag.types import IndexReport
 
@@ -48,16 +47,6 @@ def encode_files(
         _encode(store, encoder, load_files(files, loader, run, None), run, target)
         store.note_files(skipped=run.unreadable)
     return run
-
-
-def restore_files(store: IndexStore, encoder: GetEncoder, rows: Sequence[DocumentRow]) -> IndexReport:
-    """Index the files of documents that were lost, under the names they had; those that are gone are skipped."""
-    run = Run({})
-    files = find_lost_files(rows, run)
-    if files:
-        with store.writing(), IsolatedLoader() as loader:
-            _encode(store, encoder, load_files(files, loader, run, store), run)
-    return run.report()
 
 
 def _encode(

@@ -12,7 +12,7 @@ from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, Changes, find_changes, find_gone, find_named_changes, read_skipped
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
@@ -20,7 +20,7 @@ from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import Found, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.system import FileStamp, find_path, printable
+from lmkrag.system import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
@@ -187,20 +187,6 @@ def _as_document(item: object) -> Document:
     if not is_foreign(item):
         raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
-
-
-def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
-    """Return the files of documents that were lost, under the names they had; note in ``run`` those that are gone."""
-    files = {}
-    for row in rows:
-        path = find_path(row.path)
-        if path.is_file():
-            status = path.stat()
-            doc_id = catalog.owner_of(row) or row.doc_id
-            files[doc_id] = Found(path, doc_id, row.root, FileStamp.of(status), str(path))
-        else:
-            run.skip(row.doc_id, f"its source is gone ({row.path})")
-    return list(files.values())
 
 
 def load_files(

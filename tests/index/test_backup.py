@@ -121,14 +121,14 @@ def test_a_damaged_index_is_named(engine, tmp_path):
     words.unlink()
     words.write_bytes(whole[:-1] + b"x")
     shutil.rmtree(tmp_path / "copy" / "segments")
-    with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is damaged \(checksum\); run lmkrag index-tools"):
+    with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is damaged \(checksum\); restore a backup"):
         back_up_index(engine._store.path, tmp_path / "copy")
     words.unlink()
     with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is gone"):
         back_up_index(engine._store.path, tmp_path / "copy")
 
 
-def test_a_damaged_copy_is_repaired_from_the_index(engine, tmp_path):
+def test_a_damaged_copy_is_replaced_from_the_index(engine, tmp_path):
     copy = tmp_path / "copy"
     back_up_index(engine._store.path, copy)
     for number, path in enumerate(sorted((copy / "segments").iterdir())):

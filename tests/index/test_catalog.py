@@ -38,7 +38,7 @@ def test_an_empty_catalog_is_damaged(index):
     for path in index.glob("catalog.sqlite*"):
         path.unlink()
     (index / "catalog.sqlite").touch()
-    with pytest.raises(StorageError, match=r"no table of what the index is made with.*run lmkrag index-tools repair"):
+    with pytest.raises(StorageError, match=r"no table of what the index is made with.*restore a backup"):
         Engine.open(index)
 
 

@@ -7,15 +7,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound, StorageError
+from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound
 from lmkrag.index.pool import IndexReader
-from lmkrag.ingest.repair import repair_index
 
 QUESTION = "How long must the lamp burn before the wick is trimmed?"
 
@@ -93,33 +91,6 @@ def test_a_snapshot_that_is_held_outlives_closing(index):
             assert nested.connection is snapshot.connection
     with pytest.raises(IndexClosed), reader.snapshot():
         pass
-
-
-def test_repair_while_threads_search(index, encoder):
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        next((index / "segments").glob("*.words")).write_bytes(b"damaged")
-        stop = threading.Event()
-        outcomes: list[str] = []
-
-        def work():
-            while not stop.is_set():
-                try:
-                    outcomes.append(engine.search(QUESTION, top_k=1)[0].doc_id)
-                except StorageError as error:
-                    outcomes.append(type(error).__name__)
-
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.2)
-        report = repair_index(engine._store.path)
-        time.sleep(0.3)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert report.kept == 5
-        assert outcomes[-1] == "lighthouse-handbook.md"
-        assert set(outcomes) == {"IndexCorrupt", "lighthouse-handbook.md"}
 
 
 def test_a_hundred_threads_leave_few_descriptors(index):

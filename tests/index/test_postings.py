@@ -127,7 +127,7 @@ def test_a_file_that_is_none(tmp_path):
     path = tmp_path / "w.words"
     file = write_tables(path, counted(["alpha"]))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); run lmkrag index-tools repair"):
+    with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); restore a backup"):
         Postings(MappedFile(path, file))
 
 

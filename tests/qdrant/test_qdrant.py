@@ -40,7 +40,6 @@ from lmkrag.index import copying
 from lmkrag.index.copying import copy_documents
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
-from lmkrag.ingest.repair import read_tables
 from lmkrag.qdrant import connection as connections
 from lmkrag.qdrant import snapshot as snapshots
 from lmkrag.qdrant import store as stores
@@ -95,7 +94,7 @@ def copies(built_index, encoder, tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with contextlib.closing(IndexStore.open(built_index)) as old:
             store = QdrantStore.create(Path(text), encoder=old.encoder)
-            assert copy_documents(old, store, read_tables).added == 5
+            assert copy_documents(old, store).added == 5
     with Engine(store, encoder, rerank=False) as there, Engine.open(built_index, encoder=encoder, rerank=False) as here:
         yield there, here
     Connection(text).call("delete_collection")
@@ -519,7 +518,7 @@ def test_processes_that_are_killed_while_they_write(rest_server, built_index, en
             child = os.fork()
             if not child:
                 with contextlib.closing(QdrantStore.open(address)) as store:
-                    copy_documents(old, store, read_tables)
+                    copy_documents(old, store)
                     os._exit(0)
             time.sleep(pause)
             with contextlib.suppress(ProcessLookupError):
@@ -552,9 +551,9 @@ def _rows(store):
 def test_a_copy_in_both_directions(copies, open_engine, tmp_path, encoder):
     there, here = copies
     stored = there._store, here._store
-    assert copy_documents(here._store, there._store, read_tables).unchanged == 5
+    assert copy_documents(here._store, there._store).unchanged == 5
     with contextlib.closing(IndexStore.create(tmp_path / "back", encoder=encoder.spec)) as store:
-        report = copy_documents(stored[0], store, read_tables)
+        report = copy_documents(stored[0], store)
         assert (report.added, report.sentences) == (5, here.status().sentences)
     with Engine.open(tmp_path / "back", encoder=encoder, rerank=False) as back:
         assert back.documents() == here.documents()
@@ -727,7 +726,7 @@ def test_the_encoder_of_an_index_is_its_own(open_engine, address, encoder, tmp_p
     with Engine.open(tmp_path / "other", create=True, encoder="landmark-multilingual") as other:
         store = other._store
         with pytest.raises(IndexMismatch, match="made with"):
-            copy_documents(store, open_engine()._store, read_tables)
+            copy_documents(store, open_engine()._store)
 
 
 def test_documents_of_other_languages_choose_the_encoder(address, open_engine):

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lmkrag.index.copying import build_tables
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import query_words
-from lmkrag.ingest.repair import read_tables
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
 from lmkrag.sentences.split import split_sentences
@@ -50,7 +50,7 @@ def commit(store: IndexStore, version: int) -> None:
         staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
-    segment = store.stage_segment([np.array(vectors)], *read_tables(staged))
+    segment = store.stage_segment([np.array(vectors)], *build_tables(staged))
     store.commit(staged, [segment], removed=removed)
 
 

@@ -16,8 +16,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog_texts
-from lmkrag.index.working import WorkingFolder
-from lmkrag.ingest.repair import repair_index
+from lmkrag.ingest.reindex import reindex
 
 HERE = Path(__file__).parent
 
@@ -67,12 +66,13 @@ def test_hostile_texts_are_split_without_loss():
     assert len(command("hostile.py", "--megabytes", "0.02").splitlines()) == 23
 
 
-# Repair
+# Damage
 
 
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
+    path.unlink()  # a backup may have linked it
     path.write_bytes(data)
 
 
@@ -95,47 +95,23 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_repair_rebuilds_what_the_sources_allow(index, encoder, corpus, damage):
-    question = "How long must the lamp burn before the wick is trimmed?"
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        documents, right = engine.status().documents, engine.search(question)
+def test_damage_is_named_and_a_backup_replaces_it(lmkrag, index, tmp_path, damage):
+    question = ("search", "How long must the lamp burn before the wick is trimmed?", "--index", index, "--json")
+    right = lmkrag(*question).stdout
+    assert lmkrag("backup", index, tmp_path / "backup").returncode == 0
     DAMAGE[damage](index)
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        assert engine.verify()
-        report = repair_index(engine._store.path)
-        assert report.lost == ()
-        assert report.kept + report.restored + report.unknown == documents
-        assert report.unknown == (damage == "a document's row")
-        if report.unknown:
-            assert engine.add(corpus).added == 1
-        assert engine.verify() == ()
-        assert engine.status().documents == documents
-        found = engine.search(question)
-    assert [(s.doc_id, s.start, s.end, s.text) for s in found] == [(s.doc_id, s.start, s.end, s.text) for s in right]
-    assert Path(report.damaged) == index.with_name("index.damaged")
-    assert Path(report.damaged).is_dir()
-
-
-def test_what_has_no_source_is_named(lmkrag, encoder, tmp_path):
-    index = tmp_path / "index"
-    with Engine.open(index, create=True, encoder=encoder) as engine:
-        engine.add(
-            [Document("memo:1", "notion://1", "The first memo is about bees."), Document("memo:2", "x", "Wasps.")]
-        )
-    sql(index, "UPDATE text_block SET data = x'00' WHERE document = 1")
-    done = lmkrag("index-tools", "repair", "--index", index)
-    assert done.returncode == 1
-    assert "lost: memo:1" in done.stdout
-    assert "1 kept, 0 read again, 1 lost" in done.stderr
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        assert engine.verify() == ()
-        assert [span.doc_id for span in engine.search("wasps")] == ["memo:2"]
+    done = lmkrag("verify", "--index", index)
+    assert (done.returncode, "restore a backup, or index the sources again, elsewhere" in done.stderr) == (1, True)
+    shutil.rmtree(index)
+    shutil.copytree(tmp_path / "backup", index)
+    assert lmkrag("verify", "--index", index).returncode == 0
+    assert lmkrag(*question).stdout == right
 
 
 def test_a_catalog_that_is_wholly_gone_says_what_to_do(lmkrag, index):
     for path in index.glob("catalog.sqlite*"):
         path.write_bytes(b"\0" * 4096)
-    for name in ("search x", "verify", "index-tools repair"):
+    for name in ("search x", "verify"):
         done = lmkrag(*name.split(), "--index", index)
         assert done.returncode == 1
         assert "the catalog can't be read" in done.stderr
@@ -148,102 +124,18 @@ def damage_header(index: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [16, 100, 8_192], ids=["magic", "header", "first page"])
-@pytest.mark.parametrize("compacted", [False, True])
-def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size, compacted):
-    question = "How long must the lamp burn before the wick is trimmed?"
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        engine.add(
-            Document("memo:1", "notion://1", "The first memo is about bees.")
-        )  # has no file to be read from again
-        if compacted:
-            engine.remove("beekeeping.html")
-            engine.add(corpus)
-            engine.compact()
-        right = engine.search(question)
+def test_a_damaged_header_says_what_to_do(lmkrag, index, size):
     damage_header(index, size)
-    assert "run lmkrag index-tools repair" in lmkrag("search", question, "--index", index).stderr
-    done = lmkrag("index-tools", "repair", "--index", index)
-    assert (done.returncode, "6 kept, 0 read again" in done.stderr) == (0, True), done.stderr
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        assert engine.verify() == ()
-        found = engine.search(question)
-    assert [(s.doc_id, s.start, s.end, s.score) for s in found] == [(s.doc_id, s.start, s.end, s.score) for s in right]
+    refused = lmkrag("search", "lamp", "--index", index)
+    assert (refused.returncode, "restore a backup, or index the sources again" in refused.stderr) == (1, True)
 
 
-def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
-    sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
-    refused = lmkrag("index-tools", "repair", "--index", index)
-    assert refused.returncode == 1
-    assert "the record of the encoder is damaged; run lmkrag index-tools repair --encoder NAME" in refused.stderr
-    assert not WorkingFolder(index, "repair").path.exists()
-    done = lmkrag("index-tools", "repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
-    assert (done.returncode, "5 kept" in done.stderr) == (0, True), done.stderr
-    with Engine.open(index, rerank=False) as engine:
-        assert (engine.verify(), engine.status().recipe) == ((), "flat")
-        assert engine.search("which stones moved?")[0].doc_id == "reports/viaduct-inspection.pdf"
-
-
-def test_a_named_encoder_is_that_of_new_indexes(lmkrag, corpus, tmp_path):
-    index = tmp_path / "index"
-    lmkrag("index", corpus / "glass-river.txt", "--index", index)
-    with Engine.open(index) as engine:
-        made = engine._store.encoder
-    sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
-    done = lmkrag("index-tools", "repair", "--index", index, "--encoder", "landmark-mini")
-    assert (done.returncode, "1 kept" in done.stderr) == (0, True), done.stderr
-    with Engine.open(index) as engine:
-        assert engine._store.encoder == made
-
-
-def test_an_index_that_is_whole_is_not_copied(lmkrag, index):
-    before = (index / "catalog.sqlite").stat().st_ino
-    done = lmkrag("index-tools", "repair", "--index", index)
-    assert (done.returncode, "nothing to repair, 5 documents are whole" in done.stderr) == (0, True)
-    assert (index / "catalog.sqlite").stat().st_ino == before
-    assert [path.name for path in index.parent.iterdir() if path.name.startswith("index")] == ["index"]
-
-
-def test_a_repair_that_was_killed_is_done_again_or_finished(lmkrag, index, tmp_path):
-    work = WorkingFolder(index, "repair")
-    work.claim()
-    work.new.mkdir()
-    (work.new / "copy.sqlite").write_bytes(b"half")
-    flip(next((index / "segments").glob("*.words")))
-    assert "5 kept" in lmkrag("index-tools", "repair", "--index", index).stderr
-    assert not work.path.exists()
-    work.claim()  # killed once the indexes were exchanged: the damaged one is kept all the same
-    shutil.copytree(index, work.old)
-    done = lmkrag("index-tools", "repair", "--index", index)
-    assert "nothing to repair" in done.stderr
-    assert not work.path.exists()
-    assert index.with_name("index.damaged1").is_dir()
-
-
-def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
-    from lmkrag.index import salvage as repair
-
-    flip(next((index / "segments").glob("*.words")))
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(repair, "_copy", fail)
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        with pytest.raises((StorageError, OSError), match="No space left"):
-            repair_index(engine._store.path)
-        monkeypatch.undo()
-        assert repair_index(engine._store.path).kept == 5
-        assert engine.search("which stones moved?")
-
-
-def test_renames_are_made_durable(index, encoder, monkeypatch):
+def test_renames_are_made_durable(index, monkeypatch):
     from lmkrag.index import working
 
     synced = []
     monkeypatch.setattr(working, "sync", lambda path: synced.append(path))
-    flip(next((index / "segments").glob("*.words")))
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        repair_index(engine._store.path)
+    reindex(index)
     assert synced[-1] == index.parent
 
 
