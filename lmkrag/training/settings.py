@@ -34,7 +34,6 @@ class ModelSettings:
     title_tokens: int = 24  # of its title, at the beginning of each window of a document
     window: int = 254
     overlap: float = 0.5
-    lora: int = 0  # rank of low-rank adapters, 0 to train every weight
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
-from lmkrag.errors import EncoderError, UsageError, needs
+from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import read_weights
 from lmkrag.models.files import hash_weights, make_readable, write_json
 from lmkrag.models.packing import WORDS, decode_words, pack_matrices
@@ -108,8 +108,8 @@ def _keep_layers(backbone: Any, numbers: Sequence[int]) -> None:
     backbone.config.num_hidden_layers = len(numbers)
 
 
-def load_student(folder: Path, *, lora: int = 0) -> Student:
-    """Read an encoder folder for training; with ``lora``, only low-rank adapters of that rank are trained."""
+def load_student(folder: Path) -> Student:
+    """Read an encoder folder for training."""
     from transformers import AutoConfig, AutoTokenizer
 
     settings = read_settings(folder)
@@ -123,31 +123,12 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
-    pooling = Pooling(settings["pooling"])
-    if lora:
-        backbone = _adapt(backbone, tokenizer.convert_tokens_to_ids(settings["landmark"]), lora)
-    return Student(backbone, pooling, tokenizer)
-
-
-def _adapt(backbone: Any, landmark: int, rank: int) -> Any:
-    with needs("train", "peft"):
-        from peft import LoraConfig, TaskType, get_peft_model
-    adapters = LoraConfig(
-        task_type=TaskType.FEATURE_EXTRACTION,
-        r=rank,
-        lora_alpha=2 * rank,
-        target_modules="all-linear",
-        trainable_token_indices=[landmark],
-    )
-    return get_peft_model(backbone, adapters)
+    return Student(backbone, Pooling(settings["pooling"]), tokenizer)
 
 
 def save_student(student: Student, settings: dict[str, Any], folder: Path) -> None:
-    """Write an encoder folder, adapters merged in."""
-    backbone = student.backbone
-    if hasattr(backbone, "merge_and_unload"):
-        backbone = backbone.merge_and_unload()
-    write_encoder(folder, model=backbone, tokenizer=student.tokenizer, settings=settings)
+    """Write an encoder folder."""
+    write_encoder(folder, model=student.backbone, tokenizer=student.tokenizer, settings=settings)
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:

@@ -135,7 +135,7 @@ def _run_stage(
     from lmkrag.training.step_trainer import StepTrainer, step_arguments
 
     folder = settings.resolve(settings.out) / stage.name
-    student = load_student(latest, lora=settings.model.lora)
+    student = load_student(latest)
     taught = stage.anchor > 0 or stage.imitation > 0
     base = find_model(settings.model.base) if settings.model.layers else start
     teacher = load_student(latest if stage.thorough or stage.teacher == "latest" else base) if taught else None

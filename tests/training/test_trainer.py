@@ -253,9 +253,9 @@ def test_weights_that_are_not_finite_are_not_saved(one_stage, tmp_path):
         average_encoders([start], [1.0], tmp_path / "out")
 
 
-def test_low_rank_adapters_train_a_decoder_end_to_end(settings, tmp_path, corpus):
+def test_a_decoder_is_trained_end_to_end(settings, tmp_path, corpus):
     base = make_decoder(tmp_path / "decoder", corpus)
-    model = ModelSettings(base=str(base), pooling="lmk", window=64, lora=4)
+    model = ModelSettings(base=str(base), pooling="lmk", window=64)
     stage = replace(settings.stages[2], learning_rate=5e-3, steps=6)
     folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
     encoder = LandmarkEncoder.load(str(folder), dtype=torch.float32)
