@@ -5,7 +5,7 @@
 
 ``questions.jsonl`` has one {"query", "doc", "evidence": ["exact words of the document", ...]} a line; ``docs/`` holds
 the documents. The job writes them in the data format and runs ``lmkrag eval``, which prints tables and leaves
-``report/report.html``. On our sample (tests/data/questions.jsonl, tests/data/corpus) it begins
+``report/report.md``. On our sample (tests/data/questions.jsonl, tests/data/corpus) it begins
 
     Average over 1 sets (18 questions), in %; budgets 500 / 1000 / 2000 / 4000 characters
 """

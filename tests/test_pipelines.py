@@ -63,7 +63,7 @@ def test_evaluate_against_chunks(corpus, tmp_path):
     out = run("evaluate_against_chunks.py", questions, corpus, "--out", tmp_path, "--against", "sentence:1")
     assert out.startswith("Average over 1 sets (6 questions)")
     assert "| sentence:1 |" in out
-    assert (tmp_path / "report.html").is_file()
+    assert (tmp_path / "report.md").is_file()
 
 
 def test_train_encoder(run_here, sample_set, tmp_path, lmkrag, corpus):

@@ -49,7 +49,7 @@ def evaluate(
     Each DATASET is a folder in the data format, with docs.jsonl.gz and queries.jsonl.gz.
 
     Prints recall of the evidence at character budgets, precision, IoU and ranking measures, and writes report.json and
-    report.html into --out, which also keeps indexes and baseline vectors for the next run.
+    report.md into --out, which also keeps indexes and baseline vectors for the next run.
     """
     from lmkrag.evaluation.compare import Options, compare
     from lmkrag.evaluation.report import differences, to_json, to_text, write_report

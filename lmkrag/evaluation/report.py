@@ -1,6 +1,5 @@
-"""Say what a comparison found: a table to read, JSON to keep, a page with plots."""
+"""Say what a comparison found: tables to read and JSON to keep."""
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Floats
-from lmkrag.errors import needs
 from lmkrag.evaluation.compare import OURS, Comparison
 from lmkrag.evaluation.metrics import macro_interval, paired_interval
 from lmkrag.version import __version__
-
-_PAGE = Path(__file__).with_name("report.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,38 +122,8 @@ def _percent(values: Floats) -> str:
 
 
 def write_report(comparison: Comparison, gains: Sequence[Difference], out: Path) -> tuple[Path, Path]:
-    """Write ``report.json`` and ``report.html``, and return their paths. Raises MissingExtra: the ``eval`` extra."""
-    with needs("eval", "jinja2"):
-        from jinja2 import Environment
+    """Write ``report.json`` and ``report.md``, and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
-    values = to_json(comparison, gains)
-    (out / "report.json").write_text(json.dumps(values, indent=1) + "\n", "utf-8")
-    page = Environment(autoescape=True).from_string(_PAGE.read_text("utf-8"))
-    plots = [_plot(comparison, name) for name in (None, *comparison.queries)]
-    html = page.render(
-        report=values, plots=plots, budgets=[str(budget) for budget in comparison.budgets], measures=comparison.measures
-    )
-    (out / "report.html").write_text(html, "utf-8")
-    return out / "report.json", out / "report.html"
-
-
-def _plot(comparison: Comparison, name: str | None) -> str:
-    """Recall against budget as SVG: of a set, or the average without one."""
-    with needs("eval", "matplotlib"):
-        from matplotlib.figure import Figure
-    figure = Figure(figsize=(7, 4.2) if name is None else (3.6, 2.6), layout="constrained")
-    axes = figure.add_subplot()
-    for system, sets in comparison.scores.items():
-        means = macro(comparison, system)[0] if name is None else sets[name].overlaps.mean(0)
-        axes.plot(comparison.budgets, 100 * means[:, 0], marker="o", linewidth=2.5 if system == OURS else 1.2)
-        axes.lines[-1].set_label(system)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(comparison.budgets, [f"{budget:,}" for budget in comparison.budgets])
-    axes.set(title=name or "average over sets", ylim=(0, 100))
-    axes.grid(alpha=0.3)
-    if name is None:
-        axes.set(xlabel="characters retrieved", ylabel="evidence found, %")
-        axes.legend()
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg")
-    return buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    (out / "report.json").write_text(json.dumps(to_json(comparison, gains), indent=1) + "\n", "utf-8")
+    (out / "report.md").write_text(to_text(comparison, gains) + "\n", "utf-8")
+    return out / "report.json", out / "report.md"
