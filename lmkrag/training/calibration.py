@@ -11,12 +11,11 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.models.bert import AFTER, Bert, bert_inputs, read_weights
-from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model, parse_nodes
-from lmkrag.models.quantization import product_names, write_ranges
+from lmkrag.models.bert import AFTER, Bert, bert_inputs, fuse_weights, read_weights
+from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model, parse_nodes
+from lmkrag.models.quantization import product_names, quantize, read_ranges, write_ranges
 from lmkrag.models.session import Session
 from lmkrag.sentences.split import split_sentences
-from lmkrag.training.graphs import write_encoder_graphs
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 _QUESTIONS = 8  # of each set
@@ -40,6 +39,15 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
         encoder.encode(text, split_sentences(text))
     write_ranges(folder, model.meter.ranges)
     write_encoder_graphs(folder)
+
+
+def write_encoder_graphs(folder: Path) -> None:
+    """Write the graph of an encoder folder, and where it has ranges that for int8."""
+    config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
+    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers), read_ranges(folder)
+    (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
+    if ranges is not None:
+        (folder / "int8.onnx").write_bytes(build_bert(config, quantize(weights, ranges, layers), int8=True))
 
 
 class RangeMeter:

@@ -12,7 +12,7 @@ from lmkrag.encoder.spec import read_settings
 from lmkrag.models.files import hash_weights, make_readable, write_json
 from lmkrag.models.packing import WORDS, pack_rows
 from lmkrag.models.quantization import read_ranges, write_ranges
-from lmkrag.training.graphs import write_encoder_graphs
+from lmkrag.training.calibration import write_encoder_graphs
 
 
 def main(folder: Path) -> None:

@@ -16,7 +16,7 @@ from lmkrag.reranker.base import SHIPPED as RERANKERS
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import GRAPH
-from lmkrag.training.graphs import write_encoder_graphs
+from lmkrag.training.calibration import write_encoder_graphs
 
 
 def read_graphs(folder) -> dict[str, bytes]:
