@@ -236,16 +236,6 @@ def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -
     _renew_checksum(connection, key)
 
 
-def move_documents(connection: sqlite3.Connection, old: str, new: str) -> None:
-    """Record that a folder of files is elsewhere now: documents that were read from it, as if from there."""
-    for row in [*all_documents(connection)]:
-        paths = (row.path, row.root)
-        moved = [new + path[len(old) :] if f"{path}/".startswith(f"{old}/") else path for path in paths]
-        connection.execute("UPDATE document SET path = ?, root = ? WHERE id = ?", (*moved, row.id))
-        _renew_checksum(connection, row.id)
-    connection.execute("DELETE FROM skipped_file")  # they are looked at again
-
-
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
     """Return the document called ``doc_id``."""
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)

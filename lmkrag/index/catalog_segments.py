@@ -46,11 +46,11 @@ def delete_segment(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM segment WHERE name = ?", (name,))
 
 
-def read_segments(connection: sqlite3.Connection, key: int | None = None) -> list[tuple[SegmentFile, Ids]]:
-    """Return every segment, or the one with a row id, with its runs ``[n, 3]``, oldest first, or raise IndexCorrupt."""
+def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, Ids]]:
+    """Return every segment with its runs ``[n, 3]``, oldest first, or raise IndexCorrupt."""
     segments = []
-    query = "SELECT name, facts, runs, row_checksum FROM segment WHERE ? IN (id, 0) ORDER BY id"
-    for name, text, packed, recorded in connection.execute(query, (key or 0,)):
+    query = "SELECT name, facts, runs, row_checksum FROM segment ORDER BY id"
+    for name, text, packed, recorded in connection.execute(query):
         if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
         details = json.loads(text)

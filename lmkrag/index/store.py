@@ -222,11 +222,6 @@ class IndexStore:
                 catalog.touch_document(connection, key, stamp)
             catalog.write_skipped(connection, skipped, forgotten)
 
-    def move_files(self, old: str, new: str) -> None:
-        """Record that a folder is elsewhere now; its files are read again, and encoded only where they differ."""
-        with self.transaction() as connection:
-            catalog.move_documents(connection, old, new)
-
     def compact(self) -> None:
         """Rewrite all segments into one, under the recipe, without the dead rows."""
         with self.reader.snapshot() as snapshot:

@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import hashlib
 import math
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lmkrag.encoder.index_encoder import IndexEncoders
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
-from lmkrag.index.files import lock_index
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import find_stems
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import Found
-from lmkrag.system import PYTHON, printable
+from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -36,7 +34,6 @@ _FIRST = 30_000  # bytes of files that are encoded before the first answer, abou
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
 _LEAST_SPACE = 1 << 20  # bytes without which a disk is full
-_GIT_SECONDS = 30  # that git may take to list worktrees
 
 
 def cached_index(folders: Sequence[Path]) -> Path:
@@ -91,42 +88,6 @@ def _lock_cache(index: Path) -> Iterator[None]:
         lock.close()
 
 
-def adopt_worktree(folder: Path, index: Path) -> None:
-    """Begin the index of a folder with that of the same folder in another worktree of its git repository.
-
-    Texts that are the same in both are not encoded again then. Without another worktree that has an index, or while
-    somebody writes to that, nothing happens.
-    """
-    for other in _find_worktrees(folder.resolve()):
-        known = cached_index([other])
-        if not IndexStore.exists(known):
-            continue
-        partial = index.with_name(f"{index.name}.part")
-        try:
-            with lock_index(known):
-                shutil.copytree(known, partial, ignore=shutil.ignore_patterns("write.lock"))
-            with contextlib.closing(IndexStore.open(partial)) as store:
-                store.move_files(printable(str(other)), printable(str(folder.resolve())))
-            partial.rename(index)
-        except (LmkragError, OSError):  # somebody writes to it, or it is of another version
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            return
-
-
-def _find_worktrees(folder: Path) -> list[Path]:
-    """The same folder in the other worktrees of its git repository."""
-    command = ["git", "-C", str(folder), "worktree", "list", "--porcelain"]
-    try:
-        output = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, check=True).stdout
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
-        return []
-    lines = os.fsdecode(output).splitlines()
-    roots = [Path(line.removeprefix("worktree ")).resolve() for line in lines if line.startswith("worktree ")]
-    here = max((root for root in roots if folder.is_relative_to(root)), key=lambda root: len(root.parts), default=None)
-    return [root / folder.relative_to(here) for root in roots if here is not None and root != here]
-
-
 class OpenFolder(contextlib.ExitStack):
     """The index of a folder, up to date as far as that is quick, and a temporary one of files that others index.
 
@@ -138,8 +99,6 @@ class OpenFolder(contextlib.ExitStack):
         """Bring the cached index up to date, files with a question's words first. Raises UsageError, StorageError."""
         super().__init__()
         self.remaining = 0
-        if not IndexStore.exists(index):
-            adopt_worktree(folder, index)
         store, encoder = open_index(index, create=True)
         self.callback(store.close)
         encoders = IndexEncoders(index, store.encoder, encoder)

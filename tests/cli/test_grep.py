@@ -12,7 +12,7 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
-from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, choose_files, rank_files, use_cached
+from lmkrag.ingest.folder_cache import cached_index, choose_files, rank_files, use_cached
 from lmkrag.ingest.walk import walk
 from lmkrag.search.code_blocks import find_definitions
 
@@ -264,29 +264,6 @@ def test_an_index_of_another_version_is_made_again(grep, folder, tmp_path, fault
         make_old_index(index, folder)
     found = grep("where is an expired session refused", "-k", 1)
     assert (found.returncode, found.stdout.partition(":")[0]) == (0, "session.py"), found.stderr
-
-
-def test_worktrees_of_a_repository_share_what_is_encoded(grep, folder, tmp_path):
-    def git(*arguments):
-        identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
-        subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    git("worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
-    assert "session.py:5" in grep("where is an expired session refused", "-k", 1).stdout
-    other = tmp_path / "other"
-    (other / "session.py").write_text("# moved down\n" + SESSION)
-    found = grep("where is an expired session refused", "-k", 1, cwd=other).stdout
-    assert found.startswith("session.py:5:def check_token")  # as it is in this worktree
-    assert "\nsession.py:6:" in found
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        index = cached_index([tmp_path / "third"])
-        adopt_worktree(other, index)
-    with Engine.open(index) as engine:
-        assert {document.doc_id for document in engine.documents()} == {"session.py", "net/retry.py", "NOTES.md"}
 
 
 def test_a_folder_has_one_index(folder, monkeypatch, tmp_path):

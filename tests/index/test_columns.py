@@ -106,8 +106,6 @@ def test_filters_keep_what_rows_say_whatever_was_written(store):
         store.commit([], removed=["docs/a/0.md", "docs/b/5.md", "docs/b/599.md"])
     check(store)
     with store.writing():
-        store.move_files("/r", "/elsewhere")
-        store.move_files("/elsewhere", "/r")
         with store.reader.snapshot() as snapshot:
             row = snapshot.find_document("docs/b/7.md")
         store.note_files(touched=[(row.id, (6, 10**15))])
