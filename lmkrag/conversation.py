@@ -30,11 +30,6 @@ def carry_over(before: str, question: str) -> str:
     """Return a follow-up with what it leaves out, taken from the question before it.
 
     A name, number or code replaces the last one of its kind. Otherwise the question before is added in brackets.
-
-    >>> carry_over("What is the fare to Bergen?", "And to Oslo?")
-    'What is the fare to Oslo?'
-    >>> carry_over("How do I request leave?", "And who signs it off?")
-    'And who signs it off? (How do I request leave?)'
     """
     subject = _ABOUT.sub("", question).strip(" ?.!")
     keys = find_keys(f"what {subject}")
@@ -51,11 +46,6 @@ def complete_question(asked: Sequence[str], question: str) -> str:
     """Return a question with what it leaves out, taken from those asked before it, oldest first.
 
     A question leaves something out that begins like a follow-up, has a pronoun, or is of three words or fewer.
-
-    >>> complete_question(["Who repairs the pump?", "And the winch?"], "Where are its papers?")
-    'Where are its papers? (Who repairs the pump?)'
-    >>> complete_question(["Who repairs the pump?"], "What is the fare to Bergen?")
-    'What is the fare to Bergen?'
     """
     topic = ""  # the last question that leaves nothing out
     for text in [*asked, question]:

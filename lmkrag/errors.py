@@ -118,11 +118,7 @@ def needs(extra: str, package: str = "") -> Iterator[None]:
 
 
 def name_kind(kind: type[LmkragError]) -> str:
-    """Return what a kind of error is called on the wire: ``index-locked``, ``usage``.
-
-    >>> name_kind(IndexLocked), name_kind(UsageError)
-    ('index-locked', 'usage')
-    """
+    """Return what a kind of error is called on the wire: ``index-locked``, ``usage``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmkrag.conversation import Conversation, carry_over
+from lmkrag.conversation import Conversation, carry_over, complete_question
 from lmkrag.errors import UsageError
 from lmkrag.readers.openai import OpenAIReader
 from lmkrag.readers.prompt import Prompts, lay_out
@@ -106,3 +106,19 @@ def test_context_for_a_prompt_of_ones_own(engine):
     for number, span in enumerate(context.spans, 1):
         assert f"<<<SPAN {number} " in context.text
         assert span.text in context.text
+
+
+def test_carry_over_by_example():
+    assert carry_over("What is the fare to Bergen?", "And to Oslo?") == "What is the fare to Oslo?"
+    assert (
+        carry_over("How do I request leave?", "And who signs it off?")
+        == "And who signs it off? (How do I request leave?)"
+    )
+
+
+def test_complete_question_by_example():
+    assert (
+        complete_question(["Who repairs the pump?", "And the winch?"], "Where are its papers?")
+        == "Where are its papers? (Who repairs the pump?)"
+    )
+    assert complete_question(["Who repairs the pump?"], "What is the fare to Bergen?") == "What is the fare to Bergen?"

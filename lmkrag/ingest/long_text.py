@@ -20,12 +20,7 @@ _WIDTHS = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))  # bytes of each 
 
 
 class TextOnDisk:
-    """A text in an unnamed temporary file, which is gone with it; slices like a string.
-
-    >>> text = TextOnDisk(lambda: iter(["It rained. ", "Then it froze — hard."]))
-    >>> len(text), text[11:24]
-    (32, 'Then it froze')
-    """
+    """A text in an unnamed temporary file, which is gone with it; slices like a string."""
 
     def __init__(self, read: Callable[[], Iterator[str]]) -> None:
         """Write what ``read`` yields; it is called again when a character is wider than those before it."""

@@ -115,11 +115,7 @@ _SECONDARY = re.compile(
 
 
 def find_identifiers(question: str) -> tuple[str, ...]:
-    """Return the names of a question that are written as in source code; all of it if it is a single name.
-
-    >>> find_identifiers("where is getUserById used, and close()?"), find_identifiers("Session::retry")
-    (('getUserById', 'close'), ('Session', 'retry'))
-    """
+    """Return the names of a question that are written as in source code; all of it if it is a single name."""
     alone = question.strip()
     if _NAME.fullmatch(alone):
         return tuple(re.findall(r"\w+", alone))
@@ -153,22 +149,14 @@ def read_code_question(question: str) -> CodeQuestion:
 
 
 def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
-    """Return which share of some words a file's path has, and which share of its name's parts has one of them.
-
-    >>> match_path("src/http/user_agent.py", ["user", "agen", "pars", "head"])
-    (0.5, 1.0)
-    """
+    """Return which share of some words a file's path has, and which share of its name's parts has one of them."""
     path, parts = doc_id.lower(), _BORDER.sub(" ", PurePosixPath(doc_id).stem).lower().split()
     named = [any(stem in part for stem in stems) for part in parts]
     return sum(stem in path for stem in stems) / max(1, len(stems)), sum(named) / max(1, len(named))
 
 
 def is_secondary(doc_id: str) -> bool:
-    """Return whether a file of source code is a test, was generated, or was copied from elsewhere.
-
-    >>> is_secondary("src/app_test.go"), is_secondary("tests/data.py"), is_secondary("src/testament.py")
-    (True, True, False)
-    """
+    """Return whether a file of source code is a test, was generated, or was copied from elsewhere."""
     return _SECONDARY.search(doc_id) is not None
 
 

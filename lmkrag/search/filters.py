@@ -94,9 +94,6 @@ def to_expression(given: Filter | None) -> str | None:
     """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
 
     Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
-
-    >>> to_expression({"kind": "pdf", "year": [2023, 2024]})
-    'kind="pdf" and year in ("2023", "2024")'
     """
     if isinstance(given, Mapping):
         parts = [f"{_key(key)}{_values(key, value)}" for key, value in given.items()]

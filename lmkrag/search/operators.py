@@ -47,12 +47,6 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     A phrase has two words or more: questions quote single words that they name, not demand. Where nothing else is asked
     for, a phrase may be one word. A word with a hyphen before it is an exclusion only at the query's end: elsewhere it
     is an option of a command.
-
-    >>> text, operators = parse_operators('"steam pump" seals -gasket')
-    >>> text, operators.phrases, operators.excluded
-    ('"steam pump" seals', (' steam pump ',), (' gasket ',))
-    >>> parse_operators("what does ls -al print?")[1].exact
-    ('-al',)
     """
     text, excluded = add_fiscal_years(query.rstrip()), []
     while exclusions and (found := _EXCLUDED.search(text)) and split_words(found[1] or found[2]):

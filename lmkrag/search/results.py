@@ -212,11 +212,7 @@ def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
 
 
 def read_heading(sentence: str) -> tuple[int, str]:
-    r"""Return the level of a heading, from 1, and its text on one line.
-
-    >>> read_heading("## Leave ##\n\n"), read_heading("Sickness\n--------\n"), read_heading("3.2 Notice\n")
-    ((2, 'Leave'), (2, 'Sickness'), (2, '3.2 Notice'))
-    """
+    """Return the level of a heading, from 1, and its text on one line."""
     sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
         return len(marked[1]), " ".join(marked[2].split())

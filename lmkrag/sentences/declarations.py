@@ -21,11 +21,7 @@ _COLUMNS = (
 
 
 def declares(text: str, names: Sequence[str]) -> bool:
-    """Return whether lines of source code declare one of some names.
-
-    >>> declares("MAX_RETRIES = 3", ["MAX_RETRIES"]), declares("retry(MAX_RETRIES)", ["MAX_RETRIES"])
-    (True, False)
-    """
+    """Return whether lines of source code declare one of some names."""
     found = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
     return any(one["name"] in names and " for " not in one[0] for one in found) or bool(
         _declaration(tuple(names)).search(text)

@@ -75,10 +75,6 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     part, section or article. What comes before it is complete, and what follows is text. Where headings are marked, as
     in Markdown and Word, a plain line is none for being alone or numbered: it is a short paragraph or an item. A line
     too many would be read with all that follows it. Each sentence comes with its text and the white space after it.
-
-    >>> texts = ["HONEY\n", "Bees make it.\n\n", "How long it keeps\n\n", "For years."]
-    >>> [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)]
-    ['heading', 'text', 'heading', 'text']
     """
     held: list[_Line] = []  # that may be headings of what comes next
     marks = 0  # headings with markup; a text may have its title underlined and no other

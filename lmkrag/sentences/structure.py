@@ -54,12 +54,6 @@ class ParagraphTracker:
 
     A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line; but not after a
     colon or a question. A heading begins one, with what it heads, a blank line between them or not.
-
-    >>> tracker = ParagraphTracker()
-    >>> [tracker.position(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")]
-    [0, 1, 2, 0]
-    >>> [tracker.position("# Wax\n\n", heading=True), tracker.position("It is next.\n")]
-    [0, 1]
     """
 
     def __init__(self) -> None:

@@ -67,11 +67,7 @@ def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
 
 
 def is_header(values: Sequence[str]) -> bool:
-    """Return whether a row names columns: beside its first value it has words, and no numbers but years.
-
-    >>> is_header(["Years ended", "2022", "2021"]), is_header(["Net sales", "8,392", "5,493"])
-    (True, False)
-    """
+    """Return whether a row names columns: beside its first value it has words, and no numbers but years."""
     return all(_YEAR.fullmatch(value) or not any(map(str.isdigit, value)) for value in values[1:])
 
 
@@ -81,11 +77,6 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
     A row alone does not say of what its numbers are. The first row names the columns; in a table with tabs, which may
     go on over pages and blank lines, any row that has no numbers but years. A short line between two rows is a label of
     those below it, and short lines above a table with tabs are its heading.
-
-    >>> text = "Cash flows\nIn millions\t2022\t2021\nDividends\t40\t35\n"
-    >>> rows = [Sentence(0, 11), Sentence(11, 33, "row"), Sentence(33, len(text), "row")]
-    >>> [(sentence.kind, sentence.context) for sentence in add_contexts(text, rows)]
-    [('heading', ''), ('row', ''), ('row', 'Cash flows In millions 2022 2021')]
     """
     above: list[Sentence] = []  # the last ones since the last row, held back
     since_row = _LABELS + 1

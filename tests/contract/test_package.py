@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 import lmkrag
 from lmkrag import errors
+from lmkrag.errors import IndexLocked, UsageError, name_kind
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "onnx", "onnxruntime", "faiss", "lxml", "docx", "pypdfium2", "nbformat"]
@@ -159,3 +160,7 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected,
     environment |= {"OMP_WAIT_POLICY": given} if given else {}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines()[-1] == expected
+
+
+def test_name_kind_by_example():
+    assert (name_kind(IndexLocked), name_kind(UsageError)) == ("index-locked", "usage")

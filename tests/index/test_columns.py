@@ -9,6 +9,7 @@ import pytest
 from lmkrag import Document
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.columns import fields_of
+from lmkrag.index.ranges import expand_ranges
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
@@ -126,3 +127,7 @@ def test_columns_that_do_not_fit_are_reported(store, change):
     if "DELETE" in change:
         with store.reader.snapshot() as snapshot, pytest.raises(IndexCorrupt, match="lost columns of documents"):
             snapshot.match_field("kind", lambda _: True)
+
+
+def test_expand_ranges_by_example():
+    assert expand_ranges(np.array([5, 1]), np.array([2, 3])).tolist() == [5, 6, 1, 2, 3]

@@ -10,7 +10,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import MappedFile, write_tables
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
-from lmkrag.index.words.terms import drop_stop_words, hash_words, query_words, split_words
+from lmkrag.index.words.terms import drop_stop_words, find_stems, hash_words, query_words, split_words
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),
@@ -140,3 +140,29 @@ def test_rows_are_taken_in_parts(sentences, cut):
     for part, expected in zip(parts, [counted(sentences[:cut]), counted(sentences[cut:])], strict=True):
         for name, table in expected.items():
             np.testing.assert_array_equal(part[name], table)
+
+
+def test_split_words_by_example():
+    assert split_words("Valve VX-1007, e.g. in well-known places.") == [
+        "valve",
+        "vx",
+        "1007",
+        "vx-1007",
+        "e",
+        "g",
+        "in",
+        "well",
+        "known",
+        "places",
+    ]
+
+
+def test_drop_stop_words_by_example():
+    assert (
+        drop_stop_words(["who", "approves", "the", "leave"]),
+        drop_stop_words(["wer", "genehmigt", "den", "urlaub"]),
+    ) == (["approves", "leave"], ["genehmigt", "urlaub"])
+
+
+def test_find_stems_by_example():
+    assert find_stems("Where are expired tokens refused?") == ["expi", "toke", "refu"]

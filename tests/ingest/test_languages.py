@@ -3,7 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.languages import detect_language, document_language
 
 GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
 schreibt auf, was fehlt. Für die Boote gibt es einen Schuppen, der im Winter voll ist."""
@@ -67,3 +67,10 @@ def test_an_index_for_english_says_so_where_documents_are_not(tmp_path, encoder)
         report = engine.add([Document("de.txt", "", GERMAN), Document("code.py", "", CODE, kind="code")])
         (warning,) = report.warnings
         assert warning.startswith("1 of 2 documents are not in English, which landmark-mini reads")
+
+
+def test_detect_language_by_example():
+    assert (detect_language("Das Boot ist rot und fährt nach Bergen."), detect_language("The boat is red.")) == (
+        "de",
+        "en",
+    )

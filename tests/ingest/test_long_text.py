@@ -97,3 +97,8 @@ def test_progress_is_told_inside_a_long_document(tmp_path, encoder, monkeypatch)
     assert done == sorted(done)
     assert done[-1] == size
     assert {total for *_, total in told} == {size}
+
+
+def test_text_on_disk_by_example():
+    text = TextOnDisk(lambda: iter(["It rained. ", "Then it froze — hard."]))
+    assert (len(text), text[11:24]) == (32, "Then it froze")

@@ -3,7 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.search.code_blocks import is_secondary
+from lmkrag.search.code_blocks import find_identifiers, is_secondary, match_path
 from lmkrag.search.outline import outline
 from lmkrag.sentences.split import split_sentences
 
@@ -222,3 +222,22 @@ def test_our_reranker_leaves_source_code_in_its_order_unless_it_is_asked_for(enc
 )
 def test_definitions_of_several_languages_are_outlined(text, names):
     assert [heading.text for heading in outline(Document("a", text=text, kind="code"))] == names
+
+
+def test_find_identifiers_by_example():
+    assert (find_identifiers("where is getUserById used, and close()?"), find_identifiers("Session::retry")) == (
+        ("getUserById", "close"),
+        ("Session", "retry"),
+    )
+
+
+def test_match_path_by_example():
+    assert match_path("src/http/user_agent.py", ["user", "agen", "pars", "head"]) == (0.5, 1.0)
+
+
+def test_is_secondary_by_example():
+    assert (is_secondary("src/app_test.go"), is_secondary("tests/data.py"), is_secondary("src/testament.py")) == (
+        True,
+        True,
+        False,
+    )

@@ -7,7 +7,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
 from lmkrag.search.dating import date_meta, date_name
-from lmkrag.search.periods import find_period
+from lmkrag.search.periods import Period, find_period
 
 TODAY = date(2026, 11, 26)
 QUESTION = "what does the keeper of the lamp earn?"
@@ -174,3 +174,12 @@ def test_a_question_limits_the_search_and_says_so(tmp_path):
         nothing = engine.search("what does the keeper earn since yesterday?")
         assert {span.doc_id for span in nothing} == {"new.md", "old.md"}
         assert nothing.notes[0].endswith("though the question says “since yesterday”: all were searched")
+
+
+def test_find_period_by_example():
+    assert find_period("what was decided last week?", date(2026, 11, 26)) == Period(
+        since="2026-11-16", until="2026-11-22", words="last week"
+    )
+    assert find_period("who joined since March?", date(2026, 11, 26)) == Period(
+        since="2026-03", until="", words="since March"
+    )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lmkrag.errors import UsageError
 from lmkrag.index.columns import fields_of
-from lmkrag.search.filters import parse_filter, quote
+from lmkrag.search.filters import parse_filter, quote, to_expression
 
 FIELDS = {
     "path": "docs/a b.md",
@@ -161,3 +161,7 @@ def test_patterns_are_bounded_and_kept_in_no_cache():
     assert keeps("title=" + "a" * 5_000, {"title": "A" * 5_000})
     assert keeps("title=[x]*", {"title": "[X]y"})
     assert keeps("n>5", {"n": 10**400}) in (True, False)
+
+
+def test_to_expression_by_example():
+    assert to_expression({"kind": "pdf", "year": [2023, 2024]}) == 'kind="pdf" and year in ("2023", "2024")'

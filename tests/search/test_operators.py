@@ -99,3 +99,9 @@ def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(tmp_
         assert engine.search(query, operators=True) == []
         with pytest.raises(UsageError, match="operators must be true or false"):
             engine.search(query, operators=1)
+
+
+def test_parse_operators_by_example():
+    text, operators = parse_operators('"steam pump" seals -gasket')
+    assert (text, operators.phrases, operators.excluded) == ('"steam pump" seals', (" steam pump ",), (" gasket ",))
+    assert parse_operators("what does ls -al print?")[1].exact == ("-al",)

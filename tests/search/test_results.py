@@ -96,3 +96,11 @@ def test_a_search_in_a_long_document_reads_little_of_it(encoder, tmp_path, monke
         assert sum(read) < len(text)
         for span in spans:
             assert span.line == text.count("\n", 0, span.start) + 1
+
+
+def test_read_heading_by_example():
+    assert (read_heading("## Leave ##\n\n"), read_heading("Sickness\n--------\n"), read_heading("3.2 Notice\n")) == (
+        (2, "Leave"),
+        (2, "Sickness"),
+        (2, "3.2 Notice"),
+    )

@@ -107,3 +107,10 @@ def test_a_declaration(language, name, text):
 @pytest.mark.parametrize(("language", "name", "text"), USED)
 def test_no_declaration(language, name, text):
     assert not declares(text, [name]) and not declares(f"other();\n{text}\n  other\n", [name])
+
+
+def test_declares_by_example():
+    assert (declares("MAX_RETRIES = 3", ["MAX_RETRIES"]), declares("retry(MAX_RETRIES)", ["MAX_RETRIES"])) == (
+        True,
+        False,
+    )

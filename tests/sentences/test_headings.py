@@ -115,3 +115,13 @@ def test_only_lines_before_what_they_head_are_marked(lines):
             (kind for kind, new in zip(given_kinds[number:], fresh[number:], strict=True) if not new), None
         )
         assert following not in (None, "heading")
+
+
+def test_mark_headings_by_example():
+    texts = ["HONEY\n", "Bees make it.\n\n", "How long it keeps\n\n", "For years."]
+    assert [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)] == [
+        "heading",
+        "text",
+        "heading",
+        "text",
+    ]

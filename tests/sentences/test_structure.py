@@ -4,6 +4,8 @@ from hypothesis import strategies as st
 
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import LEAD_IN, NAVIGATION, NO_CONTENT, ParagraphTracker, StructureTable, is_navigation
+from lmkrag.sentences.table_rows import add_contexts, is_header
+from lmkrag.specs import Sentence
 
 LONG = "The smoker calms the colony before the lid is lifted, " * 3
 
@@ -127,3 +129,25 @@ def test_a_table_of_contents_is_navigation_entry_by_entry():
     roles = table.take(len(parts))["roles"]
     entries = [part.strip() for (part, _), role in zip(parts, roles, strict=True) if role & NAVIGATION]
     assert entries == ["# Contents", "1 Pumps and seals 3\n2 Boilers 17", "Rotors ....... 21"]
+
+
+def test_paragraph_tracker_by_example():
+    tracker = ParagraphTracker()
+    assert [
+        tracker.position(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")
+    ] == [0, 1, 2, 0]
+    assert [tracker.position("# Wax\n\n", heading=True), tracker.position("It is next.\n")] == [0, 1]
+
+
+def test_is_header_by_example():
+    assert (is_header(["Years ended", "2022", "2021"]), is_header(["Net sales", "8,392", "5,493"])) == (True, False)
+
+
+def test_add_contexts_by_example():
+    text = "Cash flows\nIn millions\t2022\t2021\nDividends\t40\t35\n"
+    rows = [Sentence(0, 11), Sentence(11, 33, "row"), Sentence(33, len(text), "row")]
+    assert [(sentence.kind, sentence.context) for sentence in add_contexts(text, rows)] == [
+        ("heading", ""),
+        ("row", ""),
+        ("row", "Cash flows In millions 2022 2021"),
+    ]

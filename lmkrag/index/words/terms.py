@@ -66,9 +66,6 @@ def split_words(text: str) -> list[str]:
 
     Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after their parts, versions
     also without their ``v``.
-
-    >>> split_words("Valve VX-1007, e.g. in well-known places.")
-    ['valve', 'vx', '1007', 'vx-1007', 'e', 'g', 'in', 'well', 'known', 'places']
     """
     return _split(fold(text))
 
@@ -212,9 +209,6 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 
     That is a language with at least two more of the words than English has. Where several are as likely, as Danish and
     Norwegian are, the function words of all of them are dropped.
-
-    >>> drop_stop_words("who approves the leave".split()), drop_stop_words("wer genehmigt den urlaub".split())
-    (['approves', 'leave'], ['genehmigt', 'urlaub'])
     """
     distinct = set(words)
     dropped, least = _ENGLISH, len(distinct & _ENGLISH) + _SURE
@@ -234,10 +228,6 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def find_stems(query: str) -> list[str]:
-    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike.
-
-    >>> find_stems("Where are expired tokens refused?")
-    ['expi', 'toke', 'refu']
-    """
+    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike."""
     words = dict.fromkeys(word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query)))
     return [word for word in words if len(word) > 1]
