@@ -42,7 +42,7 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
     "tabular.read_csv": ("table", ".csv .tsv"),
-    "json_records.read": ("JSON", ".json .jsonl .ndjson"),
+    "json_records.read": ("JSON", ".json .jsonl .ndjson .geojson .jsonld"),
 }
 _BY_SUFFIX = {suffix: reader for reader, (_, suffixes) in _READERS.items() for suffix in suffixes.split()}
 _ARCHIVES = ("docx.read", "html.read_epub", "opendocument.read", "slides.read", "spreadsheet.read")

@@ -7,7 +7,7 @@ import email.header
 import email.policy
 import quopri
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
 from typing import Any
@@ -48,10 +48,11 @@ class _Policy(email.policy.EmailPolicy):
         value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
         with suppress(DocumentError, ValueError, email.errors.MessageError):
             value = decode(value.encode("utf-8", "surrogateescape"))  # bytes as old programs write them
-            value, words = "", email.header.decode_header(value[:_MOST_ENCODED]) if "=?" in value else [(value, None)]
-            for word, code in words:
-                text = word if isinstance(word, str) else ""
-                value += text or (decode_labelled(word, code) if code else word.decode("raw-unicode-escape"))
+            words: list[tuple[Any, str | None]] = email.header.decode_header(value[:_MOST_ENCODED])
+            value = "".join(
+                word if isinstance(word, str) else decode_labelled(word, code or "raw-unicode-escape")
+                for word, code in (words if "=?" in value else [(value, None)])
+            )
         return value
 
 
@@ -113,7 +114,8 @@ def is_message(head: bytes) -> bool:
 
 def _parse(data: bytes) -> EmailMessage:
     data = re.sub(rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data)  # with a blank line or a postmark there are no headers
-    return email.message_from_bytes(data, policy=_Policy())
+    policy: Any = _Policy()
+    return email.message_from_bytes(data, policy=policy)
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -142,7 +144,10 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
     payload: Any = part.get_payload()
     if kind == "message" and subtype == "rfc822":
         inner = payload[0] if isinstance(payload, list) else payload
-        coding = {"base64": base64.b64decode, "quoted-printable": quopri.decodestring}
+        coding: dict[str, Callable[[bytes], bytes]] = {
+            "base64": base64.b64decode,
+            "quoted-printable": quopri.decodestring,
+        }
         if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
             with suppress(ValueError, TypeError):  # of what is not base64
                 inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))

@@ -24,7 +24,8 @@ def read(data: bytes, name: str) -> Loaded:
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
     text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
     *rows, rest = text.split("\x1e")
-    lines, above = [], []
+    lines: list[str] = []
+    above: list[str] = []
     for written, row in zip(_ROW_ENDS.split(marked), rows, strict=False):
         before, divider, content = row.partition("\x1d") if "\x1d" in row else row.rpartition("\n")
         cells = [" ".join(cell.split()) for cell in content.strip("\x1d\n ").removesuffix("|").split("|")]

@@ -16,6 +16,12 @@ SECONDS = 4.0
 @pytest.mark.parametrize(
     ("name", "before", "repeated", "after"),
     [
+        ("open.json", "", "[", ""),
+        ("objects.json", "", '{"a":', ""),
+        ("closed.json", "[" * (SIZE // 2), "]", ""),
+        ("lines.jsonl", "", "[[[[\n", ""),
+        ("comments.json", "", "/* ", ""),
+        ("unseparated.json", "", "[1,{x,", ""),
         ("long.rtf", "{\\rtf1 ", "\\par The gate is red.", "}"),
         ("raised.rtf", "{\\rtf1 ", "\\super", "}"),
         ("line.rtf", "{\\rtf1 ", "|", "}"),
@@ -27,8 +33,8 @@ SECONDS = 4.0
 )
 def test_time_grows_with_size(name, before, repeated, after):
     data = (before + repeated * (SIZE // len(repeated)) + after).encode()
-    started = time.perf_counter()
+    started = time.process_time()
     with suppress(DocumentError):  # of what has no text
         found = load_bytes(data, name, doc_id=name, path=name)
         split_sentences(found.text, kind=found.kind)
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
