@@ -22,6 +22,8 @@ from odf import dc, draw, meta, office, table, text
 from odf import presentation as odp
 from odf.namespaces import PRESENTATIONNS
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.chart.xmlwriter import ChartXmlWriter
 from pptx.enum.chart import XL_CHART_TYPE
@@ -150,6 +152,9 @@ def test_workbook():
         (1e20, "General", "1e+20"),
         (123456789012345, "0", "123456789012345"),
         (True, "General", "True"),
+        (0, '"Yes";"Yes";"No"', "No"),
+        (12, '[>10]"high "0;"low "0', "12"),
+        (10**17, "0", "100000000000000000"),
         ("8%", "General", "8%"),
         (datetime.datetime(2024, 5, 1, 7, 30), "yyyy-mm-dd", "2024-05-01 07:30"),
     ],
@@ -872,3 +877,27 @@ def test_a_workbook_of_a_report_generator():
         "Item: Tar | Net: 50 | Gross: =B3*1.2 (not computed)",
         "Rope: Made of hemp",
     ]
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("xl/styles.xml", b"<fills", b"<fills><fill><oops/></fill></fills><fonts"),
+        ("xl/styles.xml", b'formatCode="0.0%"', b'formatCode="0.0%" numFmtId="many"'),
+        ("docProps/core.xml", b"Z</dcterms:modified>", b"Z yesterday</dcterms:modified>"),
+    ],
+)
+def test_a_workbook_whose_styles_or_properties_are_broken(part, old, new):
+    data = repack(workbook(), lambda name, content: content.replace(old, new) if name == part else content)
+    assert "Code: VX-1001 | Pressure: 10.01" in load(data, "a.xlsx").text
+
+
+def test_texts_formulas_and_charts_of_a_workbook():
+    book = openpyxl.Workbook()
+    raised = TextBlock(InlineFont(vertAlign="superscript"), "6")
+    book.active.append(["Tank", "Full"])
+    book.active.append([CellRichText("10", raised, " litres"), '=B1>0&"x"'])
+    book.create_chartsheet("Chart")
+    packed = io.BytesIO()
+    book.save(packed)
+    assert load(packed.getvalue(), "a.xlsx").text == '# Sheet\n\nTank: 10^6 litres | Full: =B1>0&"x" (not computed)'
