@@ -22,7 +22,9 @@ LINES = {
     "cli": 2_051,
     "encoder": 1_175,
     "evaluation": 726,
-    "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    # Headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs; cut and broken JSON,
+    # odd headers of mail, tables without headers, broken styles of workbooks, all in time that grows with the size.
+    "formats": 4_164,
     "index": 4_080,  # columns of fields, tiers of segments
     "ingest": 1_678,
     "integrations": 358,  # options that do not exist get a hint
@@ -38,7 +40,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_402,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_680,  # 31,500 was the most that the later issues may bring it to, without the formats' oddities
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
