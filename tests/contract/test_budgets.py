@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_051,
     "encoder": 1_175,
     "evaluation": 726,
-    # Headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs; cut and broken JSON,
+    # Headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs; cut JSON,
     # odd headers of mail, tables without headers, broken styles of workbooks, all in time that grows with the size.
     "formats": 4_164,
     "index": 4_080,  # columns of fields, tiers of segments

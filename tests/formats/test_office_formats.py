@@ -901,3 +901,23 @@ def test_texts_formulas_and_charts_of_a_workbook():
     packed = io.BytesIO()
     book.save(packed)
     assert load(packed.getvalue(), "a.xlsx").text == '# Sheet\n\nTank: 10^6 litres | Full: =B1>0&"x" (not computed)'
+
+
+@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (workbook, "a.xlsx"), (slides, "a.pptx")])
+@pytest.mark.parametrize("target", ["../NULL", "media/gone.png"])
+def test_parts_that_are_named_and_not_there(made, name, target):
+    relation = f'<Relationship Id="rId99" Type="{OFFICE}/officeDocument/2006/relationships/image" Target="{target}"/>'
+    plain = made()
+    broken = repack(plain, lambda _, part: part.replace(b"</Relationships>", f"{relation}</Relationships>".encode()))
+    assert load(broken, name).text == load(plain, name).text
+
+
+def test_templates_and_flat_files_of_opendocument():
+    document = OpenDocumentText()
+    document.text.addElement(text.P(text="The gate is red."))
+    packed = io.BytesIO()
+    document.write(packed)
+    assert load(packed.getvalue(), "a.ott").text == "The gate is red."
+    assert load(document.xml(), "a.fodt").text == "The gate is red."
+    broken = repack(packed.getvalue(), lambda name, part: b"<oops" if name in ("meta.xml", "styles.xml") else part)
+    assert load(broken, "a.odt").text == "The gate is red."
