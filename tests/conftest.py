@@ -16,9 +16,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
-settings.register_profile("lmkrag", deadline=None)  # a busy machine is no fault
+settings.register_profile("lmkrag", deadline=None, max_examples=50)  # a busy machine is no fault
 settings.load_profile("lmkrag")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -33,6 +34,25 @@ def encoder():
     from lmkrag import LandmarkEncoder
 
     return LandmarkEncoder.load()
+
+
+@pytest.fixture(scope="session")
+def make_once(tmp_path_factory):
+    """Make a folder once for all processes of a run: the first calls ``make(folder)``, the others wait for it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def once(name: str, make) -> Path:
+        folder = shared / f"once-{name}"
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                partial = shared / f"partial-{name}"
+                partial.mkdir()
+                make(partial)
+                partial.rename(folder)
+        return folder
+
+    return once
 
 
 @pytest.fixture(scope="session")
@@ -148,8 +168,12 @@ LEARNT = 'bonfires are allowed only in iron baskets [1] [99]. it says " gate ope
 
 
 @pytest.fixture(scope="session")
-def causal_model(tmp_path_factory) -> Path:
+def causal_model(make_once) -> Path:
     """A tiny Llama, made and taught on the spot to say ``LEARNT`` to whatever it is asked."""
+    return make_once("tiny-llama", teach_model)
+
+
+def teach_model(folder: Path) -> None:
     import torch
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -201,10 +225,8 @@ def causal_model(tmp_path_factory) -> Path:
         schedule.step()
     torch.set_num_threads(threads)
     assert loss.item() < 0.1
-    folder = tmp_path_factory.mktemp("model") / "tiny-llama"
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

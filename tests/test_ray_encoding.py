@@ -19,7 +19,7 @@ from lmkrag import Document, Engine, ray_encoding
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
-from lmkrag.ingest.sources import read_known
+from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.walk import walk
 from lmkrag.ray_encoding import encode_batch, plan_batches
 

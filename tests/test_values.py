@@ -100,7 +100,7 @@ ANY_TEXT = st.text(st.characters(), max_size=60)
     page_starts=st.just(()) | st.lists(st.integers(-1, 70), max_size=3).map(tuple) | VALUES,
     fingerprint=st.just("") | VALUES,
 )
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_add_accepts_everything_gives_back(encoder, tmp_path_factory, **values):
     path = tmp_path_factory.mktemp("any") / "index"
     with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:

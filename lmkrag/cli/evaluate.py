@@ -83,22 +83,17 @@ def _names(text: str) -> list[str]:
     help="Where else to log losses and recall; log.json in each stage's folder has them always.",
 )
 def train(config: Path, report_to: str) -> None:
-    """Train an encoder or a re-ranker.
+    """Train an encoder.
 
     CONFIG.toml is the recipe. After an interruption, run the same command again to resume.
     """
-    from lmkrag.training.reranker_settings import find_kind, load_reranker_settings
     from lmkrag.training.settings import load_settings
 
-    kind = find_kind(config)
-    load: Any = load_reranker_settings if kind == "reranker" else load_settings
-    settings = load(config)
-    from lmkrag.training.reranker_trainer import train_reranker
+    settings = load_settings(config)
     from lmkrag.training.trainer import train as train_encoder
 
-    run: Any = train_reranker if kind == "reranker" else train_encoder
     first = os.environ.get("RANK", "0") == "0"  # torchrun starts this once a card
     logging.basicConfig(level=logging.INFO if first else logging.WARNING, format="%(message)s")
-    folder = run(settings, report_to=report_to)
+    folder = train_encoder(settings, report_to=report_to)
     if first:
         click.echo(folder)

@@ -115,6 +115,8 @@ def _search(
             if opened.remaining:
                 click.echo(f"lmkrag: {_PARTIAL}", err=True)
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
+            for engine in engines:
+                engine.encoders.asks_once = True
             options: SearchOptions = {"top_k": top, "filter": chosen, "per_document": top if everything else None}
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
         return sorted(spans, key=lambda span: -span.score)[:top]

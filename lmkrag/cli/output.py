@@ -87,6 +87,7 @@ def open_engine(
 
     if server is None:
         with Engine.open(index_path, reranker=rerank_model) as engine:
+            engine.encoders.asks_once = True
             yield engine
         return
     if rerank_model is not None:

@@ -39,6 +39,7 @@ class IndexEncoders:
         self.path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
+        self.asks_once = False  # the process will probably end after one question, so it is read without ONNX Runtime
         self.renew_locks()
         renew_in_forks(self)
         if encoder is not None:
@@ -81,7 +82,7 @@ class IndexEncoders:
             if self._encoder is None and self._light is None:
                 if not runs_without_torch(find_model(self._spec.name), self._spec.pooling):
                     return self.encoder
-                self._light = self._load("onnx")
+                self._light = self._load("numpy" if self.asks_once else "onnx")
             return self.encoder if self._light is None else self._light
 
     def _load(self, runtime: "Runtime | None" = None) -> "LandmarkEncoder":

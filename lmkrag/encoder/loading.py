@@ -14,6 +14,7 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    SHIPPED,
     find_model,
     fingerprint_model,
     read_settings,
@@ -25,13 +26,15 @@ from lmkrag.models import device as devices
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import Precision
 from lmkrag.models.files import hash_weights
+from lmkrag.models.numpy_bert import LateBert
 from lmkrag.models.packing import unpacked_names
 from lmkrag.specs import EncoderSpec
 
 if TYPE_CHECKING:
     import torch
 
-Runtime = Literal["onnx", "torch"]  # what runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra
+Runtime = Literal["onnx", "torch", "numpy"]
+"""What runs a model: ONNX Runtime, torch (an extra), or NumPy for the first question and ONNX Runtime from then on."""
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 
@@ -58,18 +61,21 @@ def load_parts(
     """Load the parts of an encoder: see :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load`."""
     folder = find_model(name)
     settings = read_settings(folder)
-    if settings.get("weights") not in (None, hash_weights(folder)):
+    named = settings.get("weights")
+    is_ours = runtime == "numpy" and name in (None, *SHIPPED)  # what encodes documents compares these
+    weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
+    if named not in (None, weights):
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
     pooling = settings.get("pooling", "mean")
     precision = devices.find_precision(precision)
     if runtime is None:
         runtime = _choose_runtime(folder, pooling, device, dtype, precision)
-    elif runtime == "onnx" and not runs_without_torch(folder, pooling):
+    elif runtime != "torch" and not runs_without_torch(folder, pooling):
         raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
-    if runtime == "onnx":
-        loaded = _load_onnx(folder, pooling, precision)
-    else:
+    if runtime == "torch":
         loaded = _load_torch(folder, pooling, device, dtype, precision)
+    else:
+        loaded = _load_onnx(folder, pooling, precision, late=runtime == "numpy")
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
     if chosen > loaded.free:
         raise EncoderError(
@@ -80,7 +86,7 @@ def load_parts(
         raise UsageError(f"overlap must be in [0, 1), not {share}")
     spec = EncoderSpec(
         name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
-        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
+        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}", weights),
         dimensions=loaded.dimensions,
         pooling=pooling,
         window=chosen,
@@ -136,8 +142,12 @@ def _choose_runtime(
     return "torch" if prefers_torch(device) else "onnx"
 
 
-def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _ModelFolder:
-    ranges, config, longest = devices.choose_ranges(folder, precision), read_config(folder), _UNLIMITED
+def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) -> _ModelFolder:
+    config, longest, weights = read_config(folder), _UNLIMITED, folder / "model.safetensors"
+
+    def start() -> Bert:
+        return Bert(read_weights(weights, rows=True), config, devices.choose_ranges(folder, precision), folder)
+
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises nothing more precise
@@ -149,9 +159,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _ModelFolder
         free=min(config["max_position_embeddings"], longest) - tokenizer.num_special_tokens_to_add(is_pair=False),
         tokenizer=tokenizer,
         pad=0,
-        build=lambda tokens: OnnxModel(
-            Bert(read_weights(folder / "model.safetensors", rows=True), config, ranges, folder), pooling, tokens
-        ),
+        build=lambda tokens: OnnxModel(LateBert(weights, config, start) if late else start(), pooling, tokens),
     )
 
 

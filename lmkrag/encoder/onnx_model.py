@@ -7,6 +7,7 @@ import numpy as np
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert
+from lmkrag.models.numpy_bert import LateBert
 
 POOLINGS = ("mean", "lmk", "lmk+mean")  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
 
@@ -16,7 +17,7 @@ class OnnxModel:
 
     device = "cpu"
 
-    def __init__(self, bert: Bert, pooling: str, tokens: SentenceTokenizer) -> None:
+    def __init__(self, bert: Bert | LateBert, pooling: str, tokens: SentenceTokenizer) -> None:
         self._bert, self._pooling, self._tokens = bert, pooling, tokens
 
     @property

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +71,15 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def fingerprint_model(folder: Path, reading: str) -> str:
-    """Return a hash of a model's weights, tokenizer and settings, and of how it is read."""
+def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:
+    """Return a hash of a model's weights, whose hashes may be known, tokenizer and settings, and of how it is read."""
     digest = hashlib.sha256(reading.encode())
     for name in _FINGERPRINTED:
         path = folder / name
         if path.is_file():
             digest.update(name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    for name, weights in hash_weights(folder).items():
-        digest.update(f"{name} {weights}".encode())
+    for name, content in (weights or hash_weights(folder)).items():
+        digest.update(f"{name} {content}".encode())
     return digest.hexdigest()[:32]
 
 

@@ -33,7 +33,7 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
     """
     evidence = {(doc_id, position) for doc_id, start, end in gold for position in range(start, end)}
     documents = {doc_id for doc_id, _, _ in gold}
-    found: set[tuple[str, int]] = set()
+    hits: set[tuple[str, int]] = set()
     results = []
     waiting = iter(pieces)
     used = 0
@@ -49,15 +49,15 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
             if stop < end:
                 rest = (doc_id, stop, end)
             if doc_id in documents:
-                found.update(key for position in range(start, stop) if (key := (doc_id, position)) in evidence)
+                hits.update(key for position in range(start, stop) if (key := (doc_id, position)) in evidence)
             used += stop - start
         results.append(
             Overlap(
-                recall=len(found) / min(len(evidence), budget),
-                raw=len(found) / len(evidence),
-                precision=len(found) / max(used, 1),
-                iou=len(found) / (used + len(evidence) - len(found)),
-                whole=sum(all((d, p) in found for p in range(s, e)) for d, s, e in gold) / len(gold),
+                recall=len(hits) / min(len(evidence), budget),
+                raw=len(hits) / len(evidence),
+                precision=len(hits) / max(used, 1),
+                iou=len(hits) / (used + len(evidence) - len(hits)),
+                whole=sum(all((d, p) in hits for p in range(s, e)) for d, s, e in gold) / len(gold),
             )
         )
     return results
@@ -82,14 +82,14 @@ def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
 
 
 def rank_queries(
-    found: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
+    rankings: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
 ) -> list[Ranks]:
     """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that :func:`is_relevant`."""
     with needs("eval", "ir-measures"):
         import ir_measures
         from ir_measures import RR, nDCG
     qrels = {str(i): {str(unit): 1 for unit in units} for i, units in enumerate(relevant)}
-    run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(found)}
+    run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(rankings)}
     table = {(row.query_id, row.measure): row.value for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)}
     return [
         Ranks(
@@ -99,7 +99,7 @@ def rank_queries(
             if units
             else 0.0,
         )
-        for i, units in enumerate(found)
+        for i, units in enumerate(rankings)
     ]
 
 

@@ -34,7 +34,7 @@ class Difference:
 def differences(comparison: Comparison) -> list[Difference]:
     """Compare lmkrag's recall with every baseline's by the paired bootstrap, every set weighing the same."""
     ours, *others = comparison.scores
-    found = []
+    gains = []
     for system in others:
         for index, budget in enumerate(comparison.budgets):
             by_set = {
@@ -42,7 +42,7 @@ def differences(comparison: Comparison) -> list[Difference]:
                 for name, scores in comparison.scores[ours].items()
             }
             bounds = {name: paired_interval(values)[1:] for name, values in by_set.items()}
-            found.append(
+            gains.append(
                 Difference(
                     system,
                     budget,
@@ -51,7 +51,7 @@ def differences(comparison: Comparison) -> list[Difference]:
                     worse=[name for name, (_, high) in bounds.items() if high < 0],
                 )
             )
-    return found
+    return gains
 
 
 def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
@@ -62,7 +62,7 @@ def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
     return overlaps, ranks
 
 
-def to_json(comparison: Comparison, found: Sequence[Difference]) -> dict[str, Any]:
+def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, Any]:
     """Return everything but the per-query scores, shares between 0 and 1."""
     return {
         "version": __version__,
@@ -77,7 +77,7 @@ def to_json(comparison: Comparison, found: Sequence[Difference]) -> dict[str, An
             }
             for system, sets in comparison.scores.items()
         },
-        "differences": [{name: getattr(difference, name) for name in Difference.__slots__} for difference in found],
+        "differences": [{name: getattr(difference, name) for name in Difference.__slots__} for difference in gains],
     }
 
 
@@ -89,12 +89,12 @@ def _named(comparison: Comparison, overlaps: Floats, ranks: Floats) -> dict[str,
     return by_measure | dict(zip(comparison.rank_measures, ranks.tolist(), strict=True))
 
 
-def to_text(comparison: Comparison, found: Sequence[Difference]) -> str:
+def to_text(comparison: Comparison, gains: Sequence[Difference]) -> str:
     """Return Markdown tables: the macro average, each set's recall, the differences."""
-    return "\n".join(_lines(comparison, found))
+    return "\n".join(_lines(comparison, gains))
 
 
-def _lines(comparison: Comparison, found: Sequence[Difference]) -> Iterator[str]:
+def _lines(comparison: Comparison, gains: Sequence[Difference]) -> Iterator[str]:
     budgets = " / ".join(map(str, comparison.budgets))
     count = sum(map(len, comparison.queries.values()))
     yield f"Average over {len(comparison.queries)} sets ({count} questions), in %; budgets {budgets} characters\n"
@@ -110,12 +110,12 @@ def _lines(comparison: Comparison, found: Sequence[Difference]) -> Iterator[str]
     for name, ids in comparison.queries.items():
         cells = [_percent(sets[name].overlaps.mean(0)[:, 0]) for sets in comparison.scores.values()]
         yield f"| {name} | {len(ids)} | " + " | ".join(cells) + " |"
-    if not found:
+    if not gains:
         return
     yield f"\nRecall of {OURS} minus another's, in points, with its 95 % interval (paired bootstrap)\n"
     yield "| against | budget | difference | sets significantly better | worse |"
     yield "|---|---|---|---|---|"
-    for d in found:
+    for d in gains:
         worse = f"{len(d.worse)}" + (f" ({', '.join(d.worse)})" if d.worse else "")
         span = f"{100 * d.mean:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
         yield f"| {d.system} | {d.budget} | {span} | {len(d.better)} | {worse} |"
@@ -125,12 +125,12 @@ def _percent(values: Floats) -> str:
     return " / ".join(f"{100 * value:.1f}" for value in values)
 
 
-def write_report(comparison: Comparison, found: Sequence[Difference], out: Path) -> tuple[Path, Path]:
+def write_report(comparison: Comparison, gains: Sequence[Difference], out: Path) -> tuple[Path, Path]:
     """Write ``report.json`` and ``report.html``, and return their paths. Raises MissingExtra: the ``eval`` extra."""
     with needs("eval", "jinja2"):
         from jinja2 import Environment
     out.mkdir(parents=True, exist_ok=True)
-    values = to_json(comparison, found)
+    values = to_json(comparison, gains)
     (out / "report.json").write_text(json.dumps(values, indent=1) + "\n", "utf-8")
     page = Environment(autoescape=True).from_string(_PAGE.read_text("utf-8"))
     plots = [_plot(comparison, name) for name in (None, *comparison.queries)]

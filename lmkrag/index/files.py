@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from xxhash import xxh3_128_hexdigest
 
@@ -146,6 +145,8 @@ def _has_locks(path: Path) -> bool:
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
     """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't be written to."""
+    from filelock import FileLock, Timeout  # slow to import, and reading needs no lock
+
     lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:
         lock.acquire()

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
+from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
+from lmkrag.index.store import IndexStore
 from lmkrag.ingest.walk import Found, examine, walk
 from lmkrag.system import find_path, printable
 from lmkrag.types import Skipped
@@ -22,6 +25,23 @@ class Changes:
     unchanged: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # the paths of files that are there
+
+
+def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
+    """Return the documents of a store by name: all, or those of some names with their attachments."""
+    with store.reader.snapshot(segments=False) as snapshot:
+        if doc_ids is None:
+            return {row.doc_id: row for row in snapshot.all_documents()}
+        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
+        attachments = [catalog.find_attachments(snapshot.connection, row) for row in rows]
+    return {row.doc_id: row for row in chain(rows, *attachments)}
+
+
+def read_skipped(store: IndexStore) -> dict[str, SkippedFile]:
+    """Return the files that were skipped before, by path."""
+    with store.reader.snapshot(segments=False) as snapshot:
+        return catalog.read_skipped(snapshot.connection)
 
 
 def find_changes(
@@ -47,15 +67,15 @@ def find_changes(
         folder = f"{source.resolve().name}/" if several and source.is_dir() else ""
         for item in walk(source, include=include, exclude=exclude, follow_links=follow_links):
             if isinstance(item, Found):
-                files.append(replace(item, doc_id=folder + item.doc_id))
+                files.append(replace(item, doc_id=folder + item.doc_id) if folder else item)
             else:
                 changes.skipped.append(item)
     by_place: dict[str, Found] = {}  # each file once, under its own name rather than a link's
     for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
-    seen = _compare(_name_files(distinct, known), known, remembered, changes)
-    changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
+    _compare(_name_files(distinct, known), known, remembered, changes)
+    changes.forgotten += [path for path in remembered if path not in changes.seen and _is_gone(path)]
     return changes
 
 
@@ -77,8 +97,8 @@ def find_named_changes(
 
 def _compare(
     files: Iterable[Found], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile], changes: Changes
-) -> set[str]:
-    """Tell files to read from those that are as they were; return the paths that were looked at."""
+) -> None:
+    """Tell files to read from those that are as they were; note the paths that were looked at."""
     inside = _by_file(remembered)
     seen = set()
     for file in files:
@@ -97,7 +117,7 @@ def _compare(
             changes.forgotten += inside.get(path, ())
             if skipped is not None:
                 changes.forgotten.append(path)
-    return seen.union(*inside.values())
+    changes.seen = seen.union(*inside.values())
 
 
 def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
@@ -113,10 +133,11 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
     return inside
 
 
-def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow]) -> list[str]:
+def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow], changes: Changes) -> list[str]:
     """Return the ``doc_id`` of documents below ``sources`` whose files are gone, not only unreadable or unvisited."""
     folders = [source.resolve() for source in sources if source.is_dir()]
-    rows = (row for row in known if row.root and any(find_path(row.path).is_relative_to(folder) for folder in folders))
+    unseen = (row for row in known if row.root and row.path not in changes.seen)
+    rows = (row for row in unseen if any(find_path(row.path).is_relative_to(folder) for folder in folders))
     return [row.doc_id for row in rows if _is_gone(row.path)]
 
 
@@ -141,7 +162,9 @@ def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> lis
     for file in files:
         row = by_path.get(printable(str(file.path))) or by_path.get(printable(file.real))
         if row is not None and row.doc_id not in names:
-            names[row.doc_id] = replace(file, path=find_path(row.path))
+            names[row.doc_id] = (
+                file if row.path == printable(str(file.path)) else replace(file, path=find_path(row.path))
+            )
         else:
             new.append(file)
     for file in new:
@@ -154,4 +177,4 @@ def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> lis
                 break
             doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
         names[doc_id] = file
-    return [replace(file, doc_id=doc_id) for doc_id, file in sorted(names.items())]
+    return [file if file.doc_id == name else replace(file, doc_id=name) for name, file in sorted(names.items())]

@@ -5,6 +5,7 @@ many as a second or so allows; the rest is left to a process in the background.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import math
 import os
@@ -15,17 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from filelock import FileLock
-
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
 from lmkrag.index.files import lock_index
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import find_stems
-from lmkrag.ingest.changes import find_changes
-from lmkrag.ingest.ingest import encode_files, ingest
+from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
-from lmkrag.ingest.sources import Files, read_known, read_skipped
 from lmkrag.ingest.walk import Found
 from lmkrag.system import PYTHON, printable
 
@@ -70,13 +67,15 @@ def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened
 @contextlib.contextmanager
 def _lock_cache(index: Path) -> Iterator[None]:
     """Wait until no other process prepares an index of the cache, which only the user may read."""
-    lock = FileLock(index.parent.with_name(f"{index.name}.lock"))
+    lock = contextlib.ExitStack()
     try:
         try:
             for folder in (index.parent.parent, index.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
-            lock.acquire()
+            file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # a parser's process that has the file, too, keeps no lock
             if index.exists() and not IndexStore.exists(index):  # making it failed
                 shutil.rmtree(index)
         except OSError as error:
@@ -89,7 +88,7 @@ def _lock_cache(index: Path) -> Iterator[None]:
         reason = f"the cache can't be written to ({'No space left on device' if is_full else error})"
         raise StorageError(f"{index.parent}: {reason}; XDG_CACHE_HOME names another folder for it") from error
     finally:
-        lock.release()
+        lock.close()
 
 
 def adopt_worktree(folder: Path, index: Path) -> None:
@@ -151,13 +150,17 @@ class OpenFolder(contextlib.ExitStack):
             self.indexes[0] = (store, loaded)
             return loaded
 
-        source = Files(
-            (folder,), include=include, exclude=exclude, prune=True, encode=lambda files, _: self._choose(files, query)
-        )
+        known = read_known(store)
+        changes = find_changes((folder,), known, read_skipped(store), include=include, exclude=exclude)
+        if not (changes.to_read or changes.forgotten or find_gone((folder,), known.values(), changes)):
+            return
+        from lmkrag.ingest.ingest import encode_files, ingest  # with parsers, which an index in step needs none of
+        from lmkrag.ingest.sources import Files
+
+        source = Files((folder,), prune=True, encode=lambda files, _: self._choose(files, query), changes=changes)
         try:
             ingest(store, get_encoder, source)
         except IndexLocked:  # by the process in the background
-            changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
             files = self._choose(changes.to_read, query)
             if files:
                 scratch = self.enter_context(tempfile.TemporaryDirectory())
@@ -170,15 +173,20 @@ class OpenFolder(contextlib.ExitStack):
                 self.callback(_index_in_background, folder, index, include, exclude)
 
     def _choose(self, files: list[Found], query: str) -> list[Found]:
-        """The files that are encoded at once, best first."""
-        chosen: list[Found] = []
-        size = 0
-        for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
-            if not chosen or size + file.stamp.size <= _FIRST:
-                chosen.append(file)
-                size += file.stamp.size
+        chosen = choose_files(files, query)
         self.remaining = len(files) - len(chosen)
         return chosen
+
+
+def choose_files(files: Sequence[Found], query: str) -> list[Found]:
+    """Return the files to encode before the first answer, best first: the best that are short, else the shortest."""
+    chosen: list[Found] = []
+    size = 0
+    for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
+        if size + file.stamp.size <= _FIRST:
+            chosen.append(file)
+            size += file.stamp.size
+    return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]  # a minified file would take minutes
 
 
 def rank_files(files: Sequence[Found], query: str) -> list[Found]:
@@ -193,8 +201,8 @@ def rank_files(files: Sequence[Found], query: str) -> list[Found]:
             text = b""
         name = file.doc_id.lower().encode("utf-8", "surrogateescape")
         counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
-    found = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
-    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in found]
+    frequencies = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
+    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in frequencies]
     mean = sum(file.stamp.size for file in files) / max(1, len(files)) or 1
 
     def score(position: int) -> float:

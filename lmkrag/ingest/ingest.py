@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
+from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import encode_documents
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import DocumentSource, find_lost_files, load_files, read_known
+from lmkrag.ingest.sources import DocumentSource, find_lost_files, load_files
 from lmkrag.ingest.walk import Found
 from lmkrag.types import IndexReport
 

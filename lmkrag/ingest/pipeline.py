@@ -107,15 +107,15 @@ class _WindowMemory:
         row = self._known.get(doc_id)
         if row is not None and self._own[0] != doc_id:
             self._own = (doc_id, self._read([row]))
-        found = self._own[1].get(window_hash) if row is not None else None
-        if found is None:
+        borders = self._own[1].get(window_hash) if row is not None else None
+        if borders is None:
             if window_hash in self._kept:
                 vectors = self._kept[window_hash]
                 return vectors if len(vectors) == count else None
-            found = self._of_index().get(window_hash)
-        if found is None or found[1] - found[0] != count:
+            borders = self._of_index().get(window_hash)
+        if borders is None or borders[1] - borders[0] != count:
             return None
-        sentences = np.arange(*found)
+        sentences = np.arange(*borders)
         with self._store.reader.snapshot() as snapshot:
             if (snapshot.documents.owners(sentences) < 0).any():
                 return None  # a document that this run has replaced
@@ -141,14 +141,14 @@ class _WindowMemory:
         return self._all
 
     def _read(self, rows: Iterable[DocumentRow]) -> _Windows:
-        found: _Windows = {}
+        windows: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
                 with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
                     hashes, ordinals = catalog_texts.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
-                    found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
-        return found
+                    windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
+        return windows
 
 
 class _PendingCommit:

@@ -13,9 +13,9 @@ from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.changes import read_known, read_skipped
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import read_known, read_skipped
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport
 
@@ -86,11 +86,11 @@ def reindex(
 
 def _open_new(work: WorkingFolder, spec: EncoderSpec, recipe: Recipe) -> IndexStore:
     """Make the new index, or open what a killed run has made of the same one."""
-    wanted = json.dumps([spec.fingerprint, repr(recipe)])
+    purpose = json.dumps([spec.fingerprint, repr(recipe)])
     record = work.path / _RECORD
-    if record.is_file() and record.read_text("utf-8") == wanted and IndexStore.exists(work.new):
+    if record.is_file() and record.read_text("utf-8") == purpose and IndexStore.exists(work.new):
         return IndexStore.open(work.new)
     work.remove()
     work.claim()
-    record.write_text(wanted, "utf-8")
+    record.write_text(purpose, "utf-8")
     return IndexStore.create(work.new, encoder=spec, recipe=recipe)

@@ -14,7 +14,7 @@ from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
+from lmkrag.ingest.changes import KEPT, Changes, find_changes, find_gone, find_named_changes, read_skipped
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
@@ -92,30 +92,32 @@ class Files:
     prune: bool = False
     follow_links: bool = False
     encode: Encode | None = None  # encodes changed files in other processes
-    _has_read: bool = False
-    _forgotten: list[str] = field(default_factory=list)
+    changes: Changes | None = None  # of which files, once somebody has looked
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         skipped = read_skipped(store)
-        if self.named:
+        if self.changes is not None:
+            changes = self.changes
+        elif self.named:
             changes = find_named_changes(self.named, run.known, skipped)
         else:
             globs = {"include": self.include, "exclude": self.exclude}
             changes = find_changes(self.sources, run.known, skipped, **globs, follow_links=self.follow_links)
+        self.changes = changes
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
         choose_encoder(store, run, sample_files(changes.to_read))
-        self._has_read, self._forgotten = bool(changes.to_read), changes.forgotten
         files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
         with IsolatedLoader() as loader:
             yield from load_files(files, loader, run, store)
 
     def finish(self, store: IndexStore, run: Run) -> None:
+        changes = self.changes or Changes()
         if self.prune:
-            gone = find_gone(self.sources, run.known.values())
+            gone = find_gone(self.sources, run.known.values(), changes)
             run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
-        if self._has_read or self._forgotten:
-            store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=self._forgotten)
+        if changes.to_read or changes.forgotten:
+            store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
 
 
 @dataclass(slots=True)
@@ -185,22 +187,6 @@ def _as_document(item: object) -> Document:
     if not is_foreign(item):
         raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
-
-
-def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
-    """Return the documents of a store by name: all, or those of some names with their attachments."""
-    with store.reader.snapshot(segments=False) as snapshot:
-        if doc_ids is None:
-            return {row.doc_id: row for row in snapshot.all_documents()}
-        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
-        attachments = [catalog.find_attachments(snapshot.connection, row) for row in rows]
-    return {row.doc_id: row for row in chain(rows, *attachments)}
-
-
-def read_skipped(store: IndexStore) -> dict[str, SkippedFile]:
-    """Return the files that were skipped before, by path."""
-    with store.reader.snapshot(segments=False) as snapshot:
-        return catalog.read_skipped(snapshot.connection)
 
 
 def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:

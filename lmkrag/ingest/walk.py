@@ -59,7 +59,7 @@ def walk(
         yield examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
         return
     root = source.resolve()
-    rules = [*_rules_above(root), ("", "", excluded)]
+    rules = _rules_above(root) + ([("", "", excluded)] if exclude else [])
     yield from _walk_directory(root, included if include else None, rules, follow_links=follow_links)
 
 
@@ -126,7 +126,7 @@ def _walk_directory(
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
-        rules = [*ignores, ("", prefix, spec)]
+        rules = [*ignores, ("", prefix, spec)] if spec else ignores
         inner = []
         for entry in entries:
             name = prefix + entry.name

@@ -8,13 +8,13 @@ import numpy as np
 from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, unpack_weights
+from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.system import computed_once
 
 BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
-_PROJECTIONS = ("query", "key", "value")
+PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
 _EMBEDDINGS = (
     *(f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")),
@@ -108,18 +108,19 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
     )
 
 
-def read_weights(path: Path, *, only: str = "", rows: bool = False) -> dict[str, Vectors]:
-    """Return every tensor in float32, but the words' embeddings as they are: a text needs a few rows of them.
+def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None) -> dict[str, Vectors]:
+    """Return every tensor in float32, but the embeddings of all words, or of ``words`` in their order, as they are.
 
-    Checkpoints of BERT with a head on top name what is below it ``bert.*``. ``only`` names one tensor to read; with
+    Checkpoints of BERT with a head on top name what is below it ``bert.*``. ``only``: those whose names begin so; with
     ``rows``, embeddings of words in 8 bits stay so, for a graph.
     """
     with safe_open(path, "np") as file:
         names = list(file.keys())
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         parts = [only] if only else ["embeddings.", "encoder."]
-        wanted = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
-        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in wanted}
+        selection = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
+        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in selection}
+    tensors = tensors if words is None else select_words(tensors, words)
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {
@@ -165,7 +166,7 @@ def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
     for layer in range(layers):
         module = f"encoder.layer.{layer}.attention.self."
         for kind in ("weight", "bias"):
-            parts = [weights[f"{module}{part}.{kind}"] for part in _PROJECTIONS]
+            parts = [weights[f"{module}{part}.{kind}"] for part in PROJECTIONS]
             fused[module + kind] = np.ascontiguousarray(np.concatenate(parts).T)
         for part in ("attention.output", "intermediate", "output"):
             name = f"encoder.layer.{layer}.{part}.dense."

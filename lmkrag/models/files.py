@@ -10,11 +10,11 @@ from typing import Any
 
 def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
-    found = {}
+    hashes = {}
     for path in sorted(folder.glob("*.safetensors")):
         status = path.stat()
-        found[path.name] = _hash_file(path, status.st_size, status.st_mtime_ns)
-    return found
+        hashes[path.name] = _hash_file(path, status.st_size, status.st_mtime_ns)
+    return hashes
 
 
 @lru_cache(64)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Vectors
+from lmkrag.arrays import Ids, Vectors
 
 WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
@@ -24,13 +24,13 @@ BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
     """Return the names of the weights that a file with tensors of such names holds."""
-    found = set()
+    weights = set()
     for name in names:
         if name == CODES:
-            found.add(WORDS)
+            weights.add(WORDS)
         elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES):
-            found.add(name.removesuffix(_INT8).removesuffix(INT4))
-    return found
+            weights.add(name.removesuffix(_INT8).removesuffix(INT4))
+    return weights
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
@@ -46,6 +46,17 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
         else:
             weights[name] = decode_words(tensors)
     return weights
+
+
+def select_words(tensors: Mapping[str, Any], words: Ids) -> dict[str, Any]:
+    """Return tensors of a file with the embeddings of some words alone, in the order of ``words``."""
+    chosen = {
+        name: value[words] if name in (WORDS, ROWS, ROW_SCALES, CODES) else value for name, value in tensors.items()
+    }
+    if KEPT in tensors:
+        places, rows = np.nonzero(words[:, None] == tensors[KEPT])
+        chosen |= {KEPT: places, KEPT_ROWS: tensors[KEPT_ROWS][rows]}
+    return chosen
 
 
 def decode_words(tensors: Mapping[str, Any]) -> Vectors:

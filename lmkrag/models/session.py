@@ -29,8 +29,8 @@ class Session:
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
         self._restart_if_forked()
-        found: list[Vectors] = self._session.run(list(outputs), inputs)
-        return found
+        values: list[Vectors] = self._session.run(list(outputs), inputs)
+        return values
 
     def run_each(self, outputs: Sequence[str], runs: Sequence[dict[str, Any]]) -> list[list[Vectors]]:
         """Return the outputs of several runs, which all processors share."""
@@ -72,5 +72,5 @@ def _processors(threads: int, process: int) -> ThreadPoolExecutor:
 
 def count_threads() -> int:
     """Return how many threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for each processor."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else count_cpus()
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    return int(setting) if setting.isdecimal() and int(setting) > 0 else count_cpus()

@@ -52,10 +52,10 @@ class Candidates:
             weights=self.weights,
         )
 
-    def keep(self, kept: Mask) -> "Candidates":
-        """Return some of the candidates: those that ``kept`` ``[n]`` is true of."""
+    def keep(self, mask: Mask) -> "Candidates":
+        """Return some of the candidates: those that ``mask`` ``[n]`` is true of."""
         arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record")
-        return replace(self, **{name: getattr(self, name)[kept] for name in arrays}, fused=self.fused.keep(kept))
+        return replace(self, **{name: getattr(self, name)[mask] for name in arrays}, fused=self.fused.keep(mask))
 
 
 class SearchQuery(NamedTuple):
@@ -113,40 +113,40 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     # The most frequent form of a word tells how rare it is: in an index of one language the others are in no text.
     words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
     allowed = None if query.allowed is None else query.allowed.kept
-    found = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
-    if found is None:
+    match = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
+    if match is None:
         return Preferred(matches, words)
-    named = Selection(snapshot.documents, np.array([found.document]))
+    named = Selection(snapshot.documents, np.array([match.document]))
     inside = query.match(snapshot, query.words, allowed=named)
     matches = join_matches(matches, inside)
     candidates = score_matches(snapshot, query, Preferred(matches, words))
-    factors = _document_factors(snapshot, candidates, found, query.weights)
+    factors = _document_factors(snapshot, candidates, match, query.weights)
     if factors is not None and query.mode != "lexical":  # there, where nothing but words counts, each may be needed
         matches = join_matches(
-            query.match(snapshot, found.words, allowed=query.allowed, nearest=matches.nearest),
-            query.match(snapshot, found.words, allowed=named, nearest=inside.nearest),
+            query.match(snapshot, match.words, allowed=query.allowed, nearest=matches.nearest),
+            query.match(snapshot, match.words, allowed=named, nearest=inside.nearest),
         )
     return Preferred(matches, words, factors)
 
 
 def _document_factors(
-    snapshot: Snapshot, candidates: Candidates, found: DocumentMatch, weights: Weights
+    snapshot: Snapshot, candidates: Candidates, match: DocumentMatch, weights: Weights
 ) -> Callable[[Ids], Scores] | None:
     """Factors of the scores in documents, by their positions; None if another document is meant after all."""
-    inside = candidates.documents == snapshot.documents.keys[found.document]
+    inside = candidates.documents == snapshot.documents.keys[match.document]
     best = float(candidates.score.max())
     if best <= 0 or not inside.any():
         return None
     fit = float(candidates.score[inside].max()) / best
-    penalty = min(weights.max_penalty, weights.document_match_gain * found.margin)
+    penalty = min(weights.max_penalty, weights.document_match_gain * match.margin)
     penalty *= min(1.0, max(0.0, (fit - weights.min_fit) / (weights.full_fit - weights.min_fit)))
     if penalty <= 0:
         return None
 
     def factors(positions: Ids) -> Scores:
-        place = np.minimum(np.searchsorted(found.documents, positions), len(found.documents) - 1)
-        shares = np.where(found.documents[place] == positions, found.shares[place], 0.0)
-        factor: Scores = (1 - penalty * (1 - shares / found.shares.max())).astype(np.float32)  # the named one has most
+        place = np.minimum(np.searchsorted(match.documents, positions), len(match.documents) - 1)
+        shares = np.where(match.documents[place] == positions, match.shares[place], 0.0)
+        factor: Scores = (1 - penalty * (1 - shares / match.shares.max())).astype(np.float32)  # the named one has most
         return factor
 
     return factors

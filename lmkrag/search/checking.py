@@ -178,9 +178,9 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
     before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if words[0][0].isdigit() else r"(?<!\w)" * words[0][0].isalnum()
     after = r"(?![.,']?\d|\s?[%‰°])" * words[-1][-1].isdigit()
     pattern = re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
-    found = (match.span() for match in pattern.finditer(text.translate(STRAIGHT)))
+    places = (match.span() for match in pattern.finditer(text.translate(STRAIGHT)))
     ends_in_word = words[-1][-1].isalnum()
-    whole = (span for span in found if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
+    whole = (span for span in places if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
     return min(whole, key=lambda span: abs(span[0] - near), default=None)
 
 

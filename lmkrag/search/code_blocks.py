@@ -11,6 +11,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import find_stems
 from lmkrag.search.candidates import Candidates
 from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
+from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
                 yield above
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
 _ABOUT_PROSE = re.compile(
     r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release notes|readme|documentation|tutorial|get started"
@@ -119,7 +121,7 @@ def find_identifiers(question: str) -> tuple[str, ...]:
     (('getUserById', 'close'), ('Session', 'retry'))
     """
     alone = question.strip()
-    if re.fullmatch(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*", alone):
+    if _NAME.fullmatch(alone):
         return tuple(re.findall(r"\w+", alone))
     return tuple(dict.fromkeys(match[0] for match in _IDENTIFIER.finditer(question)))
 
@@ -127,12 +129,13 @@ def find_identifiers(question: str) -> tuple[str, ...]:
 class CodeQuestion(NamedTuple):
     """What a question says of the source code that it is about.
 
-    ``identifiers`` are its names as source code has them, ``stems`` the beginnings of its words. ``about_tests``: it is
-    about tests, or generated or foreign code; ``about_prose``: about what a project's documents tell, such as how to
-    install it.
+    ``identifiers`` are its names as source code has them; ``is_name``: it is nothing else. ``stems`` are the beginnings
+    of its words. ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: about what a
+    project's documents tell, such as how to install it.
     """
 
     identifiers: tuple[str, ...] = ()
+    is_name: bool = False
     stems: tuple[str, ...] = ()
     about_tests: bool = False
     about_prose: bool = False
@@ -142,6 +145,7 @@ def read_code_question(question: str) -> CodeQuestion:
     """Return what a question says of source code."""
     return CodeQuestion(
         find_identifiers(question),
+        _NAME.fullmatch(question.strip()) is not None,
         tuple(find_stems(_BORDER.sub(" ", question))),
         _ABOUT_SECONDARY.search(question) is not None,
         _ABOUT_PROSE.search(question) is not None,
@@ -189,13 +193,12 @@ def rank_code(candidates: Candidates, views: "Views", question: CodeQuestion, *,
     named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (weights.path, weights.file_name)
     defined = np.zeros(len(owners), bool)
     for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
-        found = DEFINITION.finditer(views.sentence(position))  # Rust's "impl Trait for Type" defines neither
-        defined[position] = any(one["name"] in question.identifiers and " for " not in one[0] for one in found)
+        defined[position] = declares(views.sentence(position), question.identifiers)
     for name, factor in (
         ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
         ("prose beside code", np.where(beside, weights.beside, 1)[owners]),
         ("file", (1 + is_code * named)[owners]),
-        ("definition", np.where(defined, weights.definition, 1)),
+        ("definition", np.where(defined, weights.sought_definition if question.is_name else weights.definition, 1)),
     ):
         if (factor != 1).any():
             candidates = candidates.times(name, factor.astype(np.float32))

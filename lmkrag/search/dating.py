@@ -43,22 +43,22 @@ def find_date(text: str, *, years: bool = False) -> str:
     >>> find_date("Release 17, November 2026"), find_date("since 3 May 2024"), find_date("03/05/2024")
     ('2026-11', '2024-05-03', '2024')
     """
-    found: list[tuple[int, int, str]] = []
+    dates: list[tuple[int, int, str]] = []
     if not _MAY_DATE.search(text):
         return ""
     for match in _DAY.finditer(text):
-        found.append((match.start(), -3, "-".join(match.groups())))
+        dates.append((match.start(), -3, "-".join(match.groups())))
     for written, days in find_days(text):
-        told = sorted({day for day in days if day.year})
-        if told:
-            day = told[0]
-            iso = f"{day.year}-{day.month:02}-{day.day:02}" if len(told) == 1 else str(day.year)
-            found.append((text.index(written), -3, iso))
-    found += [(match.start(), -2, f"{match[2]}-{number_month(match[1]):02}") for match in _MONTH_YEAR.finditer(text)]
-    found += [(match.start(), -2, "-".join(match.groups())) for match in _YEAR_MONTH.finditer(text)]
-    if years and not found:
-        found = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text)]
-    return min(found, default=(0, 0, ""), key=lambda one: (one[1], one[0]))[2]
+        exact = sorted({day for day in days if day.year})
+        if exact:
+            day = exact[0]
+            iso = f"{day.year}-{day.month:02}-{day.day:02}" if len(exact) == 1 else str(day.year)
+            dates.append((text.index(written), -3, iso))
+    dates += [(match.start(), -2, f"{match[2]}-{number_month(match[1]):02}") for match in _MONTH_YEAR.finditer(text)]
+    dates += [(match.start(), -2, "-".join(match.groups())) for match in _YEAR_MONTH.finditer(text)]
+    if years and not dates:
+        dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text)]
+    return min(dates, default=(0, 0, ""), key=lambda one: (one[1], one[0]))[2]
 
 
 def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int, int], str]) -> Dated:
@@ -72,18 +72,18 @@ def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int,
     for heading in reversed(headings):
         if day := find_date(heading, years=True):
             return Dated(day, "heading")
-    own = date_meta(row.meta)
+    stated = date_meta(row.meta)
     is_property = row.kind in WITH_PROPERTIES
-    if own and not is_property:
-        return Dated(own, "header" if row.kind == "mail" else "front matter")
+    if stated and not is_property:
+        return Dated(stated, "header" if row.kind == "mail" else "front matter")
     beginning = read(0, _HEADER)
     for match in _DATES_TEXT.finditer(beginning) if _MAY_DATE.search(beginning) else ():
         if day := find_date(match[0]):
             return Dated(day, "header")
     if day := date_name(row.doc_id):
         return Dated(day, "file name")
-    if own:
-        return Dated(own, "properties")
+    if stated:
+        return Dated(stated, "properties")
     changed = row.root and row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
     return Dated(changed, "file") if changed else Dated()
 

@@ -118,7 +118,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
     ['1,200 for 900']
     """
     ours, theirs = read_tokens(first), read_tokens(second)
-    matcher = SequenceMatcher(None, [one.value for one in ours], [one.value for one in theirs], autojunk=False)
+    matcher = SequenceMatcher(None, [token.value for token in ours], [token.value for token in theirs], autojunk=False)
     operations = [
         (tag, ours[a:b], theirs[c:d], ours[a - 1].end if a else 0, theirs[c - 1].end if c else 0)
         for tag, a, b, c, d in matcher.get_opcodes()
@@ -127,7 +127,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
     inserted = Counter(token.value for tag, _, told, *_ in operations if tag == "insert" for token in told)
     deleted = Counter(token.value for tag, said, *_ in operations if tag == "delete" for token in said)
     moved = inserted & deleted
-    found = []
+    differences = []
     for tag, said, told, ours_at, theirs_at in operations:
         if tag != "replace" and all(token.value in moved for token in (*said, *told)):
             continue
@@ -136,8 +136,8 @@ def find_differences(first: str, second: str) -> list[Difference]:
             for tokens, place in ((said, ours_at), (told, theirs_at))
         ]
         plain = max(sum(token.kind == "word" for token in tokens) for tokens in (said, told))
-        found.append(Difference(_choose_kind(said, told), plain, *bounds))
-    return found
+        differences.append(Difference(_choose_kind(said, told), plain, *bounds))
+    return differences
 
 
 def _choose_kind(said: list[Token], told: list[Token]) -> Kind:

@@ -54,8 +54,8 @@ def match_document(
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
     held, opened, inverse = [], [], []
     for owners, before in places:
-        kept = chosen[owners]
-        owners, before = np.searchsorted(documents, owners[kept]), before[kept]
+        mask = chosen[owners]
+        owners, before = np.searchsorted(documents, owners[mask]), before[mask]
         held.append(owners)
         opened.append(owners[before < border[owners]])
         inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)

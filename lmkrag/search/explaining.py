@@ -79,8 +79,8 @@ def _why_stopped(
     if ordinal >= view.row.sentences:
         return "the document ends here"
     neighbour = edge + step
-    wanted = int(candidates.sentences[edge]) + step
-    if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != wanted:
+    sentence = int(candidates.sentences[edge]) + step
+    if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != sentence:
         return "this is as far as growth looks"
     for other, (first, stop) in grown.items():
         if other not in hits and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:

@@ -273,10 +273,10 @@ def _any_matches(matchers: Sequence[Callable[[str], bool]]) -> Test:
     """The test whether a field, or one of its values where it has several, matches one of some."""
     first, others = matchers[0], matchers[1:]
 
-    def test(found: Any) -> bool:
-        if type(found) is not str:
-            return any(map(test, found)) if type(found) is list else test(_text(found))
-        return first(found) or bool(others and any(matches(found) for matches in others))
+    def test(field: Any) -> bool:
+        if type(field) is not str:
+            return any(map(test, field)) if type(field) is list else test(_text(field))
+        return first(field) or bool(others and any(matches(field) for matches in others))
 
     return test
 
@@ -286,20 +286,20 @@ def _as_precise(text: str, value: str) -> str:
     return text[: len(value)] if _DATED.match(text) and _DATE.fullmatch(value) else text
 
 
-def _text(found: Any) -> str:
+def _text(field: Any) -> str:
     """A field as a filter compares it; YAML's ``true`` stays ``true``."""
-    return "" if found is None else str(found).lower() if isinstance(found, bool) else str(found)
+    return "" if field is None else str(field).lower() if isinstance(field, bool) else str(field)
 
 
-def _ordered(found: Any, operator: str, value: str, *, exact: bool) -> bool:
-    if isinstance(found, list):
-        return any(_ordered(item, operator, value, exact=exact) for item in found)
-    if found is None:
+def _ordered(field: Any, operator: str, value: str, *, exact: bool) -> bool:
+    if isinstance(field, list):
+        return any(_ordered(item, operator, value, exact=exact) for item in field)
+    if field is None:
         return False
     try:
-        left: Any = float(found)
+        left: Any = float(field)
         right: Any = float(value)
     except (TypeError, ValueError, OverflowError):
-        text = _as_precise(_text(found), value)
+        text = _as_precise(_text(field), value)
         left, right = (text, value) if exact else (text.lower(), value.lower())
     return bool(_ORDERS[operator](left, right))

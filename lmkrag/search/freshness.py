@@ -42,13 +42,13 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
         return spans
     changed = ((span, *states.get(span.doc_id, (span.stale, span.path))) for span in spans)
     marked = [replace(span, stale=stale, path=path) for span, stale, path in changed]
-    told = [
+    clauses = [
         f"{_name(doc_ids)} {verb} since indexing"
         for state, verb in (("changed", "changed"), ("gone", "disappeared"), ("", "moved"))
         if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
     ]
     command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
-    note = f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"
+    note = f"{', '.join(clauses)}; to bring the index in step: {shlex.join(command)}"
     return SpanList(marked, [*spans.notes, note])
 
 

@@ -20,10 +20,10 @@ class Fused(NamedTuple):
         """Return scores with one more factor ``[n]``."""
         return Fused(self.score * factor, self.parts, (*self.factors, (name, factor)))
 
-    def keep(self, kept: Mask) -> "Fused":
-        """Return some of the scores: those that ``kept`` ``[n]`` is true of."""
-        parts = tuple((name, values[kept], weight) for name, values, weight in self.parts)
-        return Fused(self.score[kept], parts, tuple((name, factor[kept]) for name, factor in self.factors))
+    def keep(self, mask: Mask) -> "Fused":
+        """Return some of the scores: those that ``mask`` ``[n]`` is true of."""
+        parts = tuple((name, values[mask], weight) for name, values, weight in self.parts)
+        return Fused(self.score[mask], parts, tuple((name, factor[mask]) for name, factor in self.factors))
 
 
 def fuse(
@@ -98,5 +98,5 @@ def _best_of_group(own: Scores, groups: Ids) -> Scores:
     _, group = np.unique(groups, return_inverse=True)
     best = np.full(len(groups), -np.inf, np.float32)
     np.maximum.at(best, group, own)
-    found: Scores = best[group]
-    return found
+    spread: Scores = best[group]
+    return spread

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from lmkrag.index.words.terms import find_stems
 from lmkrag.results import Span
-from lmkrag.search.code_blocks import find_definitions
+from lmkrag.search.code_blocks import find_definitions, find_identifiers
 from lmkrag.sentences.code_lines import DEFINITION
+from lmkrag.sentences.declarations import declares
 
 _MOST_LINES = 3  # of a result
 
@@ -32,7 +33,7 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
     Files without lines, such as PDFs, and those that can't be read any more are left out. The words of the query
     choose the first line to show.
     """
-    words = find_stems(query)
+    words, names = find_stems(query), find_identifiers(query)
     texts: dict[str, str] = {}
     for span in spans:
         if span.line is None:
@@ -53,15 +54,18 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
         first = span.line + span.text.count("\n", 0, max(0, best.start - span.start))
         inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
         last = min(len(lines), first + inside.count("\n"))
-        first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words), default=first)
+        first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words, names), default=first)
         definition = (
             next(find_definitions(texts[span.path], first), None) if span.kind == "code" and first <= last else None
         )
-        yield LineMatch(path, lines, first, min(last, first + _MOST_LINES - 1), span, definition)
+        last = min(last, first + _MOST_LINES - 1)
+        while last > first and not lines[last - 1].strip():
+            last -= 1
+        yield LineMatch(path, lines, first, last, span, definition)
 
 
-def _weigh(line: str, words: Sequence[str]) -> float:
+def _weigh(line: str, words: Sequence[str], names: Sequence[str]) -> float:
     """How many words of the question a line has; what is defined there counts, too, and a blank line says nothing."""
     lowered = line.lower()
-    defines = 0.5 * bool(DEFINITION.match(line))
+    defines = 0.5 * bool(DEFINITION.match(line)) + bool(names and declares(line, names))
     return sum(word in lowered for word in words) + defines if line.strip() else -1

@@ -51,8 +51,8 @@ def best_sentences(
 def best_documents(results: Results, candidates: Candidates, score: Scores, *, top_k: int) -> list[Span]:
     """Return the best documents as whole spans, each by its best sentence (LongRAG, arXiv 2406.15319)."""
     best = np.argsort(-score, kind="stable").tolist()
-    found = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
-    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in found]
+    runs = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
+    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in runs]
 
 
 def merge_spans(
@@ -89,21 +89,21 @@ def merge_spans(
 
 def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None) -> list[Run]:
     """The first ``top_k`` runs, ``per_document`` of each document at most."""
-    kept: list[Run] = []
+    best: list[Run] = []
     counts: Counter[int] = Counter()
     for run in runs:
         document = int(candidates.documents[run[0]])
         if per_document is None or counts[document] < per_document:
             counts[document] += 1
-            kept.append(run)
-            if len(kept) == top_k:
+            best.append(run)
+            if len(best) == top_k:
                 break
-    return kept
+    return best
 
 
-def _touch(candidates: Candidates, one: Run, other: Run) -> bool:
+def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
     """Whether two runs of candidates follow each other in one document, nothing between them."""
-    left, right = sorted((one, other))
+    left, right = sorted((run, other))
     if left[1] != right[0] or candidates.record[left[1] - 1] or candidates.record[right[0]]:
         return False
     before, after = right[0] - 1, right[0]
@@ -236,17 +236,17 @@ def _absorb(made: list[_Passage], passage: _Passage) -> None:
 
 def _without_copies(made: list[_Passage], weights: Weights) -> list[_Passage]:
     """Leave out passages whose words a better one of another document has; that one tells where else they stand."""
-    kept: list[tuple[_Passage, str]] = []
+    originals: list[tuple[_Passage, str]] = []
     for passage in made:
         words = passage.words
         same = (
             other
-            for other, text in kept
+            for other, text in originals
             if len(words) >= weights.min_copy_chars and other.view is not passage.view and words in text
         )
         better = next(same, None)
         if better is None:
-            kept.append((passage, words))
+            originals.append((passage, words))
         else:
             better.also_in = list(dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in]))
-    return [passage for passage, _ in kept]
+    return [passage for passage, _ in originals]

@@ -89,8 +89,8 @@ def apply_operators(operators: Operators, candidates: Candidates, read: Callable
         held = np.array([sum(phrase in text for phrase in operators.phrases) for text in texts])
         factor = weights.only_phrases if operators.alone else weights.phrase
         candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
-    kept: Mask = np.array([not any(phrase in text for phrase in operators.excluded) for text in texts], bool)
-    return candidates if kept.all() else candidates.keep(kept)
+    mask: Mask = np.array([not any(phrase in text for phrase in operators.excluded) for text in texts], bool)
+    return candidates if mask.all() else candidates.keep(mask)
 
 
 def _normalize(text: str) -> str:

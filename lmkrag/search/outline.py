@@ -32,10 +32,10 @@ def outline(document: Document) -> list[Heading]:
         (1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start())
         for match in DEFINITION.finditer(document.text)
     )
-    found = list(definitions if document.kind == "code" else _headings(document))
+    headings = list(definitions if document.kind == "code" else _headings(document))
     made = []
-    for number, (level, text, start) in enumerate(found):
-        following = (first for other, _, first in found[number + 1 :] if other <= level)
+    for number, (level, text, start) in enumerate(headings):
+        following = (first for other, _, first in headings[number + 1 :] if other <= level)
         made.append(Heading(level, text[:_LONGEST], start, next(following, len(document.text))))
     return made
 

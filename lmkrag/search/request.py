@@ -208,8 +208,8 @@ def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
 
 def option_of(declared: "Field[Any]") -> Option:
     """Return the description of a field of :class:`SearchRequest`."""
-    found: Option = declared.metadata["option"]
-    return found
+    option: Option = declared.metadata["option"]
+    return option
 
 
 def show_options(names: type) -> Callable[[Function], Function]:
@@ -217,7 +217,7 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
-        parameters = [one for one in shown.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        parameters = [item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
         parameters += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
             for name, declared in find_options(get_type_hints(names)).items()
@@ -230,8 +230,8 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
 def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
     """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``, in its order."""
-    wanted = set(names)
-    return {declared.name: declared for declared in fields(SearchRequest) if declared.name in wanted}
+    selection = set(names)
+    return {declared.name: declared for declared in fields(SearchRequest) if declared.name in selection}
 
 
 def to_pydantic(names: Iterable[str]) -> dict[str, Any]:

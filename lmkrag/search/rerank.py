@@ -87,13 +87,15 @@ class Reranking:
     def _reranker(self) -> Reranker:
         return self._load()
 
-    def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores]:
+    def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores] | None:
         """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which results are ordered.
 
-        Spans and passages have the score of their best sentence.
+        Spans and passages have the score of their best sentence. None: nothing was read, since it is source code.
         """
         grown = list(candidates.grow())
         reranked = self.rerank(views, candidates, grown)
+        if not reranked.read.any():
+            return None
         is_span = level in ("span", "passage")
         return reranked.order(grown), reranked.score_spans(grown) if is_span else reranked.score
 

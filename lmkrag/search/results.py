@@ -159,16 +159,16 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
     Levels are those of Markdown, of underlines in their usual order, or of section numbers; of headings that do not
     tell theirs only the nearest counts.
     """
-    found: list[str] = []
+    headings: list[str] = []
     least = _DEEPEST + 1
     for above in islice(view.headings_before(ordinal), _LOOKED_AT):
         level, text = read_heading(view.sentence(above))
         if text and level < least:
-            found.append(text)
+            headings.append(text)
             least = level
         if least == 1:
             break
-    return tuple(reversed(found))
+    return tuple(reversed(headings))
 
 
 def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:

@@ -12,8 +12,6 @@ from lmkrag.formats.pages import Pages
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
-from lmkrag.readers.base import LanguageModelReader, Reader
-from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
+    from lmkrag.readers.base import Reader
+    from lmkrag.readers.prompt import Layout
 
 
 _SWITCH = "question_dates=off searches all"
@@ -156,10 +156,10 @@ class Searcher:
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
-        wanted = request.rerank
-        if wanted is None:
-            wanted = self._rerank and request.mode != "lexical"
-        if not wanted:
+        enabled = request.rerank
+        if enabled is None:
+            enabled = self._rerank and request.mode != "lexical"
+        if not enabled:
             return None, None
         options: dict[str, Any] = {
             "timeout_ms": request.rerank_timeout_ms or self._timeout_ms,
@@ -188,14 +188,16 @@ class Searcher:
 
         return retry_expired(score)
 
-    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
+    def search_for(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
         """Return the spans that a reader gets for each question, a language model as many as fit its context."""
+        from lmkrag.readers.base import LanguageModelReader  # a search alone needs none of them
+
         if not isinstance(reader, LanguageModelReader):
             return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
         def count_tokens(text: str) -> int:
-            own = reader.count_tokens(text)
-            return self._encoders.count_tokens(text) if own is None else own
+            count = reader.count_tokens(text)
+            return self._encoders.count_tokens(text) if count is None else count
 
         contexts = self.build_contexts(questions, request, count_tokens)
         return [SpanList(context.spans, context.notes) for context in contexts]
@@ -206,15 +208,17 @@ class Searcher:
         request: SearchRequest,
         count_tokens: Callable[[str], int] | None = None,
         *,
-        layout: Layout = "fenced",
+        layout: "Layout" = "fenced",
     ) -> list[Context]:
         """Return what a language model sees for each question, within its tokens. Raises UsageError: no span fits."""
+        from lmkrag.readers.prompt import build_context, framed_cost
+
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)
-        found = self.search(questions, request, cost=framed_cost(count_tokens))
+        results = self.search(questions, request, cost=framed_cost(count_tokens))
         contexts = []
-        for question, spans in zip(questions, found, strict=True):
+        for question, spans in zip(questions, results, strict=True):
             if not spans:  # is there nothing, or nothing that fits?
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
             context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
@@ -310,10 +314,11 @@ def find_spans(
         return merge_level(level, results, candidates, score, grown, **limits)
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
-    found = None if ranking is None else ranking.rank(make(candidates.grow(), candidates.score))
-    if found is None and reranking is not None:
-        found = make(*reranking.rerank_spans(views, candidates, level))
-        found = found if ranking is None else ranking.refine(found)
+    as_they_are = None if ranking is None else make(candidates.grow(), candidates.score)
+    found = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
     if found is None:
-        found = make(candidates.grow(), candidates.score)
+        order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
+        found = as_they_are if order is None else make(*order)
+        found = make(candidates.grow(), candidates.score) if found is None else found
+        found = found if ranking is None else ranking.refine(found)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

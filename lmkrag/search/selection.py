@@ -38,8 +38,8 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        kept = parse_filter(expression)(snapshot.match_field)
-        selection = Selection(snapshot.documents, np.flatnonzero(kept))
+        mask = parse_filter(expression)(snapshot.match_field)
+        selection = Selection(snapshot.documents, np.flatnonzero(mask))
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -49,17 +49,17 @@ class FilterCache:
 
 
 def list_documents(
-    snapshot: Snapshot, wanted: Filter | None, after: str = "", limit: int | None = None
+    snapshot: Snapshot, condition: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
-    expression = to_expression(wanted)
+    expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
     documents = read_ranges(snapshot.connection)  # the snapshot may be without
-    kept = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[kept].tolist())]
+    mask = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[mask].tolist())]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:

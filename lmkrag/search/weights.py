@@ -75,6 +75,8 @@ class Weights:
     # Source code (2026-11-26)
     definition: float = 1.5
     """Factor of the score of lines that define a name of the query."""
+    sought_definition: float = 3.0
+    """The same for a query that is nothing but a name."""
     secondary: float = 0.7
     """Factor of the scores in tests, generated files and copies of others' code."""
     path: float = 0.2

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lmkrag.specs import Sentence, Text
 
-_STATEMENTS = (
+STATEMENTS = (
     "if|for|foreach|while|switch|match|catch|return|else|do|new|throw|case|await|yield|typeof|delete|in|of|and|or|not|elif"
     "|with|assert|sizeof|using|synchronized|try|lock|go|defer|select|until|unless|when|goto|raise|super|function|func|fn"
 )
@@ -15,13 +15,13 @@ DEFINITION = re.compile(
     (?:(?:export|default|public|private|protected|internal|static|abstract|final|async|unsafe|extern|const|inline|virtual
         |override|native|synchronized|get|set|pub(?:\(\w+\))?)[ \t]+)*
     (?:
-        # a keyword, in Go with a receiver
-        (?:def|class|func|function\*?|fn|interface|struct|enum|trait|impl|mod|module|namespace|record
-            |type(?=\s+\w+\s+(?:struct|interface)\b))[ \t]+(?:\([^()\n]*\)[ \t]*)?
+        # a keyword, in Go with a receiver, in Ruby of a class itself
+        (?:def|class|func|fun|function\*?|fn|interface|struct|enum|trait|impl|mod|module|namespace|record
+            |type(?=\s+\w+\s+(?:struct|interface)\b))[ \t]+(?:self\.|\([^()\n]*\)[ \t]*)?
         # a variable whose value is a function
         | (?:const|let|var)[ \t]+(?=[\w$]+[ \t]*=[ \t]*(?:async[ \t]+)?(?:function\b|\([^()\n]*\)[ \t]*=>|\w+[ \t]*=>))
         # a type or none, then a name, parameters and a brace
-        | (?!(?:{_STATEMENTS})\b)(?:[\w$<>\[\],.?*&:@]+[ \t]+)*[*&]*
+        | (?!(?:{STATEMENTS})\b)(?:[\w$<>\[\],.?*&:@]+[ \t]+)*[*&]*
           (?=~?[\w$]+[ \t]*\((?:[^;{{}}()]|\([^;{{}}()]*\)){{0,600}}\)[ \t]*
              (?:(?:const|noexcept|override|final|throws|:|->)[^;{{}}()=\n]*)?\s*\{{)
     )
@@ -39,8 +39,8 @@ CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|cat
 
 def measure_indentation(line: str) -> int:
     """Return how many columns a line is indented by."""
-    expanded = line.expandtabs()
-    return len(expanded) - len(expanded.lstrip())
+    indent = line[: len(line) - len(line.lstrip())]
+    return len(indent.expandtabs())
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:

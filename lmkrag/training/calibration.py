@@ -10,18 +10,13 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.onnx_model import OnnxModel
-from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.models.bert import AFTER, Bert, bert_inputs, read_weights
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model, parse_nodes
 from lmkrag.models.quantization import product_names, write_ranges
 from lmkrag.models.session import Session
-from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.inputs import PairTokenizer
-from lmkrag.reranker.landmark import read_body
 from lmkrag.sentences.split import split_sentences
-from lmkrag.training.graphs import write_encoder_graphs, write_reranker_graphs
-from lmkrag.training.mining import MinedQuestion
+from lmkrag.training.graphs import write_encoder_graphs
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 _QUESTIONS = 8  # of each set
@@ -45,21 +40,6 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
         encoder.encode(text, split_sentences(text))
     write_ranges(folder, model.meter.ranges)
     write_encoder_graphs(folder)
-
-
-def calibrate_reranker(
-    folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
-) -> None:
-    """Measure the ranges of a re-ranker, trained from ``base``, on ``mined`` questions; write them and its graphs."""
-    config, fused = read_body(folder, find_model(base), layers)
-    meter = RangeMeter(fused, config)
-    for questions in mined:
-        for question, passages in questions[:_QUESTIONS]:
-            for passage in passages:
-                pair = tokens.pair(question, RerankPassage(passage.title, passage.sentences))
-                meter.read(bert_inputs(pair.ids[None], pair.types[None]))
-    write_ranges(folder, meter.ranges)
-    write_reranker_graphs(folder)
 
 
 class RangeMeter:

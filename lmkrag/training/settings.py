@@ -138,7 +138,10 @@ def prepare_training(threads: int) -> None:
 
 def load_settings(path: Path) -> TrainSettings:
     """Read and check a configuration, or raise UsageError: a file, key, type, value or set that makes no sense."""
-    settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
+    tables = read_toml(path)
+    for kind in {"reranker", "listwise"} & tables.keys():
+        raise UsageError(f"{path}: trains no encoder; run: python pipelines/train/train_{kind}.py {path}")
+    settings: TrainSettings = build_settings(TrainSettings, {**tables, "folder": path.parent}, str(path))
     if settings.model.base.startswith("."):
         settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))
     _check(settings, path)

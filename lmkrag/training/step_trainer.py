@@ -7,13 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import Module
-from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
 from lmkrag.errors import TrainingError
-from lmkrag.training.reranker_settings import MiningSettings
 
 log = logging.getLogger(__name__)
 
@@ -39,30 +35,6 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
     return arguments
-
-
-def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> TrainingArguments:
-    """Return Trainer's arguments for a run that learns from mined questions."""
-    return step_arguments(
-        settings.resolve(settings.out) / "checkpoints",
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        warmup=settings.warmup,
-        logging_steps=settings.log_every,
-        seed=settings.seed,
-        report_to=report_to,
-        save_steps=settings.checkpoint_every,
-        **more,
-    )
-
-
-def train_steps(name: str, model: Module, data: Dataset[Any], groups: Any, arguments: TrainingArguments) -> bool:
-    """Train from the last checkpoint; return whether this process saves. Raises TrainingError: loss not finite."""
-    optimizer = torch.optim.AdamW(groups, arguments.learning_rate, weight_decay=0.01)
-    trainer = StepTrainer(name=name, model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None))
-    checkpoints = arguments.output_dir
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(checkpoints) if Path(checkpoints).is_dir() else None)
-    return bool(trainer.is_world_process_zero())
 
 
 class LogCallback(TrainerCallback):  # type: ignore[misc]

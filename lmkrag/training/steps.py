@@ -224,7 +224,7 @@ class StepBuilder:
         return first, stop
 
     def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
-        wanted = self._stage.queries_per_window * len(taken)
+        most = self._stage.queries_per_window * len(taken)
         fitting = [
             index
             for index in self._data.by_document[number]
@@ -234,7 +234,7 @@ class StepBuilder:
         texts: set[str] = set()
         for index in fitting:
             text = self._data.questions[index].text
-            if text not in texts and len(texts) < wanted:
+            if text not in texts and len(texts) < most:
                 texts.add(text)
                 self._asked.append(index)
 

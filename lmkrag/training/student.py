@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -14,7 +17,9 @@ from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_s
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
 from lmkrag.errors import EncoderError, UsageError, needs
+from lmkrag.models.bert import read_weights
 from lmkrag.models.files import hash_weights, make_readable, write_json
+from lmkrag.models.packing import WORDS, decode_words, pack_matrices
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
 
@@ -94,13 +99,13 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
 
 
-def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
+def _keep_layers(backbone: Any, numbers: Sequence[int]) -> None:
     """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108)."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
-    if not all(0 <= number < len(layers) for number in kept):
-        raise UsageError(f"layers {list(kept)}: the base has {len(layers)}, counted from 0")
-    backbone.encoder.layer = nn.ModuleList(layers[number] for number in kept)
-    backbone.config.num_hidden_layers = len(kept)
+    if not all(0 <= number < len(layers) for number in numbers):
+        raise UsageError(f"layers {list(numbers)}: the base has {len(layers)}, counted from 0")
+    backbone.encoder.layer = nn.ModuleList(layers[number] for number in numbers)
+    backbone.config.num_hidden_layers = len(numbers)
 
 
 def load_student(folder: Path, *, lora: int = 0) -> Student:
@@ -212,6 +217,18 @@ class LandmarkObjective(nn.Module):
             scores, targets = questions @ sentences.T, taught_questions @ taught.T
             loss = loss + self._stage.imitation * imitation_loss(scores, targets, temperature=self._stage.temperature)
         return loss
+
+
+def pack_encoder(folder: Path, base: Path) -> None:
+    """Write an encoder packed, with its base's embeddings of words. Raises EncoderError: they were trained."""
+    with safe_open(base / "model.safetensors", "np") as file:
+        words = {name: file.get_tensor(name) for name in file.keys() if name.startswith(f"{WORDS}.")}  # noqa: SIM118
+    weights = read_weights(folder / "model.safetensors")
+    if not np.array_equal(weights.pop(WORDS), decode_words(words)):
+        raise EncoderError(f"{folder}: its embeddings of words are not those of {base}: train with freeze_words")
+    save_arrays(pack_matrices(weights) | words, folder / "model.safetensors", {"format": "pt"})
+    write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
+    make_readable(folder)
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

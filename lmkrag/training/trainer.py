@@ -27,11 +27,11 @@ from lmkrag.training.student import (
     average_encoders,
     create_student,
     load_student,
+    pack_encoder,
     save_student,
     tokenizer_of,
 )
 from lmkrag.training.validation import RecallWatch
-from lmkrag.training.weights import pack_encoder
 
 _TRIES = 100  # a set may draw questions that fit no window; this many in a row mean that none does
 

@@ -73,8 +73,8 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
         total += len(candidates[index].text)
         if total >= characters:
             break
-    kept = {document.doc_id for document in documents}
-    fitting = [query for query in dataset.queries if query.spans and query.doc_id in kept]
+    ids = {document.doc_id for document in documents}
+    fitting = [query for query in dataset.queries if query.spans and query.doc_id in ids]
     order = rng.permutation(len(fitting))[:queries]
     return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
 

@@ -2,7 +2,7 @@
 # What is trained when a GPU is at hand for half an hour, without a network. Each step goes on where it stopped.
 #
 # Before, into the folder kit/, which git must ignore and which travels:
-#     lmkrag train pipelines/train/landmark-reranker.toml     # mines first: runs/landmark-reranker/mined
+#     python pipelines/train/train_reranker.py pipelines/train/landmark-reranker.toml     # mines first: runs/landmark-reranker/mined
 #     python pipelines/train/pack_passages.py runs/landmark-reranker/mined kit/passages.npz             # 5 to 45 MB
 #     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz     # 24 MB
 #     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real

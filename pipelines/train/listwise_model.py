@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from mining import ANSWERS, UNKNOWN
+from reranker_files import save_half
+from reranker_settings import MiningSettings, share_sets
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
@@ -29,9 +32,6 @@ from lmkrag.reranker.listwise import (
     normalize_features,
     read_members,
 )
-from lmkrag.training.mining import ANSWERS, UNKNOWN
-from lmkrag.training.reranker_settings import MiningSettings, share_sets
-from lmkrag.training.weights import save_half
 
 _POWER = 0.4  # a set's share of the questions grows with its size to this power
 _WHOLE = 0.5  # of the questions are given with all that was read

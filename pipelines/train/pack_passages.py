@@ -2,9 +2,10 @@
 
     python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
 
-MINED holds the `SET.jsonl.gz` that `lmkrag train pipelines/train/landmark-reranker.toml` leaves in its folder. Each
+MINED holds the `SET.jsonl.gz` that `train_reranker.py pipelines/train/landmark-reranker.toml` leaves in its folder. A
 sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
-share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another.
+share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another;
+the sentence -1 says that a passage answers, and not in few words.
 """
 
 import argparse
@@ -16,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mining import ANSWERS
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
-from lmkrag.training.mining import ANSWERS
 
 QUESTION, TITLE, SENTENCE = 64, 16, 120  # tokens of each, at most
 LITTLE = 0.35  # of a question's words in what answers it
@@ -97,8 +98,9 @@ def main() -> None:
                 packed = [pack.add(text, SENTENCE) for text in texts]
                 sentences += packed
                 passage = len(passage_columns["title"]) - 1
-                located = [(place, pack.locate(packed[place], start, end)) for place, start, end in short]
+                located = [(place, pack.locate(packed[place], start, end)) for place, start, end in short if place >= 0]
                 answers += [(passage, place, *tokens) for place, tokens in located if tokens]
+                answers += [(passage, -1, 0, 0) for place, _, _ in short if place < 0]
                 labels += known
                 scores += scored
     arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in columns.items()}

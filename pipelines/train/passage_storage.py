@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reranker_files import write_graphs
 
 from lmkrag.arrays import Vectors
 from lmkrag.models.bert import AFTER
 from lmkrag.models.graph import BERT_INPUTS
 from lmkrag.models.packing import BLOCK, INT4, SCALES
 from lmkrag.reranker import passages
-from lmkrag.training.graphs import write_graphs
 
 _SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 

@@ -7,7 +7,6 @@ Mines questions, lets the re-ranker read their passages, trains, and prints the 
 model, which `lmkrag search --rerank-model` takes. Run it again to go on after an interruption.
 """
 
-import argparse
 import logging
 import shutil
 from pathlib import Path
@@ -15,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from listwise_model import LabelledList, ListwiseData, ListwiseSettings, ListwiseTrainee, measure_features
+from mined_training import mining_arguments, run_command, train_steps
+from mining import ANSWERS, MinedQuestion, mine_passages
+from reranker_settings import check_settings, load_table
 
 from lmkrag.errors import TrainingError
 from lmkrag.reranker.base import RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS
 from lmkrag.search.weights import WEIGHTS as SEARCH_WEIGHTS
-from lmkrag.training.mining import ANSWERS, MinedQuestion, mine_passages
-from lmkrag.training.reranker_settings import check_settings, load_table
 from lmkrag.training.settings import prepare_training
-from lmkrag.training.step_trainer import mining_arguments, train_steps
 
 log = logging.getLogger(__name__)
 
@@ -101,15 +100,5 @@ def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledLi
     return LabelledList(read, np.array([passage.labels[row] for passage, _, _, row in rows]))
 
 
-def main() -> None:
-    """Train."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--report-to", choices=["none", "tensorboard", "wandb"], default="none")
-    options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    print(train_listwise(load_settings(options.config), report_to=options.report_to))
-
-
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, load_settings, train_listwise)

@@ -17,7 +17,7 @@ def on_terminal():
             [sys.executable, "-m", "lmkrag", *map(str, arguments)],
             stdout=theirs,
             stderr=subprocess.DEVNULL,
-            env={**settings, "HF_HUB_OFFLINE": "1", **environment},
+            env={**settings, "HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off", **environment},
         )
         os.close(theirs)
         printed = b""

@@ -5,12 +5,14 @@ import sqlite3
 
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
-    result = lmkrag("eval", sample_set, "--against", "recursive:50,rerank:off", "--out", tmp_path / "report")
+    result = lmkrag(
+        "eval", sample_set, "--against", "recursive:50,rerank:off", "--queries", 9, "--out", tmp_path / "report"
+    )
     assert result.returncode == 0, result.stderr
     assert "| lmkrag |" in result.stdout
     assert "| recursive:50 | 500 |" in result.stdout
     report = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert report["queries"] == {"sample": 18}
+    assert report["queries"] == {"sample": 9}
     ours = report["systems"]["lmkrag"]
     assert ours["macro"] == ours["sets"]["sample"]
     assert 0.5 < ours["macro"]["recall"]["500"] <= ours["macro"]["recall"]["4000"]

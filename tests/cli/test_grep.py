@@ -12,7 +12,7 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
-from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files, use_cached
+from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, choose_files, rank_files, use_cached
 from lmkrag.ingest.walk import walk
 from lmkrag.search.code_blocks import find_definitions
 
@@ -112,6 +112,15 @@ def test_files_with_the_rare_words_of_a_question_come_first(folder):
     assert rank_files(files, "expired session tokens")[0].doc_id == "session.py"
     assert rank_files(files, "what does retry do")[0].doc_id == "net/retry.py"
     assert len(rank_files(files, "???")) == 3
+
+
+def test_a_long_file_is_left_to_the_background_however_well_its_words_fit(folder):
+    (folder / "app.min.js").write_text("expired(session,tokens);" * 4_000)
+    files = [file for file in walk(folder) if not hasattr(file, "reason")]
+    assert "session.py" in (names := [file.doc_id for file in choose_files(files, "expired session tokens")])
+    assert "app.min.js" not in names
+    (longest,) = (file for file in files if file.doc_id == "app.min.js")
+    assert choose_files([longest], "expired session tokens") == [longest]
 
 
 def test_globs_are_filters_of_the_search(grep, folder):

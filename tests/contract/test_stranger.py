@@ -41,6 +41,7 @@ class Stranger:
             "HOME": str(home),
             "PIP_CACHE_DIR": cache.strip(),
             "PIP_RETRIES": "1",
+            "PIP_NO_COMPILE": "0",  # which pip takes for no compiling: Python compiles what is imported
             "OMP_NUM_THREADS": "1",
             "COLUMNS": "120",
             "GIT_CONFIG_COUNT": "1",  # the address leads to this repository

@@ -148,6 +148,21 @@ def test_damaged_weights_are_an_error(tmp_path):
         LandmarkEncoder.load(str(folder))
 
 
+@pytest.mark.parametrize(
+    ("name", "questions"),
+    [(None, [*QUESTIONS[:4], QUESTIONS[5]]), (BASE_ENCODER, QUESTIONS[:1]), (MULTILINGUAL_ENCODER, ["x"])],
+)
+def test_one_question_is_read_without_onnx_runtime(name, questions, monkeypatch):
+    expected = LandmarkEncoder.load(name, runtime="onnx", precision="float32").encode_queries(questions)
+    for question, vector in zip(questions, expected, strict=True):
+        late = LandmarkEncoder.load(name, runtime="numpy", precision="float32")
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "onnxruntime", None)  # importing it fails
+            np.testing.assert_allclose(late.encode_query(question), vector, atol=1e-6)
+    np.testing.assert_allclose(late.encode_query(questions[0]), expected[0], atol=1e-6)  # as ONNX Runtime reads it
+    assert late.model.precision == "float32"
+
+
 def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     from lmkrag.encoder import loading
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.report import Run
-from lmkrag.ingest.sources import read_known
 from lmkrag.ingest.walk import Found, walk
 from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.system import FileStamp

@@ -13,10 +13,15 @@ from nbclient import NotebookClient
 ADD = """
 from lmkrag import Document, Engine
 text = "The bridge of Skerry is closed. " * 60
-documents = [Document(f"report-{number}.txt", text=f"Report {number}. " + text) for number in range(150)]
+documents = [Document(f"report-{number}.txt", text=f"Report {number}. " + text) for number in range(COUNT)]
 with Engine.open("index", create=True) as engine:
     engine.add(documents, **dict(OPTIONS))
 """
+
+
+def write_code(options: str = "", count: int = 5) -> str:
+    """What adds some documents with options; a bar, where there is one, is shown from the first on."""
+    return ADD.replace("OPTIONS", options).replace("COUNT", str(count))
 
 
 def run_on_a_terminal(folder, code: str) -> str:
@@ -32,26 +37,26 @@ def run_on_a_terminal(folder, code: str) -> str:
 
 
 def test_a_terminal_gets_a_bar(tmp_path):
-    shown = run_on_a_terminal(tmp_path, ADD.replace("OPTIONS", ""))
+    shown = run_on_a_terminal(tmp_path, write_code(count=20))
     assert "report-1" in shown and "B/s" in shown
 
 
 @pytest.mark.parametrize("options", ["progress=False", "progress=lambda *_: None"])
 def test_it_is_silent_when_it_is_told_so(tmp_path, options):
-    assert run_on_a_terminal(tmp_path, ADD.replace("OPTIONS", options)) == ""
+    assert run_on_a_terminal(tmp_path, write_code(options)) == ""
 
 
 def test_a_pipe_gets_nothing(tmp_path):
-    command = [sys.executable, "-c", ADD.replace("OPTIONS", "")]
+    command = [sys.executable, "-c", write_code()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_notebook_gets_a_line_that_changes(tmp_path):
     setup = "from lmkrag.ingest import report; report._QUIET = 0.05"
-    quiet = ADD.replace("OPTIONS", "progress=False").replace('"index"', '"other"')
+    quiet = write_code("progress=False", 40).replace('"index"', '"other"')
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(code) for code in (setup, ADD.replace("OPTIONS", ""), quiet)]
+        cells=[nbformat.v4.new_code_cell(code) for code in (setup, write_code(count=40), quiet)]
     )
     updates = []
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})

@@ -25,7 +25,7 @@ def sentence(rng, length=9) -> str:
     return " ".join(rng.choice(WORDS) for _ in range(length)).capitalize() + f" {rng.randrange(10**6)}."
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @example(seed=7_074, edit="inside")  # the longest words in common are those of another sentence
 @example(seed=13_270, edit="inside")
 @given(seed=st.integers(0, 10**9), edit=st.sampled_from(["before", "after", "wrap", "inside", "remove", "rename"]))

@@ -35,7 +35,33 @@ def test_refuse_expired(token):
     with raises(PermissionError):
         SessionStore().refuse_expired(token)  # an expired token is refused
 """
-FILES = {"store.py": STORE, "views.py": VIEWS, "tests/test_store.py": TESTS, "vendor/store.py": STORE + "# copied\n"}
+LIMITS = """import os
+
+
+def read_limits():
+    return {name: int(value) for name, value in os.environ.items()}
+
+
+LONGEST_SESSION = 3_600  # seconds
+"""
+AGES = """from limits import LONGEST_SESSION
+
+
+def is_old(session):
+    return session.age > LONGEST_SESSION
+
+
+def remaining(session):
+    return max(0, LONGEST_SESSION - session.age) / LONGEST_SESSION
+"""
+FILES = {
+    "ages.py": AGES,
+    "limits.py": LIMITS,
+    "store.py": STORE,
+    "views.py": VIEWS,
+    "tests/test_store.py": TESTS,
+    "vendor/store.py": STORE + "# copied\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +75,11 @@ def test_the_definition_of_a_name_comes_before_its_uses(code):
     found = code.search("refuse_expired", level="sentence", explain=True)
     assert found[0].doc_id == "store.py" and "def refuse_expired" in found[0].text
     assert "definition" in {factor.name for factor in found[0].explanation.factors}
+
+
+def test_a_constant_comes_before_its_uses(code):
+    found = code.search("LONGEST_SESSION", level="sentence")
+    assert found[0].doc_id == "limits.py" and "LONGEST_SESSION = 3_600" in found[0].text
 
 
 def test_tests_and_copies_come_last_unless_they_are_asked_for(code):

@@ -29,19 +29,19 @@ def assert_tiles(text: str, sentences) -> None:
 
 
 @given(HOSTILE)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_sentences_tile_any_text(text):
     assert_tiles(text, split_sentences(text))
 
 
 @given(HOSTILE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_code_tiles_any_text(text):
     assert_tiles(text, split_sentences(text, kind="code"))
 
 
 @given(HOSTILE, st.integers(1, 50))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_where_sections_end_makes_no_difference(text, section):
     whole = split_sentences(text), split_sentences(text, kind="code")
     with pytest.MonkeyPatch.context() as patch:
@@ -120,7 +120,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_sentences_begin_where_nltk_finds_them(text):
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 

@@ -11,12 +11,17 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
+
+from lmkrag.cli.serve import serve as serve_command
+from lmkrag.server import run
+from lmkrag.server.settings import ServerSettings
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -87,8 +92,70 @@ def start_limited(folder: Path, index: Path, **limits):
     return start_server(folder, index, json.dumps(limits), command=("-c", LIMITED))
 
 
+@contextlib.contextmanager
+def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = True):
+    """A server in a thread of this process; ``start`` gets what is told its URL, and returns once it has stopped."""
+    servers, urls = queue.Queue(), queue.Queue()
+
+    class Recorded(run._Server):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            servers.put(self)
+
+    def begin() -> None:
+        try:
+            start(urls.put)
+        except BaseException as error:
+            urls.put(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_Server", Recorded)
+        thread = threading.Thread(target=begin)
+        thread.start()
+        url = urls.get(timeout=120)
+        if isinstance(url, BaseException):
+            raise url
+        server = servers.get(timeout=60)
+    try:
+        if ready:
+            wait_until_ready(url, lambda: None if thread.is_alive() else "the server has ended")
+        yield Running(url)
+    finally:
+        server.should_exit = True
+        thread.join(40)
+    assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def serve_here(_: Path, *arguments, **environment: str):
+    """``lmkrag serve`` in a thread, which takes a fraction of the time of a process; the variables are set at first."""
+    listen = run.serve
+
+    def start(announce: Callable[[str], None]) -> None:
+        patch.setattr(run, "serve", lambda settings, **_: listen(settings, announce=announce))
+        serve_command.main([*map(str, ("--port", 0, *arguments))], "lmkrag serve", standalone_mode=False)
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        before = os.environ.copy()
+        os.environ.update(environment)
+        try:
+            running = stack.enter_context(run_here(start))
+        finally:
+            os.environ.clear()  # the command sets some, too
+            os.environ.update(before)
+        patch.undo()
+        yield running
+
+
 @pytest.fixture(scope="session")
 def serve():
+    """Starts a server in this process, with the options of the command."""
+    return serve_here
+
+
+@pytest.fixture(scope="session")
+def serve_process():
+    """Starts one in a process of its own, which can be killed and whose log is kept."""
     return start_server
 
 
@@ -109,9 +176,9 @@ def impatient(built_index, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def serve_limited():
-    """Starts a server with limits of one's own."""
-    return start_limited
+def serve_settings():
+    """Starts a server in this process, with settings of its own; ``ready=False`` does not wait for its indexes."""
+    return lambda settings, **options: run_here(lambda announce: run.serve(settings, announce=announce), **options)
 
 
 @pytest.fixture(scope="session")
@@ -121,28 +188,11 @@ def client(server):
 
 
 @pytest.fixture
-def writable(index, monkeypatch):
+def writable(index, serve_settings):
     """A server in a thread that a test may write to, on its own copy of the sample index."""
-    from lmkrag.server import run
-    from lmkrag.server.settings import ServerSettings
-
-    servers, urls = [], queue.Queue()
-
-    class Recorded(run._Server):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            servers.append(self)
-
-    monkeypatch.setattr(run, "_Server", Recorded)
     settings = ServerSettings({"demo": index}, port=0, writable=True)
-    thread = threading.Thread(target=run.serve, args=(settings,), kwargs={"announce": urls.put})
-    thread.start()
-    url = urls.get(timeout=60)
-    wait_until_ready(url, lambda: None if thread.is_alive() else "the server has ended")
-    yield Running(url)
-    servers[0].should_exit = True
-    thread.join(40)
-    assert not thread.is_alive()
+    with serve_settings(settings) as running:
+        yield running
 
 
 CLAIMS = (

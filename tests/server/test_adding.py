@@ -145,13 +145,14 @@ def test_read_only(client):
     assert client.get("/api/jobs/x").status_code == 404
 
 
-def test_uploads_outlive_a_server_that_is_killed(serve, index, tmp_path):
-    with serve(tmp_path, "--index", f"demo={index}", "--writable") as running, running.client() as client:
+def test_uploads_outlive_a_server_that_is_killed(serve_process, index, tmp_path):
+    options = ("--index", f"demo={index}", "--writable", "--rerank", "off")
+    with serve_process(tmp_path, *options) as running, running.client() as client:
         put(client, "notes/ferry.md", content=NOTE)
         put(client, "memo:1", json={"text": "The memo says that the gate is green."})
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
-    with serve(tmp_path, "--index", f"demo={index}", "--writable") as running, running.client() as client:
+    with serve_process(tmp_path, *options) as running, running.client() as client:
         until_indexed(client, "notes/ferry.md")
         until_indexed(client, "memo:1")
         assert left_over(index) == []
@@ -428,10 +429,10 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     assert served.engine.read("a") == "The lamp is lit."
 
 
-def test_a_folder_is_served_and_kept_up_to_date(serve, tmp_path, monkeypatch):
+def test_a_folder_is_served_and_kept_up_to_date(serve_process, tmp_path, monkeypatch):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
-    with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+    with serve_process(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
         assert f"MCP clients connect to {running.url}/mcp" in running.log.read_text()
         with running.client() as client:
             assert client.get("/api/indexes").json()["indexes"][0]["name"] == "notes"

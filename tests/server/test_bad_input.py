@@ -1,10 +1,7 @@
 """What clients get wrong, and what happens to an index underneath: a clear status, nothing lost, the server goes on."""
 
 import asyncio
-import re
 import shutil
-import subprocess
-import sys
 import time
 
 import httpx
@@ -67,9 +64,9 @@ def test_routes(client, method, path, status):
     assert reply.json()["type"].startswith("urn:lmkrag:")
 
 
-def test_a_client_that_leaves_a_stream(serve, built_index, chat_server, causal_model, tmp_path):
+def test_a_client_that_leaves_a_stream(serve_process, built_index, chat_server, causal_model, tmp_path):
     options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
-    with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
+    with serve_process(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
         for _ in range(5):
             body = {"question": "When are bonfires allowed?", "stream": True}
             with client.stream("POST", "/api/ask", json=body) as response:
@@ -84,8 +81,8 @@ def test_a_client_that_leaves_a_stream(serve, built_index, chat_server, causal_m
     assert "Traceback" not in running.log.read_text()
 
 
-def test_compacted_replaced_and_deleted_underneath(serve, index, encoder, tmp_path):
-    with serve(tmp_path, "--index", f"demo={index}") as running, running.client() as client:
+def test_compacted_replaced_and_deleted_underneath(serve_process, index, encoder, tmp_path):
+    with serve_process(tmp_path, "--index", f"demo={index}") as running, running.client() as client:
 
         def search() -> httpx.Response:
             return client.post("/api/search", json={"query": "how is leave accrued?"})
@@ -187,39 +184,21 @@ def test_operators_only_where_they_are_asked_for(client):
     assert with_them and not any("master" in span["text"] for span in with_them)
 
 
-def test_an_index_that_fails_at_the_start_is_tried_again(serve, built_index, index, tmp_path):
+def test_an_index_that_fails_at_the_start_is_tried_again(serve_settings, built_index, index):
     words = next((index / "segments").glob("*.words"))
     whole = words.read_bytes()
     words.write_bytes(whole[:-1] + b"!")
-    script = (
-        "import sys; from pathlib import Path; from lmkrag.server.run import serve; "
-        "from lmkrag.server.settings import ServerSettings; "
-        "settings = ServerSettings({'bad': Path(sys.argv[1]), 'good': Path(sys.argv[2])}, port=0); "
-        "serve(settings, announce=lambda url: print(f'on {url}', flush=True))"
-    )
-    log = tmp_path / "log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(index), str(built_index)], stdout=output, stderr=output
-        )
-    try:
+    settings = ServerSettings({"bad": index, "good": built_index}, port=0)
+    with serve_settings(settings, ready=False) as running, running.client() as client:
+        assert client.post("/api/search", json={"query": "leave", "index": "good"}).status_code == 200
+        assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 503
+        assert client.get("/readyz").status_code == 503
+        words.write_bytes(whole)
         deadline = time.monotonic() + 60
-        while not (found := re.search(r"on (http://\S+)", log.read_text())):
-            assert time.monotonic() < deadline and process.poll() is None, log.read_text()
-            time.sleep(0.05)
-        with httpx.Client(base_url=found[1], timeout=60) as client:
-            time.sleep(1)
-            assert client.get("/readyz").status_code == 503
-            assert client.post("/api/search", json={"query": "leave", "index": "good"}).status_code == 200
-            assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 503
-            words.write_bytes(whole)
-            while client.get("/readyz").status_code != 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
-            assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 200
-    finally:
-        process.terminate()
-        process.wait(40)
+        while client.get("/readyz").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 200
 
 
 def test_places_of_a_few_pages_are_told_at_once(client):

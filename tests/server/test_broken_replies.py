@@ -156,10 +156,11 @@ def test_broken_bodies(replay, good, path):
 @pytest.mark.parametrize("path", CALLS)
 def test_broken_problems(replay, good, path):
     problem = {"type": "urn:lmkrag:document-not-found", "detail": "x", "doc_id": "a", "index": "b", "near": "c"}
-    for body in (*WHOLE, *(json.dumps(broken).encode() for broken in break_values(problem))):
+    broken = (json.dumps(value).encode() for value in break_values(problem))
+    for count, body in enumerate((*WHOLE, *broken)):
         for status in (404, 500):
             replay.replies = {**good, path: (status, body)}
-            for call in CALLS[path]:
+            for call in CALLS[path] if count < len(WHOLE) + 4 else CALLS[path][:1]:
                 with pytest.raises(LmkragError):
                     call(replay.engine)
 

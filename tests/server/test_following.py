@@ -14,12 +14,13 @@ from lmkrag.index.files import lock_index
 
 
 @pytest.fixture
-def followed(serve, tmp_path):
+def followed(serve_process, tmp_path):
     """A server on a folder with one document."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
-    cache = str(tmp_path / "cache")
-    with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=cache) as running, running.client() as client:
+    options = ("--no-open", "--rerank", "off")
+    served = serve_process(tmp_path, tmp_path / "notes", *options, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    with served as running, running.client() as client:
         until(lambda: status(client)["documents"] == 1 and status(client)["indexing"] is None)
         yield running, client
 

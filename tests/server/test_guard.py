@@ -163,9 +163,9 @@ def test_a_body_that_trickles(impatient):
     assert time.monotonic() - began < 20
 
 
-def test_slow_logins_crowd_nobody_out(serve, built_index, tmp_path):
+def test_slow_logins_crowd_nobody_out(serve_process, built_index, tmp_path):
     options = ["--index", built_index]
-    with serve(tmp_path, *options, LMKRAG_TOKEN=TOKEN) as running:
+    with serve_process(tmp_path, *options, LMKRAG_TOKEN=TOKEN) as running:
         host, port = running.url.removeprefix("http://").split(":")
         head = b"POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
         slow = []

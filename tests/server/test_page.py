@@ -10,6 +10,7 @@ import openpyxl
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.server.settings import ServerLimits, ServerSettings
 
 MARKDOWN = "how is leave accrued?"
 EVIL = "evil\u202e.md"
@@ -403,8 +404,8 @@ def test_a_thread_of_200_questions(page, server):
     assert page.locator(".turn").count() == 201
 
 
-def test_a_server_that_has_too_much_to_do(page, serve_limited, built_index, tmp_path):
-    with serve_limited(tmp_path, built_index, requests=0) as running:
+def test_a_server_that_has_too_much_to_do(page, serve_settings, built_index):
+    with serve_settings(ServerSettings({"demo": built_index}, port=0, limits=ServerLimits(requests=0))) as running:
         page.goto(f"{running.url}/?q=leave")
         page.get_by_text("too many requests are in flight; try again in a few seconds").first.wait_for()
         page.errors[:] = [error for error in page.errors if "429" not in error]
@@ -426,12 +427,12 @@ def test_a_busy_server_is_asked_again(page, server):
     page.errors[:] = [error for error in page.errors if "429" not in error]
 
 
-def test_a_folder_is_served_while_it_is_indexed(page, serve, tmp_path):
+def test_a_folder_is_served_while_it_is_indexed(page, serve_process, tmp_path):
     (tmp_path / "notes").mkdir()
     for number in range(100):
         rules = "\n\n".join(f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50))
         (tmp_path / "notes" / f"island-{number}.md").write_text(f"# Island {number}\n\n{rules}\n")
-    with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+    with serve_process(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
         page.goto(running.url)
         page.get_by_text("Indexing:").wait_for()
         until(page, "document.querySelector('.indexing progress').value > 0")

@@ -5,9 +5,9 @@ import threading
 import time
 
 
-def test_requests_in_flight_end(serve, built_index, chat_server, causal_model, tmp_path):
+def test_requests_in_flight_end(serve_process, built_index, chat_server, causal_model, tmp_path):
     options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
-    with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
+    with serve_process(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
         texts: list[str] = []
 
         def ask():
@@ -27,10 +27,10 @@ def test_requests_in_flight_end(serve, built_index, chat_server, causal_model, t
     assert "Traceback" not in running.log.read_text()
 
 
-def test_a_server_that_only_reads_has_no_torch(serve, built_index, tmp_path):
+def test_a_server_that_only_reads_has_no_torch(serve_process, built_index, tmp_path):
     from pathlib import Path
 
-    with serve(tmp_path, "--index", built_index) as running, running.client() as client:
+    with serve_process(tmp_path, "--index", built_index) as running, running.client() as client:
         assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
         maps = Path(f"/proc/{running.process.pid}/maps").read_text()
     assert "faiss" in maps
@@ -57,8 +57,11 @@ def test_the_environment_names_indexes(serve, built_index, tmp_path):
         assert names == [built_index.name, "two"]
 
 
-def test_an_idle_server_stops_at_once(serve, built_index, tmp_path):
-    with serve(tmp_path, "--index", built_index, "--writable") as running, running.client() as client:
+def test_an_idle_server_stops_at_once(serve_process, built_index, tmp_path):
+    with (
+        serve_process(tmp_path, "--index", built_index, "--writable", "--rerank", "off") as running,
+        running.client() as client,
+    ):
         client.get("/api/status")
         began = time.monotonic()
         running.process.send_signal(signal.SIGINT)
@@ -67,8 +70,8 @@ def test_an_idle_server_stops_at_once(serve, built_index, tmp_path):
     assert "Traceback" not in running.log.read_text()
 
 
-def test_an_interruption_after_a_visitor(serve, built_index, tmp_path):
-    with serve(tmp_path, "--index", built_index) as running, running.client() as client:
+def test_an_interruption_after_a_visitor(serve_process, built_index, tmp_path):
+    with serve_process(tmp_path, "--index", built_index) as running, running.client() as client:
         assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(40) == 130

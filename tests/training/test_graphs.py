@@ -4,9 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
+from listwise_model import write_listwise_graph
+from reranker_files import write_reranker_graphs
 
 from lmkrag import LandmarkEncoder
 from lmkrag.encoder.spec import SHIPPED, find_model
@@ -15,7 +16,7 @@ from lmkrag.reranker.base import SHIPPED as RERANKERS
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import GRAPH
-from lmkrag.training.graphs import write_encoder_graphs, write_reranker_graphs
+from lmkrag.training.graphs import write_encoder_graphs
 
 
 def read_graphs(folder) -> dict[str, bytes]:
@@ -41,7 +42,7 @@ def test_the_graphs_of_a_reranker_are_those_that_are_built(name, tmp_path):
     write_reranker_graphs(built)
     graphs = read_graphs(find_reranker(name))
     if GRAPH in graphs:
-        import_module("listwise_model").write_listwise_graph(built)
+        write_listwise_graph(built)
     assert graphs.keys() - {GRAPH} == {"float32.onnx", "int8.onnx"}
     assert (GRAPH in graphs) == (name == "landmark-reranker")
     assert read_graphs(built) == graphs

@@ -5,25 +5,22 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from listwise_model import ListwiseData, ListwiseSettings, ListwiseTrainee, keep_passages, measure_features
+from mining import ANSWERS, UNKNOWN, mine_passages
+from reranker_settings import RerankerSet
+from train_listwise import load_settings, read_list, train_listwise
 
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences, normalize_features
-from lmkrag.training.mining import ANSWERS, UNKNOWN, mine_passages
-from lmkrag.training.reranker_settings import RerankerSet
 
 RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
-model, pipeline = import_module("listwise_model"), import_module("train_listwise")  # of that folder
-ListwiseData, ListwiseTrainee, ListwiseSettings = model.ListwiseData, model.ListwiseTrainee, model.ListwiseSettings
-keep_passages, measure_features = model.keep_passages, model.measure_features
-read_list, train_listwise = pipeline.read_list, pipeline.train_listwise
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +28,7 @@ def settings(sample_set, tmp_path_factory):
     return ListwiseSettings(
         out="run",
         data=str(sample_set.parent),
-        sets=[RerankerSet("sample")],
+        sets=[RerankerSet("sample", questions=6)],
         steps=2,
         size=8,
         questions=3,
@@ -179,10 +176,12 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
     path = tmp_path / "train.toml"
     path.write_text(GOOD.format(data=sample_set.parent).replace(old, new))
     with pytest.raises(UsageError, match=message):
-        pipeline.load_settings(path)
+        load_settings(path)
 
 
-def test_the_command_line_trains_one_for_a_folder(sample_set, tmp_path):
+def test_the_command_line_trains_one_for_a_folder(sample_set, settings, lists, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mined").symlink_to(settings.folder / "run" / "mined")
     shutil.copytree(find_reranker(None), tmp_path / "mine", ignore=shutil.ignore_patterns(WEIGHTS))
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent) + 'reranker = "mine"\n')

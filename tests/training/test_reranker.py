@@ -1,16 +1,22 @@
 """Training a re-ranker for real, in miniature, and what it is exported to."""
 
 import json
+import runpy
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+import train_reranker as recipe
+from mining import ANSWERS, MinedPassage, mine_passages
+from reranker_model import RerankerModel, save_reranker
+from reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
+from reranker_steps import RerankerData, _pack, make_unanswerable
 from tokenizers import Tokenizer
 
 from lmkrag import Engine
-from lmkrag.cli import main
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import write_records
@@ -20,12 +26,8 @@ from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import LandmarkReranker, read_body
-from lmkrag.training.mining import ANSWERS, MinedPassage, mine_passages
-from lmkrag.training.passage_reader import RerankerModel, save_reranker
-from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
-from lmkrag.training.reranker_steps import RerankerData, _pack, make_unanswerable
-from lmkrag.training.reranker_trainer import train_reranker
 
+RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
 QUESTION = "How often is the clockwork wound?"
 PASSAGE = RerankPassage(
     "The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings.")
@@ -120,19 +122,20 @@ def test_a_step_is_a_function_of_its_number(settings, mined):
     )
 
 
-def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, mined):
-    folder = train_reranker(settings)
+def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, mined, monkeypatch):
+    monkeypatch.setattr(recipe, "_QUESTIONS", 2)
+    folder = recipe.train_reranker(settings)
     trained = LandmarkReranker.load(str(folder))
     check_ranges(read_ranges(folder), read_body(folder, find_model(None), settings.layers)[1], settings.layers)
     assert np.isfinite(trained.score(QUESTION, [PASSAGE])[0]).all()
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
     weights = (folder / "model.safetensors").read_bytes()
-    train_reranker(settings)  # done: nothing changes
+    recipe.train_reranker(settings)  # done: nothing changes
     assert (folder / "model.safetensors").read_bytes() == weights
     further = replace(settings, out="further", start="run/reranker", steps=1)
     (settings.folder / "further").mkdir()
     (settings.folder / "further" / "mined").symlink_to(settings.folder / "run" / "mined")
-    assert LandmarkReranker.load(str(train_reranker(further)))
+    assert LandmarkReranker.load(str(recipe.train_reranker(further)))
 
 
 def test_numpy_says_what_torch_says(settings, tmp_path):
@@ -167,6 +170,8 @@ def test_a_question_made_unanswerable():
     assert make_unanswerable("Who planted a tree in 1892?", texts, rng) == "Who planted a tree in 1901?"
     assert make_unanswerable("Which tree is the oldest?", texts, rng) == "Which tree is the newest?"
     assert make_unanswerable("why?", texts, rng) is None
+    burnt = ["Bergen burned in 1702, Oslo in 1624."]
+    assert make_unanswerable("When did Bergen burn?", burnt, np.random.default_rng(0)) == "When did Oslo burn?"
 
 
 GOOD = '[reranker]\nout = "run"\ndata = "{data}"\nsteps = 2\nsets = [{{ path = "sample" }}]\n'
@@ -191,9 +196,25 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
         load_reranker_settings(path)
 
 
-def test_the_command_line_trains_one(sample_set, tmp_path):
+def run_recipe(config, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train_reranker.py", str(config)])
+    runpy.run_path(str(RECIPES / "train_reranker.py"), run_name="__main__")
+
+
+def test_the_command_line_trains_one(sample_set, settings, mined, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mined").symlink_to(settings.folder / "run" / "mined")
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent).replace("steps = 2", "steps = 1\nlayers = 1\nquestions = 2"))
-    result = CliRunner().invoke(main, ["train", str(config)])
-    assert result.exit_code == 0, result.output
+    run_recipe(config, monkeypatch)
+    assert capsys.readouterr().out.strip() == str(tmp_path / "run" / "reranker")
     assert json.loads((tmp_path / "run" / "reranker" / "reranker.json").read_text())["layers"] == 1
+
+
+def test_the_command_line_names_a_bad_configuration(tmp_path, monkeypatch, capsys):
+    config = tmp_path / "train.toml"
+    config.write_text("[reranker]\nstepps = 1\n")
+    with pytest.raises(SystemExit) as ended:
+        run_recipe(config, monkeypatch)
+    assert ended.value.code == 2
+    assert f"error: {config}: reranker: unknown key 'stepps'" in capsys.readouterr().err

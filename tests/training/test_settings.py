@@ -74,3 +74,12 @@ def test_two_stages_of_one_name(config):
     config.write_text(config.read_text() + "[[stages]]" + stage)
     with pytest.raises(UsageError, match="two stages have the same name"):
         load_settings(config)
+
+
+@pytest.mark.parametrize("kind", ["reranker", "listwise"])
+def test_what_trains_no_encoder_is_told_what_to_run(lmkrag, tmp_path, kind):
+    path = tmp_path / "train.toml"
+    path.write_text(f"[{kind}]\nsteps = 1\n")
+    result = lmkrag("train", path)
+    assert result.returncode == 2
+    assert f"{path}: trains no encoder; run: python pipelines/train/train_{kind}.py {path}" in result.stderr

@@ -30,10 +30,9 @@ from lmkrag.training.settings import (
     TrainSettings,
     load_settings,
 )
-from lmkrag.training.student import average_encoders
+from lmkrag.training.student import average_encoders, pack_encoder
 from lmkrag.training.trainer import train
 from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset
-from lmkrag.training.weights import pack_encoder
 
 
 def make_small_base(folder):

@@ -57,7 +57,7 @@ class MiningSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings(MiningSettings):
-    """The training of what reads passages: ``lmkrag train`` reads it from the table ``[reranker]``."""
+    """The training of a re-ranker: the table ``[reranker]`` of a configuration."""
 
     start: str = ""  # the folder of a re-ranker to go on from, empty for a new one
     layers: int = 3  # of the base, from which the model starts with its word embeddings
@@ -68,11 +68,6 @@ class RerankerSettings(MiningSettings):
     weight: float = 0.03  # of the scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`
     passage_tokens: int = PASSAGE_TOKENS  # of a passage that are read, at most
     precision: str = "auto"
-
-
-def find_kind(path: Path) -> str:
-    """Return what a configuration trains: ``reranker`` by its table of that name, else ``encoder``."""
-    return "reranker" if "reranker" in read_toml(path) else "encoder"
 
 
 def load_reranker_settings(path: Path) -> RerankerSettings:

@@ -1,32 +1,45 @@
-"""Train a re-ranker: mine passages, then one stage, resumed where it was interrupted."""
+"""Train a re-ranker, such as the one that lmkrag ships, on passages that its own search returns.
+
+    pip install 'lmkrag[train]'
+    python pipelines/train/train_reranker.py pipelines/train/landmark-reranker.toml
+
+Mines questions into the folder `mined` of the run, trains, and prints the folder of the re-ranker, which
+`lmkrag search --rerank-model` takes. Run it again to go on after an interruption.
+"""
 
 import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from mined_training import mining_arguments, run_command, train_steps
+from mining import MinedQuestion, mine_passages
+from reranker_files import write_reranker_graphs
+from reranker_model import RerankerModel, save_reranker
+from reranker_settings import RerankerSettings, load_reranker_settings
+from reranker_steps import RerankerData
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import TrainingError
+from lmkrag.models.bert import bert_inputs
+from lmkrag.models.quantization import write_ranges
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
-from lmkrag.training.calibration import calibrate_reranker
-from lmkrag.training.mining import mine_passages
-from lmkrag.training.passage_reader import RerankerModel, save_reranker
-from lmkrag.training.reranker_settings import RerankerSettings
-from lmkrag.training.reranker_steps import RerankerData
+from lmkrag.reranker.landmark import read_body
+from lmkrag.training.calibration import RangeMeter
 from lmkrag.training.settings import prepare_training, use_bfloat16
 
 log = logging.getLogger(__name__)
 
+_QUESTIONS = 8  # of each set, that ranges are measured on
 _HEAD_RATE, _SCALE_RATE = 8, 60  # times the learning rate: the head is new, and its scales are single numbers
 
 
 def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Path:
-    """Train a re-ranker, resumed where it was interrupted; return its folder: see :mod:`lmkrag.training.trainer`."""
+    """Train a re-ranker, resumed where it was interrupted; return its folder."""
     prepare_training(settings.threads)
-    from lmkrag.training.step_trainer import mining_arguments, train_steps
-
     out = settings.resolve(settings.out)
     mined = [mine_passages(settings, chosen) for chosen in settings.sets]
     for chosen, questions in zip(settings.sets, mined, strict=True):
@@ -57,3 +70,22 @@ def _groups(model: RerankerModel, rate: float) -> list[dict[str, Any]]:
         {"params": head, "lr": rate * _HEAD_RATE},
         {"params": scales, "lr": rate * _SCALE_RATE},
     ]
+
+
+def calibrate_reranker(
+    folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
+) -> None:
+    """Measure the ranges of a re-ranker, trained from ``base``, on ``mined`` questions; write them and its graphs."""
+    config, fused = read_body(folder, find_model(base), layers)
+    meter = RangeMeter(fused, config)
+    for questions in mined:
+        for question, passages in questions[:_QUESTIONS]:
+            for passage in passages:
+                pair = tokens.pair(question, RerankPassage(passage.title, passage.sentences))
+                meter.read(bert_inputs(pair.ids[None], pair.types[None]))
+    write_ranges(folder, meter.ranges)
+    write_reranker_graphs(folder)
+
+
+if __name__ == "__main__":
+    run_command(__doc__, load_reranker_settings, train_reranker)

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
+from reranker_settings import RerankerSettings, share_sets
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from lmkrag.encoder.torch_model import move_tensors
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
-from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
-from lmkrag.training.reranker_settings import RerankerSettings, share_sets
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
 _BATCHES = 4  # of passages by their lengths, so that little is padding
@@ -136,11 +136,7 @@ _OPPOSITE_SHARE = 0.4  # of the questions that could be changed in both ways
 
 
 def make_unanswerable(question: str, texts: Iterable[str], rng: np.random.Generator) -> str | None:
-    """Return a question that the texts, which answer it, do not answer any more; None where nothing can be exchanged.
-
-    >>> make_unanswerable("When did Bergen burn?", ["Bergen burned in 1702, Oslo in 1624."], np.random.default_rng(0))
-    'When did Oslo burn?'
-    """
+    """Return a question that the texts, which answer it, no longer answer; None where nothing can be exchanged."""
     here = list(_NAMES.finditer(question))
     known = {match.group(0) for match in here}
     others = sorted({match.group(0) for text in texts for match in re.finditer(_NAMES, f" {text}")} - known)

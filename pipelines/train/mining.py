@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from reranker_settings import MiningSettings, RerankerSet
 
 from lmkrag.arrays import Ids, Mask, Scores
 from lmkrag.encoder.index_encoder import IndexEncoders
@@ -22,7 +23,6 @@ from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, pr
 from lmkrag.search.rerank import find_passage, find_positions
 from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS
-from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
 
 log = logging.getLogger(__name__)
 

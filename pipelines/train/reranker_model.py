@@ -4,6 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from mining import ANSWERS, UNKNOWN
+from reranker_files import pack_layers, save_half, write_reranker_graphs
+from reranker_settings import RerankerSettings
+from reranker_steps import PlaceBatch, PlaceStep
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,11 +19,6 @@ from lmkrag.models.bert import has_codewords
 from lmkrag.models.files import make_readable, write_json
 from lmkrag.models.quantization import RANGES
 from lmkrag.reranker.landmark import FORMAT
-from lmkrag.training.graphs import write_reranker_graphs
-from lmkrag.training.mining import ANSWERS, UNKNOWN
-from lmkrag.training.reranker_settings import RerankerSettings
-from lmkrag.training.reranker_steps import PlaceBatch, PlaceStep
-from lmkrag.training.weights import pack_layers, save_half
 
 _ANSWER_SHARE, _SHORT_SHARE = 0.3, 0.4  # of the losses beside the order's
 _SCALE = 20.0  # of similarities in the softmax, at the start

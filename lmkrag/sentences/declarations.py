@@ -1,0 +1,57 @@
+"""What declares a name in source code: a function, class, constant, variable, type, macro, field, member or key."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from lmkrag.sentences.code_lines import DEFINITION, STATEMENTS
+
+_MODIFIERS = (
+    r"export|default|declare|public|private|protected|internal|static|abstract|final|readonly|override|lateinit|inline"
+    r"|unsafe|extern|open|pub(?:\([^)\n]*\))?"
+)
+_KEYWORDS = (
+    r"const|let|var|val|fun|def|static|type|typealias|using|newtype|object|protocol|extension|union|delegate|event"
+    r"|message|service|rpc|macro_rules!|define|attr_\w+|alias_method|define_method|readonly|local"
+    r"|declare(?:[ \t]+-\w+)?|case(?=[ \t]+\w+[ \t]*(?:=|;|,|$))|(?i:create(?:[ \t]+\w+)+)"
+)
+_COLUMNS = (
+    r"int\w*|bigint|smallint|serial|text|varchar|char|bool\w*|date\w*|time\w*|numeric|decimal|real|blob|json\w*|uuid"
+)
+
+
+def declares(text: str, names: Sequence[str]) -> bool:
+    """Return whether lines of source code declare one of some names.
+
+    >>> declares("MAX_RETRIES = 3", ["MAX_RETRIES"]), declares("retry(MAX_RETRIES)", ["MAX_RETRIES"])
+    (True, False)
+    """
+    found = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
+    return any(one["name"] in names and " for " not in one[0] for one in found) or bool(
+        _declaration(tuple(names)).search(text)
+    )
+
+
+@lru_cache(64)
+def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
+    name = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?![\w$])"
+    constants = "|".join(re.escape(one) for one in names if one[0].isupper()) or r"(?!)"
+    return re.compile(
+        rf"""^[ \t]*(?:
+        (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
+        | \#[ \t]*define[ \t]+{name}
+        # a type and the name: ``int name = 3;``, ``String name;``, ``int name(int x);``
+        | (?!(?:{STATEMENTS}|var|let)\b)(?:[\w$<>\[\],.?*&:]+(?<!:)[ \t]+)+[*&$]*{name}[ \t]*
+          (?:\[[^\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b|\([^;{{}}]*\)[^;{{}}=\n]*;)
+        | \}}[ \t]*\*?{name}[ \t]*;
+        | typedef\b[^;\n]*\(\*{name}\)
+        # a field with its type, or a key
+        | (?:(?:{_MODIFIERS})[ \t]+)*["']?{name}["']?\??[ \t]*:(?![:=])
+        | ["`]?{name}["`]?[ \t]+(?i:{_COLUMNS})\b
+        # a constant of a class, or a field of Go
+        | (?:{constants})(?:(?:[ \t]+[\w.\[\]*]+)?[ \t]*=(?![=>])|[ \t]+[\w.\[\]*]+[ \t]*(?:`[^`\n]*`)?[ \t]*(?:$|//))
+        )
+        | ^{name}[ \t]*(?::[^=\n]+)?=(?![=>~])
+        | \benum\b[^;}}]*?{name}[ \t]*(?:[,=(;}}\n]|//|$)""",
+        re.MULTILINE | re.VERBOSE,
+    )
