@@ -34,7 +34,7 @@ _TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 _LONG_HEADER, _MOST_ENCODED = 2_000, 20_000  # characters, of which the standard parsers take time by their square
-_CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n]*)+)*):(.*)')
+_CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
 _PERSON = re.compile(r'CN="?([^";:]+)')
 
 
@@ -190,7 +190,8 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
 def _read_events(calendar: str) -> Iterator[str]:
     """What happens, when, where and with whom, of a calendar (RFC 5545); nothing of alarms and time zones."""
     inside: list[str] = []
-    for line in re.sub(r"\n[ \t]|=\n", "", calendar).split("\n"):
+    fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"
+    for line in re.sub(fold, "", calendar).split("\n"):
         if (match := _CALENDAR_LINE.match(line.strip())) is None:
             continue
         name, options, value = match[1].upper(), match[2], match[3].strip()

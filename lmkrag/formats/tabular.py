@@ -22,20 +22,7 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
     r"|\d\d?:\d\d)$"
 )
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
-_VALUES = (
-    "value",
-    "values",
-    "wert",
-    "valeur",
-    "valor",
-    "valore",
-    "waarde",
-    "data",
-    "content",
-    "details",
-    "answer",
-    "setting",
-)
+_VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header

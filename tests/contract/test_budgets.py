@@ -22,9 +22,9 @@ LINES = {
     "cli": 2_049,  # a single question without ONNX Runtime
     "encoder": 1_186,  # the same
     "evaluation": 726,
-    # Headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs; cut JSON, odd headers
-    # of mail, tables without headers, broken parts of Office files, all in time that grows with the size.
-    "formats": 4_208,
+    # Headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs; cut JSON, odd
+    # headers of mail, tables without headers, broken parts of Office files, all in time that grows with the size.
+    "formats": 4_196,
     "index": 4_090,  # columns of fields, tiers of segments
     "ingest": 1_696,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
@@ -40,7 +40,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_069,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_057,  # 31,500 is the most that the later issues may bring it to
     "files": 227,
     "files at the top": 17,
     "base dependencies": 26,

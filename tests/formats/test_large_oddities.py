@@ -22,6 +22,7 @@ SECONDS = 4.0
         ("lines.jsonl", "", "[[[[\n", ""),
         ("comments.json", "", "/* ", ""),
         ("unseparated.json", "", "[1,{x,", ""),
+        ("options.ics", "BEGIN:VEVENT\nSUMMARY;", "a=b", ""),
         ("long.rtf", "{\\rtf1 ", "\\par The gate is red.", "}"),
         ("raised.rtf", "{\\rtf1 ", "\\super", "}"),
         ("line.rtf", "{\\rtf1 ", "|", "}"),
