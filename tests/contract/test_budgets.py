@@ -23,7 +23,7 @@ LINES = {
     "cli": 2_086,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_186,  # a single question without ONNX Runtime
     "evaluation": 726,
-    "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_170,  # columns of fields, tiers of segments
     "ingest": 1_703,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_037,  # 31,500 is the most that the later issues may bring it to
+    "lines": 32_347,  # 31,500 is the most that the later issues may bring it to
     "files": 235,
     "files at the top": 17,
     "base dependencies": 26,
