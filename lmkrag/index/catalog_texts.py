@@ -46,18 +46,21 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
     return codec.unpack_windows(packed[0], row.id)
 
 
-def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
-    """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
+def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
+    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise IndexCorrupt."""
     text = read_text(connection, row, 0, row.length)
     blocks = [read_sentences(connection, row, first) for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
     ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
-    kinds = np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
-    hashes, ordinals = read_windows(connection, row)
     if checksum_content(row.doc_id, text, ends) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
-    document = Document(
-        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
-    )
-    windows = WindowTable(hashes.tolist(), ordinals.tolist())
+    return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
+
+
+def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
+    """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
+    text, ends, kinds = read_content(connection, row)
+    details = (row.title, row.kind, row.page_starts, row.meta)
+    document = Document(row.doc_id, row.path, text, *details, fingerprint=row.fingerprint)
     sentences = SentenceTable(ends.tolist(), kinds.tolist())
+    windows = WindowTable(*(column.tolist() for column in read_windows(connection, row)))
     return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

@@ -81,11 +81,10 @@ class MappedFile:
         """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one differs."""
         first = start // self._block
         blocks = expand_ranges(first, -(-stop // self._block) - first)
-        for block in np.unique(blocks[~self._sound[blocks]]).tolist():
-            data = self.content[block * self._block : (block + 1) * self._block]
-            if xxh3_64_intdigest(data) != self._checksums[block]:
-                raise self._damaged()
-            self._sound[block] = True
+        blocks = np.unique(blocks[~self._sound[blocks]])
+        if not np.array_equal(_digest(self.content, blocks * self._block, self._block), self._checksums[blocks]):
+            raise self._damaged()
+        self._sound[blocks] = True
 
     def read(self, start: int = 0, stop: int | None = None) -> memoryview:
         """Return a range of bytes, all by default, once its blocks were compared with their checksums."""
@@ -96,6 +95,11 @@ class MappedFile:
 
     def _damaged(self) -> IndexCorrupt:
         return IndexCorrupt(f"{self.path}: this file is damaged (checksum); {REPAIR}")
+
+
+def _digest(content: memoryview, starts: Ids, block: int) -> Hashes:
+    digests = (xxh3_64_intdigest(content[start : start + block]) for start in starts.tolist())
+    return np.fromiter(digests, np.uint64, len(starts))
 
 
 def _map(path: Path) -> memoryview:
@@ -117,8 +121,7 @@ def sync(path: Path) -> None:
 def seal_file(path: Path, head: int = 0) -> File:
     """Add the checksums of its blocks to a file, and make it durable."""
     content = _map(path)
-    starts = range(0, len(content), _BLOCK)
-    checksums = np.array([xxh3_64_intdigest(content[start : start + _BLOCK]) for start in starts], np.uint64).tobytes()
+    checksums = _digest(content, np.arange(0, len(content), _BLOCK), _BLOCK).tobytes()
     with path.open("ab") as file:
         file.write(checksums)
     sync(path)

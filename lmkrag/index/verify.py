@@ -7,7 +7,7 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.catalog_texts import read_stored
+from lmkrag.index.catalog_texts import read_content, read_windows
 from lmkrag.index.columns import find_wrong_columns, read_ranges
 from lmkrag.index.ranges import clip_runs, sort_runs
 from lmkrag.index.segments import Segment
@@ -61,7 +61,8 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         if document.id in incomplete:
             yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
         try:
-            ends = read_stored(connection, document).sentences.ends
+            _, ends, _ = read_content(connection, document)
+            read_windows(connection, document)
         except IndexCorrupt as error:
             yield str(error)
             continue

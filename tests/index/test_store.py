@@ -19,6 +19,7 @@ from lmkrag.index import catalog, catalog_segments, catalog_texts, files, mergin
 from lmkrag.index.files import File, MappedFile
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
+from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.verify import find_problems
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
@@ -532,9 +533,10 @@ def search(path) -> list[tuple]:
         store.close()
 
 
-@pytest.mark.parametrize("block", [64, files._BLOCK])
-def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path, block, monkeypatch):
+@pytest.mark.parametrize(("recipe", "block"), [("flat", files._BLOCK), ("flat", 64), ("ivf-sq8", 64)])
+def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path, recipe, block, monkeypatch):
     monkeypatch.setattr(files, "_BLOCK", block)
+    store.recipe = replace(load_recipe(recipe), minimum=20, search={"nprobe": 2} if recipe == "ivf-sq8" else {})
     put(store, {"a": "alpha one. beta two. " * 40, "b": "gamma three. " * 30})
     put(store, {"c": "alpha beta gamma."})
     with store.writing():

@@ -104,10 +104,7 @@ def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -
 
 
 def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> int:
-    """Write what FAISS would write of a trained index of clusters: codes in order first, then cluster by cluster.
-
-    Returns how many bytes stand before the vectors.
-    """
+    """Write what FAISS would write of a trained index of clusters; return how many bytes stand before the vectors."""
     faiss = _load_faiss()
     scratch, assigned = Scratch(path.parent, np.uint8), [np.zeros(0, np.int32)]
     for block in blocks:
@@ -242,14 +239,11 @@ class VectorFile:
     @computed_once
     def _codes(self) -> NDArray[np.float16] | None:
         """The float16 matrix inside the mapped file, where the segment is stored exactly."""
-        faiss = _load_faiss()
-        if (
-            not isinstance(self._index, faiss.IndexScalarQuantizer)
-            or self._index.sq.qtype != faiss.ScalarQuantizer.QT_fp16
-        ):
+        faiss, index = _load_faiss(), self._index
+        if not isinstance(index, faiss.IndexScalarQuantizer) or index.sq.qtype != faiss.ScalarQuantizer.QT_fp16:
             return None
-        codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
-        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, self._index.d)
+        codes = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, index.d)
         return matrix
 
 
