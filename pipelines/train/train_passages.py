@@ -53,7 +53,7 @@ class Data:
     def __init__(self, path: Path, seed: int) -> None:
         self.arrays = dict(np.load(path))
         starts = {"lengths": "text", "passages": "passage", "passage_sentences": "sentence_of"}
-        self._starts = {
+        self.starts = {
             name: np.concatenate([[0], np.cumsum(self.arrays[counts], dtype=np.int64)])
             for counts, name in starts.items()
         }
@@ -65,8 +65,9 @@ class Data:
         weights = share[sets] * np.where(little, 3.0, 1.0)
         self._cumulative, self._seed = np.cumsum(weights / weights.sum()), seed
 
-    def _text(self, number: int) -> np.ndarray:
-        starts = self._starts["text"]
+    def text(self, number: int) -> np.ndarray:
+        """The tokens of a text."""
+        starts = self.starts["text"]
         found: np.ndarray = self.arrays["tokens"][starts[number] : starts[number + 1]]
         return found
 
@@ -77,23 +78,13 @@ class Data:
         question_of = []
         for place in range(questions):
             chosen = int(np.searchsorted(self._cumulative, rng.random()))
-            low, high = self._starts["passage"][chosen : chosen + 2]
-            asked = self._text(self.arrays["question"][chosen]).tolist()
-            rows += [self._row(asked, int(one), rng) for one in self._pick(np.arange(low, high), passages, rng)]
+            low, high = self.starts["passage"][chosen : chosen + 2]
+            asked = self.text(self.arrays["question"][chosen]).tolist()
+            rows += [self.row(asked, int(one), rng) for one in self.pick(np.arange(low, high), passages, rng)]
             question_of += [place] * (len(rows) - len(question_of))
-        length, most = max(len(row.tokens) for row in rows), max(len(row.labels) for row in rows)
-        ids, types, owners = (np.zeros((len(rows), length), np.int64) for _ in range(3))
-        owners -= 1
-        labels = np.full((len(rows), most), -1, np.int64)
-        mask = np.zeros((len(rows), length), bool)
-        for i, (tokens, owned, asked, known, _) in enumerate(rows):
-            ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, owned, True
-            types[i, asked : len(tokens)], labels[i, : len(known)] = 1, known
-        ends = np.array([row.ends for row in rows])
-        arrays = (ids, types, mask, owners, labels, np.array(question_of), ends)
-        return Step(*(torch.from_numpy(array) for array in arrays))
+        return collate(rows, np.array(question_of))
 
-    def _pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
+    def pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
         """Two passages that answer at most, and others of which nothing is unknown, the search's first more often."""
         known = [self._labels(int(number)) for number in numbers]
         good = [int(number) for number, labels in zip(numbers, known, strict=True) if ANSWERS in labels]
@@ -105,22 +96,24 @@ class Data:
         return chosen + near + rest
 
     def _labels(self, number: int) -> np.ndarray:
-        low, high = self._starts["sentence_of"][number : number + 2]
+        low, high = self.starts["sentence_of"][number : number + 2]
         found: np.ndarray = self.arrays["label"][low:high]
         return found
 
-    def _row(self, asked: list[int], number: int, rng: np.random.Generator) -> Row:
+    def row(self, asked: list[int], number: int, rng: np.random.Generator, titles: float = HALF) -> Row:
+        """A passage with its question; ``titles``: the probability that it is read with its title."""
         tokens = [FIRST, *asked, LAST]
         begin = len(tokens)
-        if rng.random() < HALF:
-            tokens += self._text(self.arrays["passage_title"][number]).tolist()
+        if rng.random() < titles:
+            tokens += self.text(self.arrays["passage_title"][number]).tolist()
         owners = [-1] * len(tokens)
-        low, high = self._starts["sentence_of"][number : number + 2]
+        low, high = self.starts["sentence_of"][number : number + 2]
         labels = self.arrays["label"][low:high].tolist()
         place_of, first, last = self._answers.get(number, (-1, 0, 0))
-        ends = (-1, -1) if any(label != NO_ANSWER for label in labels) else (0, 0)
+        unknown = number not in self._answers and any(label != NO_ANSWER for label in labels)
+        ends = (-1, -1) if unknown else (0, 0)
         for place, sentence in enumerate(self.arrays["sentence"][low:high]):
-            text = self._text(sentence).tolist()
+            text = self.text(sentence).tolist()
             if len(tokens) + len(text) > begin + 240:
                 break
             if place == place_of:
@@ -144,6 +137,21 @@ class Step(NamedTuple):
     labels: Tensor
     question: Tensor
     ends: Tensor
+
+
+def collate(rows: list[Row], question_of: np.ndarray) -> Step:
+    """Return passages as padded tensors; ``question_of`` are the numbers of their questions."""
+    length, most = max(len(row.tokens) for row in rows), max(len(row.labels) for row in rows)
+    ids, types, owners = (np.zeros((len(rows), length), np.int64) for _ in range(3))
+    owners -= 1
+    labels = np.full((len(rows), most), -1, np.int64)
+    mask = np.zeros((len(rows), length), bool)
+    for i, (tokens, owned, asked, known, _) in enumerate(rows):
+        ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, owned, True
+        types[i, asked : len(tokens)], labels[i, : len(known)] = 1, known
+    ends = np.array([row.ends for row in rows])
+    arrays = (ids, types, mask, owners, labels, question_of, ends)
+    return Step(*(torch.from_numpy(array) for array in arrays))
 
 
 class Reader(nn.Module):
@@ -183,7 +191,11 @@ class Reader(nn.Module):
     def forward(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores of passages ``[p]``, of their sentences ``[p, k]``, of first and last tokens ``[p, t, 2]``."""
         states = self.bert(step.ids, attention_mask=step.mask.long(), token_type_ids=step.types)
-        last = states.last_hidden_state.float()
+        return self.read(states.last_hidden_state, step)
+
+    def read(self, states: Tensor, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what :meth:`forward` does, from the last layer's ``states`` ``[p, t, size]``."""
+        last = states.float()
         count = step.labels.shape[1]
         group = torch.where(step.owners >= 0, step.owners, count)
         sums = last.new_zeros(len(last), count + 1, last.shape[2])
@@ -193,7 +205,7 @@ class Reader(nn.Module):
         place = torch.arange(last.shape[1], device=last.device)
         readable = step.mask & (step.types.bool() | (place == 0))  # no answer is in the question
         ends = self.ends(last).masked_fill(~readable[..., None], MASKED)
-        return self.classifier(states.pooler_output.float())[:, 0], self.sentence(means)[..., 0], ends
+        return self.classifier(self.bert.pooler(states).float())[:, 0], self.sentence(means)[..., 0], ends
 
 
 def losses(

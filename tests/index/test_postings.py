@@ -80,7 +80,8 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     ("text", "whole"),
     [
         ("Valve VX-1007.", ["vx-1007"]),
-        ("since 3.6, in v2.1.0-rc1", ["3.6", "v2.1.0-rc1"]),
+        ("since 3.6, in v2.1.0-rc1", ["3.6", "v2.1.0-rc1", "2.1.0-rc1"]),
+        ("V2.0.13 and v2x.1", ["v2.0.13", "2.0.13", "v2x.1"]),
         ("call Z_SYNC_FLUSH on db.internal", ["z_sync_flush", "db.internal"]),
         ("std::vector2 and foo/bar.py", ["foo/bar.py"]),
         ("well-known, e.g. U.S. and/or", []),

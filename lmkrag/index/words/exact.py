@@ -9,6 +9,7 @@ from lmkrag.index.words.terms import drop_stop_words, hash_words
 _QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)+\S*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{2,}")
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
 _NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d", re.IGNORECASE)
@@ -81,10 +82,13 @@ def asks_in_english(question: str) -> bool:
 def holds(text: str, word: str) -> bool:
     """Return whether a text has an exact word: as it is written, letter case aside; a name also by its stem.
 
-    A year also as a fiscal year, a date and a number of four digits or more however they are written.
+    A year also as a fiscal year, a date and a number of four digits or more however they are written, a version with or
+    without a ``v``.
 
     >>> holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")
     (False, True, True)
+    >>> holds("v2.0.13 | go1.25", "2.0.13"), holds("in 2.0.13", "v2.0.13"), holds("v2.0.13", "2.0.1")
+    (True, True, False)
     >>> holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")
     (True, False)
     >>> holds("on 2024-01-03", "January 3, 2024"), holds("cost 1.250.000 euros", "1,250,000")
@@ -112,5 +116,6 @@ def _read_quantity(word: str) -> tuple[frozenset[Day], frozenset[str]]:
 @lru_cache(256)
 def _pattern(word: str) -> re.Pattern[str]:
     between = r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"  # "the code of this error is 1"
-    spaced = between.join(map(re.escape, word.split()))
+    version = _VERSION.fullmatch(word)
+    spaced = f"v?{re.escape(version[1])}" if version else between.join(map(re.escape, word.split()))
     return re.compile(rf"(?<![\w])(?<!\d[.,]){spaced}(?![\w])(?![.,-]\d)", re.IGNORECASE)

@@ -53,6 +53,7 @@ _CJK_RUN = re.compile(f"[{_CJK_CHARACTERS}]{{2,}}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
 _WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
+_VERSION = re.compile(r"v\d+\.\d.*")
 _CAMEL_CASE = re.compile(r"[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,}[a-z]+")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_IDENTIFIER = 48  # characters
@@ -63,7 +64,8 @@ _STEM = 4  # letters that a word keeps at least when its ending is cut off
 def split_words(text: str) -> list[str]:
     """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean character is one.
 
-    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after their parts.
+    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after their parts, versions
+    also without their ``v``.
 
     >>> split_words("Valve VX-1007, e.g. in well-known places.")
     ['valve', 'vx', '1007', 'vx-1007', 'e', 'g', 'in', 'well', 'known', 'places']
@@ -80,6 +82,8 @@ def _split(text: str) -> list[str]:
         if _is_identifier(joined[0]):
             words += _WORD.findall(text, done, joined.end())
             words.append(joined[0])
+            if _VERSION.fullmatch(joined[0]):
+                words.append(joined[0][1:])
             done = joined.end()
     return words + _WORD.findall(text, done)
 

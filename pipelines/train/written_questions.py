@@ -1,0 +1,148 @@
+"""Mine passages for questions that were written in other words than the text's, as a search for passages shows them.
+
+    python pipelines/train/written_questions.py DATA OUT [--questions pipelines/train/questions.jsonl.gz]
+
+DATA holds the training sets. Each question of the file has its set, its document, the characters of the sentences that
+answer it and of a short answer, if it has one; tables that are no part of a set stand in the file as documents. Each
+set is indexed with further documents of it as distractors, and every question is searched as a user's is, without
+re-ranking. OUT gets SET.jsonl.gz, which `pack_passages.py` packs. A fifth of the documents is held out: their questions
+go to OUT/held. `--others` of the set's own questions about the same documents are mined likewise.
+"""
+
+import argparse
+import gzip
+import json
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lmkrag import Document, Engine, Span
+from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.sentences.split import split_sentences
+
+RESULTS = 24
+CHARACTERS = 600_000  # of a set that are indexed, at least
+HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
+HELD = 5  # one document of so many is held out
+ANSWERS, NO_ANSWER = 1, 0
+
+
+class Question(NamedTuple):
+    """A question, its document, and there the characters of the evidence and of a short answer.
+
+    ``short`` is empty where there is no short answer, and None where it is not known.
+    """
+
+    text: str
+    doc_id: str
+    spans: tuple[tuple[int, int], ...]
+    short: tuple[int, ...] | None
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--questions", type=Path, default=Path(__file__).with_name("questions.jsonl.gz"))
+    parser.add_argument("--others", type=int, default=150)
+    options = parser.parse_args()
+    documents: dict[str, list[Document]] = defaultdict(list)
+    questions: dict[str, list[Question]] = defaultdict(list)
+    with gzip.open(options.questions, "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            if "text" in record:
+                table = Document(record["doc_id"], record["doc_id"], record["text"], record["title"], record["kind"])
+                documents[record["set"]].append(table)
+            else:
+                spans = tuple((start, end) for start, end in record["spans"])
+                question = Question(record["question"], record["doc_id"], spans, record["short"] or ())
+                questions[record["set"]].append(question)
+    (options.out / "held").mkdir(parents=True, exist_ok=True)
+    for name, asked in questions.items():
+        if (options.out / f"{name}.jsonl.gz").exists():
+            continue
+        others: list[Question] = []
+        if not documents[name]:
+            documents[name], others = choose_documents(options.data / name, {question.doc_id for question in asked})
+            others = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: options.others]]
+        encoder = "landmark-multilingual" if name.startswith("ml_") else "landmark-mini"
+        with tempfile.TemporaryDirectory() as folder, Engine.open(folder, create=True, encoder=encoder) as engine:
+            engine.add(documents[name], progress=False)
+            write_mined(options.out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, asked))
+            learnt = [question for question in (*asked, *others) if not is_held(question)]
+            write_mined(options.out / f"{name}.jsonl.gz", engine, learnt)
+
+
+def is_held(question: Question) -> bool:
+    """Return whether the document of a question is held out."""
+    return zlib.crc32(question.doc_id.encode()) % HELD == 0
+
+
+def choose_documents(folder: Path, needed: set[str]) -> tuple[list[Document], list[Question]]:
+    """Return documents of a set, those needed first, and the set's own questions about these."""
+    dataset = load_dataset(folder)
+    documents = [document for document in dataset.documents if document.doc_id in needed]
+    characters = sum(len(document.text) for document in documents)
+    for document in dataset.documents:
+        if characters < CHARACTERS and document.doc_id not in needed:
+            documents.append(document)
+            characters += len(document.text)
+    others = [
+        Question(query.query, query.doc_id, query.spans, None)
+        for query in dataset.queries
+        if query.spans and query.doc_id in needed
+    ]
+    return documents, others
+
+
+def write_mined(path: Path, engine: Engine, questions: Iterator[Question] | Sequence[Question]) -> None:
+    """Write each question with its passages: the first that a search shows, and one that answers."""
+    count = answered = 0
+    partial = path.with_suffix(".partial")
+    with gzip.open(partial, "wt", encoding="utf-8") as file:
+        for question in questions:
+            spans = list(engine.search(question.text, top_k=RESULTS, rerank=False))
+            passages = [label_passage(span, span.doc_id, span.text, span.start, question) for span in spans]
+            labelled = [any(passage[4]) for passage in passages]
+            count += 1
+            answered += any(labelled)
+            if not any(labelled):
+                start, end = question.spans[0][0], question.spans[-1][1]
+                low = max(0, start - 200)
+                text = engine.read(question.doc_id, low, end + 200)
+                passages.append(label_passage(None, question.doc_id, text, low, question))
+            file.write(json.dumps([question.text, passages]) + "\n")
+    partial.rename(path)
+    print(f"{path}: {count} questions, {answered} answered by one of the first {RESULTS} passages", flush=True)
+
+
+def label_passage(span: Span | None, doc_id: str, text: str, begin: int, question: Question) -> list[Any]:
+    """Return a passage as :mod:`lmkrag.training.mining` writes it: its sentences, and which of them answer."""
+    sentences = list(split_sentences(text)) or []
+    labels = [NO_ANSWER] * len(sentences)
+    answers = []
+    for number, sentence in enumerate(sentences):
+        low, high = begin + sentence.start, begin + sentence.end
+        shared = [(min(high, end) - max(low, start), end - start) for start, end in question.spans]
+        is_answer = doc_id == question.doc_id and any(
+            part > 0 and part >= HALF * min(high - low, length) for part, length in shared
+        )
+        if is_answer:
+            labels[number] = ANSWERS
+            if question.short and low <= question.short[0] and question.short[1] <= high:
+                answers.append([number, question.short[0] - low, question.short[1] - low])
+    if question.short == () and any(labels):
+        answers.append([-1, 0, 0])
+    texts = [text[sentence.start : sentence.end] for sentence in sentences]
+    scores = [0.0] * len(texts)
+    return [span.title if span else "", texts, scores, scores, labels, [True] * len(texts), answers, 0, 0]
+
+
+if __name__ == "__main__":
+    main()
