@@ -23,7 +23,7 @@ LINES = {
     "encoder": 1_175,
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 4_079,  # columns of fields, tiers of segments
+    "index": 4_088,  # columns of fields, tiers of segments, checksums of blocks; versions with or without a v (9)
     "ingest": 1_678,
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_401,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_410,  # 31,500 is the most that the later issues may bring it to
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
