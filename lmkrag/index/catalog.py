@@ -140,9 +140,6 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
         raise IndexCorrupt(f"the catalog's {key!r} is damaged; {REPAIR}") from error
 
 
-# Documents
-
-
 def live_documents(connection: sqlite3.Connection) -> int:
     """Return the recorded sum over all documents: see :func:`sum_documents`."""
     return _number(connection, "live_documents")
@@ -327,9 +324,6 @@ def row_keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
                     yield int(key)
         except sqlite3.Error:  # a broken page hides what is behind it
             continue
-
-
-# Files that were skipped
 
 
 def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:

@@ -144,7 +144,7 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tabl
 
 
 def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
-    """Each set of vectors that is what was written, with its runs by sentence."""
+    """Each set of vectors that can be opened, with its runs by sentence."""
     for key in catalog.row_keys(connection, "segment"):
         try:
             file, runs = catalog_segments.read_segments(connection, key)[0]
@@ -169,9 +169,9 @@ def _read(
 ) -> tuple[Staged, Vectors] | None:
     try:
         staged = read_stored(connection, row)
+        vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
     except (IndexCorrupt, sqlite3.Error):
         return None
-    vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
     return None if vectors is None else (staged, vectors)
 
 

@@ -125,7 +125,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
     min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead
     min_sum = ANSWERS.min_short_strength + min_lead if fit else ANSWERS.min_untyped
-    if reading.strength < ANSWERS.min_short_strength or reading.lead < min_lead or reading.strength + reading.lead < min_sum:
+    total = reading.strength + reading.lead
+    if reading.strength < ANSWERS.min_short_strength or reading.lead < min_lead or total < min_sum:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())

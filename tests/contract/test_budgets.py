@@ -18,17 +18,17 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "qdrant": 700,
     "": 2_567,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_086,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_186,  # a single question without ONNX Runtime
     "evaluation": 726,
     "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 4_170,  # columns of fields, tiers of segments
+    "index": 4_166,  # columns of fields, tiers of segments
     "ingest": 1_703,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
-    "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
+    "qdrant": 702,  # an index on Qdrant
+    "readers": 2_149,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_586,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_347,  # 31,500 is the most that the later issues may bring it to
+    "lines": 32_349,  # 31,500 is the most that the later issues may bring it to
     "files": 235,
     "files at the top": 17,
     "base dependencies": 26,
