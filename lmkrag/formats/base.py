@@ -1,12 +1,14 @@
 """What every format gives back, and what formats that are zip archives share."""
 
 import io
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import IO, Any
+from urllib.parse import unquote
 
 from lmkrag.errors import DocumentError
 
@@ -48,6 +50,7 @@ _WORD, _SLIDES = (
     for name in (b"wordprocessingml.document", b"presentationml.presentation")
 )
 _PLAIN = {b"word": _WORD, b"wordprocessingml": _WORD, b"powerpoint": _SLIDES, b"presentationml": _SLIDES}
+_RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
@@ -74,16 +77,39 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     with open_archive(data, what) as archive:
         types, relations = (archive.read(name) for name in ("[Content_Types].xml", "_rels/.rels"))
         plain = _VARIANT.sub(lambda match: _PLAIN[match[1] or match[2]], types)
-        if plain == types and _STRICT not in relations:
+        parts = {"[Content_Types].xml": plain, **_drop_dangling(archive)}
+        if plain == types and len(parts) == 1 and _STRICT not in relations:
             return io.BytesIO(data)
         rewritten = io.BytesIO()
         with zipfile.ZipFile(rewritten, "w") as copy:
             for entry in archive.infolist():
-                part = plain if entry.filename == "[Content_Types].xml" else archive.read(entry)
+                part = parts.get(entry.filename) or archive.read(entry)
                 is_xml = entry.filename.endswith((".xml", ".rels"))
                 copy.writestr(entry.filename, _STRICT_NAMES.sub(_TRANSITIONAL, part) if is_xml else part)
     rewritten.seek(0)
     return rewritten
+
+
+def _drop_dangling(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    """The relations of parts that name parts which are not there, such as ``NULL``, without these."""
+    names, changed = {name.lower() for name in archive.namelist()}, {}
+
+    for name in archive.namelist():
+        if not name.endswith(".rels"):
+            continue
+        folder = "/" + posixpath.dirname(posixpath.dirname(name))
+
+        def keep(match: re.Match[bytes], folder: str = folder) -> bytes:
+            target = _TARGET.search(match[0])
+            if target is None or b'"External"' in match[0]:
+                return match[0]
+            path = posixpath.normpath(posixpath.join(folder, unquote(target[1].decode("utf-8", "replace"))))
+            return match[0] if path.partition("#")[0].lstrip("/").lower() in names else b""
+
+        relations = archive.read(name)
+        if (kept := _RELATION.sub(keep, relations)) != relations:
+            changed[name] = kept
+    return changed
 
 
 def mark_raised(before: str, text: str) -> str:

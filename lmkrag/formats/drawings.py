@@ -1,5 +1,6 @@
 """Charts and SmartArt of Office, which are parts of their own beside a slide or a text: their words and values."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
 DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
+_RAISED = re.compile(r"\+?0*[1-9]")
 _MOST_POINTS = 10_000  # of a chart
 
 
@@ -27,7 +29,8 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
 
 
 def _open(part: Any, key: str) -> etree._Element:
-    return etree.fromstring(part.rels[key].target_part.blob, _PARSER)
+    """The root of a part that another one names, an empty one where it is not there."""
+    return etree.fromstring(part.rels[key].target_part.blob, _PARSER) if key in part.rels else etree.Element("none")
 
 
 def read_paragraph(paragraph: Any) -> str:
@@ -35,7 +38,7 @@ def read_paragraph(paragraph: Any) -> str:
     text = ""
     for run in paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", MATH_TEXT):
         properties = run.getparent().find(f"{DRAWING}rPr")
-        raised = properties is not None and int(properties.get("baseline", "0").rstrip("%")) > 0
+        raised = properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
         part = " " if run.tag == f"{DRAWING}br" else read_run(run)
         text += mark_raised(text, part) if raised else part
     return " ".join(text.split())

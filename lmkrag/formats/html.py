@@ -7,12 +7,16 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, open_archive
 from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
 _LABEL = re.compile(rb"(?:charset|<\?xml[^>]*\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browsers read on
+_NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*>", re.IGNORECASE)
+_RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _CONTAINER = "meta-inf/container.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
@@ -32,12 +36,21 @@ def extract(data: bytes) -> str:
 
 
 def _parse(data: bytes) -> etree._Element:
-    data = decode_labelled(data, find_label(data)).encode("utf-8", "replace")
+    data = _ENDS.sub(b"</p>", decode_labelled(data, find_label(data)).encode("utf-8", "replace"))
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     root = etree.fromstring(data, parser) if data.strip() else None
+    if _is_cut(parser):
+        root = etree.fromstring(_NESTED.sub(b" ", data), parser)
+    if _is_cut(parser):
+        raise DocumentError("HTML that is nested too deeply")
     root = etree.Element("html") if root is None else root
     _read_styles(root)
     return root
+
+
+def _is_cut(parser: etree.HTMLParser) -> bool:
+    """Whether a page is nested deeper than libxml2 follows, which leaves out all that comes then."""
+    return any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
 
 
 def find_label(data: bytes) -> str | None:
@@ -55,7 +68,11 @@ def _find_url(root: etree._Element) -> str:
 
 
 def _read_styles(root: etree._Element) -> None:
-    """Make headings and list items of what Word and Google Docs save as paragraphs of a style."""
+    """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of a style."""
+    raised = {name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")}
+    for span in root.iter("span") if raised else ():
+        if raised.intersection(span.get("class", "").split()):
+            span.tag = "sup"
     of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
     for paragraph in root.iter("p"):
         styles = paragraph.get("class", "").split()

@@ -5,11 +5,12 @@ import re
 from lxml import etree
 
 from lmkrag.formats.base import mark_raised, read_whole
-from lmkrag.formats.tabular import Grid, bar_lines
+from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
 _SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
+_SKIPPED |= {"del", "s", "strike"}  # what is no longer so
 _HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
@@ -87,17 +88,19 @@ class _Renderer:
         self._tables: list[Grid | None] = []  # None for a table that lays out a page
 
     def write(self, text: str | None) -> None:
-        if text:
-            shown = text.translate(_NOT_SHOWN)
+        if text and (shown := text.translate(_NOT_SHOWN)):
             if self._raised and not shown.isspace():
                 before = self._lines[-1].parts
-                shown, self._raised = mark_raised(before[-1] if before else "", shown), False
-            self._lines[-1].write(shown if self._preformatted else _SPACE.sub(" ", shown))
+                shown, self._raised = mark_raised(before[-1] if before else "", shown.lstrip()), False
+            shown = shown if self._preformatted else _SPACE.sub(" ", shown)
+            is_double = shown[0] == " " and not self._preformatted and "".join(self._lines[-1].parts[-1:]).endswith(" ")
+            self._lines[-1].write(shown[1:] if is_double else shown)
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
         if tag == "sup" or "vertical-align:super" in element.get("style", "").replace(" ", ""):
-            self._raised = True
+            self._raised = not (element.tail or "").startswith(("/", "⁄"))
+            self.write("" if self._raised else " ")  # 1 1/2
         if tag in ("ol", "ul"):
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
@@ -132,7 +135,7 @@ class _Renderer:
             self._lines[-1].write(code)
         elif tag in ("td", "th") and self._table:
             self._cells -= 1
-            spans = (read_whole(element.get(name), 1) for name in ("rowspan", "colspan"))
+            spans = (_read_span(element.get(name, "")) for name in ("rowspan", "colspan"))
             self._table.add(" ".join(self._lines.pop().text().split()), *spans)
             return
         lines = self._lines[-1]
@@ -169,6 +172,12 @@ class _Renderer:
     def finish(self) -> str:
         lines = self._lines[0].text().split("\n")
         return "\n".join(line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines).strip()
+
+
+def _read_span(written: str) -> int:
+    """How many rows or columns a cell covers, as browsers read it: 0 are all that follow."""
+    digits = re.match(r"\s*(\d{1,9})", written)
+    return (int(digits[1]) or MOST_COVERED) if digits else 1
 
 
 def _holds_data(table: etree._Element) -> bool:

@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -12,86 +14,152 @@ from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-_MOST_TRIED = 1_000  # broken records after which each is looked for on a line of its own
-_BETWEEN = re.compile(r"[\s,\]\x1e]*")  # records
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+_LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
 _NAMES = ("columns", "fields", "header", "headers", "names")  # of the list that names the columns of ``data``
+_ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "title")
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are left out."""
     text = decode(data)
-    values, left_out = _read_values(text)
-    if not values and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):
+    found, left_out = _read_text(text)
+    if found is None and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):
         return Loaded(text, "text")
-    if not values:
-        raise DocumentError(f"broken JSON ({left_out})")
-    lines = _read_value(values if len(values) > 1 or left_out else values[0])
-    return Loaded("\n".join(filter(None, lines)), "json", left_out=left_out)
+    if found is None:
+        raise DocumentError("broken JSON (nothing in it is whole)")
+    return Loaded("\n".join(filter(None, _read_value(found[0]))), "json", left_out=left_out)
 
 
-def _read_values(text: str) -> tuple[list[Any], str]:
-    """The values of a file, one as a rule, and what was left out."""
-    values: list[Any] = []
-    first = broken = 0
-    decoder, position = json.JSONDecoder(), 0
-    while (position := _BETWEEN.match(text, position).end()) < len(text):  # type: ignore[union-attr]
-        end = text.find("\n", position) % (len(text) + 1)
-        is_line = broken >= _MOST_TRIED  # an error costs a look at the whole text
-        try:
-            value, size = decoder.raw_decode(text[position:end]) if is_line else decoder.raw_decode(text, position)
-            position = position + size if is_line else size
-            values.append(value)
-        except (ValueError, RecursionError):
-            if text[position] == "[" and not values and not broken:
-                position += 1  # a list that is cut off
-                continue
-            first, broken = first or text.count("\n", 0, position) + 1, broken + 1
-            position = end
-    for _ in range(2 if broken else 0):  # comments, and the commas before these
-        text = _COMMENT.sub(lambda match: match[1] or "", text)
-        try:
-            return [json.loads(text)], ""
-        except (ValueError, RecursionError):
-            continue
-    left_out = f"{broken} of {len(values) + broken} records, the first in line {first}" if broken else ""
-    return values if len(values) >= broken else [], left_out
+def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
+    """The value of a file, the list of its values if it has several, and what was left out."""
+    cleaned = text
+    for _ in range(3):  # comments, and the commas before these
+        if found := _parse(cleaned):
+            return found, ""
+        cleaned = _COMMENT.sub(lambda match: match[1] or "", cleaned)
+    lines, position = [], 0
+    for line in text.split("\n"):
+        if (record := line.strip(" \t\r,\x1e")) and record not in ("[", "]"):
+            lines.append((position, _parse(record) if _LINE.match(record) else None))
+        position += len(line) + 1
+    values = [found[0] for _, found in lines if found]
+    if 0 < len(values) == len(lines):
+        return _gather(text, lines)
+    spans, open_brackets = _find_brackets(text)
+    pieces = [(start, _parse(text[start:end])) for start, end in spans[0]]
+    if len(pieces) > len(values) and all(found for _, found in pieces):  # several on a line, or lines of one
+        return _gather(text, pieces)
+    if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
+        return _gather(text, lines)
+    whole = [bracket for bracket in open_brackets if bracket.count]
+    if last := next((bracket for bracket in whole if bracket.sign == "["), whole[-1] if whole else None):
+        closing = "".join("]" if bracket.sign == "[" else "}" for bracket in open_brackets[last.depth :: -1])
+        if found := _parse(text[: last.end] + closing):
+            return found, f"1 of {last.count + 1} records, the first in line {text.count(chr(10), 0, last.end + 1) + 1}"
+    for depth in range(_MAX_DEPTH):
+        pieces = [(start, _parse(text[start:end])) for start, end in spans[depth]]
+        if 2 * sum(found is not None for _, found in pieces) >= len(pieces) > 0:
+            return _gather(text, pieces)
+    return None, ""
+
+
+def _parse(text: str) -> tuple[Any] | None:
+    """The value that a text is, control characters in strings included; None for broken JSON."""
+    try:
+        return (json.loads(text, strict=False),)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _gather(text: str, pieces: list[tuple[int, tuple[Any] | None]]) -> tuple[tuple[Any], str]:
+    """The values of the pieces of a text that begin at places of it, and what could not be read."""
+    broken = [start for start, found in pieces if found is None]
+    line = text.count("\n", 0, broken[0]) + 1 if broken else 0
+    left_out = f"{len(broken)} of {len(pieces)} records, the first in line {line}" if broken else ""
+    values = [found[0] for _, found in pieces if found]
+    return (values if len(pieces) > 1 else values[0],), left_out
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """An open list or object, and where the last of its ``count`` whole parts ends."""
+
+    sign: str
+    start: int
+    depth: int
+    end: int
+    count: int = 0
+
+
+def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracket]]:
+    """The lists and objects of a text by their depth, and those that are never closed; deep ones are left out."""
+    spans: list[list[tuple[int, int]]] = [[] for _ in range(_MAX_DEPTH)]
+    stack: list[_Bracket] = []
+    deeper = 0
+    for match in _TOKEN.finditer(text):
+        sign = match[0]
+        if sign in "[{":
+            if deeper or len(stack) == _MAX_DEPTH:
+                deeper += 1
+            else:
+                stack.append(_Bracket(sign, match.start(), len(stack), match.end()))
+        elif sign in "]}" and deeper:
+            deeper -= 1
+        elif sign in "]}" and stack:
+            closed = stack.pop()
+            spans[closed.depth].append((closed.start, match.end()))
+            if stack:
+                stack[-1].end, stack[-1].count = match.end(), stack[-1].count + 1
+        elif sign == "," and stack and not deeper:
+            stack[-1].count += not text[stack[-1].end : match.start()].isspace() and stack[-1].end < match.start()
+            stack[-1].end = match.start()
+    return spans, stack
 
 
 def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     """The lines of a value: of a list, of a table in one of the forms of pandas, or of an object."""
     if isinstance(value, list):
-        if len(value) > 1 and all(isinstance(row, list) and _is_flat(row) for row in value):
-            return table_lines([[_show(cell) for cell in row] for row in value])
+        rows = [[_show(cell) for cell in row] for row in value if isinstance(row, list)]
+        if len(rows) > 1 and 2 * sum(isinstance(row, list) and _is_flat(row) for row in value) > len(value):
+            others = [item for item in value if not isinstance(item, list)]
+            return table_lines(rows) + [format_record(_leaves(item, name, depth)) for item in others]
         return [format_record(_leaves(item, name, depth)) for item in value]
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return [format_record(_leaves(value, name, depth))]
-    if columns := _find_columns(value):
-        rows = zip_longest(*(cells for _, cells in columns))
-        return [
-            format_record((name, _show(cell)) for (name, _), cell in zip(columns, row, strict=True)) for row in rows
-        ]
-    parts = list(value.values())
-    if len(parts) > 1 and all(isinstance(part, dict) for part in parts):
-        common = set.intersection(*map(set, parts))
-        if 2 * len(common) >= len(set.union(*map(set, parts))) > 0:  # records by their keys
-            return [format_record(_leaves(part, _join(name, key), depth + 1)) for key, part in value.items()]
     lines: list[str] = []
+    if columns := _find_columns(value):
+        names = [column for column, _ in columns]
+        cells = zip_longest(*(column for _, column in columns))
+        lines = [format_record(zip(names, map(_show, row), strict=True)) for row in cells]
+    records = _are_records([part for part in value.values() if isinstance(part, dict)])
     for key, part in value.items():
-        records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
-        inner = _read_value if isinstance(part, dict) or records else None
+        if columns and isinstance(part, list | dict):
+            continue  # it is in the table
+        holds_records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
+        inner = _read_value if (isinstance(part, dict) and not records) or holds_records else None
         full = _join(name, key)
         lines += inner(part, full, depth + 1) if inner else [format_record(_leaves(part, full, depth + 1))]
     return lines
 
 
+def _are_records(parts: Sequence[dict[str, Any]]) -> bool:
+    """Whether objects are records by their keys: most have the same names."""
+    counts = Counter(name for part in parts for name in part)
+    return len(parts) > 1 and 2 * counts.total() > len(parts) * len(counts)
+
+
 def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     """The columns of a table whose names stand beside its rows, or whose values stand side by side."""
     names = next((value[key] for key in _NAMES if isinstance(value.get(key), list)), None)
-    rows = value.get("data", value.get("rows"))
-    if names and rows and isinstance(rows, list) and all(isinstance(row, list) and _is_flat(row) for row in rows):
-        shown = [_show(name.get("name", "") if isinstance(name, dict) else name) for name in names]
-        return list(zip(shown, map(list, zip_longest(*rows)), strict=False))
+    rows: list[Any] = next((value[key] for key in _ROWS if isinstance(value.get(key), list)), [])
+    if names and rows and all(isinstance(row, list | None) for row in rows):
+        shown = [
+            _show(next(map(name.get, filter(name.get, _NAME)), "") if isinstance(name, dict) else name)
+            for name in names
+        ]
+        return list(zip(shown, map(list, zip_longest(*filter(None, rows))), strict=False))
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):
         types = [{float if isinstance(cell, int) else type(cell) for cell in part.values()} for part in parts]
@@ -101,8 +169,11 @@ def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
             return []
         value = value if is_counted else {"": None, **value}
         parts = [*([] if is_counted else [list(parts[0])]), *(list(part.values()) for part in parts)]
-    is_table = len(parts) > 1 and all(isinstance(part, list) and len(part) > 1 and _is_flat(part) for part in parts)
-    return list(zip(value, parts, strict=True)) if is_table and len({*map(len, parts)}) == 1 else []
+    columns = [(name, part) for name, part in zip(value, parts, strict=True) if isinstance(part, list)]
+    fewest = 2 if len(columns) == len(parts) else 3  # rows; beside a title, lists of two may be anything
+    is_table = len(columns) > 1 and all(len(column) >= fewest and _is_flat(column) for _, column in columns)
+    is_table = is_table and not any(isinstance(part, dict) for part in parts)
+    return columns if is_table and len({len(column) for _, column in columns}) == 1 else []
 
 
 def _is_flat(values: list[Any]) -> bool:

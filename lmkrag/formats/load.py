@@ -32,17 +32,18 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "spreadsheet.read": ("Excel file", ".xlsx .xlsm .xltx .xltm"),
     "spreadsheet.read_old": ("Excel file", ".xls .xlsb"),
     "slides.read": ("PowerPoint file", ".pptx .pptm .ppsx .ppsm .potx .potm"),
-    "opendocument.read": ("OpenDocument file", ".odt .ods .odp"),
+    "opendocument.read": ("OpenDocument file", ".odt .ods .odp .ott .ots .otp"),
+    "opendocument.read_flat": ("OpenDocument file", ".fodt .fods .fodp"),
     "rtf.read": ("RTF", ".rtf"),
     "mail.read": ("mail", ".eml .emlx"),
-    "mail.read_mailbox": ("mailbox", ".mbox .mbx"),
+    "mail.read_mailbox": ("mailbox", ".mbox .mbx .mbs"),
     "mail.read_page": ("HTML page", ".mht .mhtml"),
     "mail.read_calendar": ("calendar", ".ics"),
     "subtitles.read": ("subtitles", ".srt .vtt"),
     "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
     "tabular.read_csv": ("table", ".csv .tsv"),
-    "json_records.read": ("JSON", ".json .jsonl .ndjson"),
+    "json_records.read": ("JSON", ".json .jsonl .ndjson .geojson .jsonld"),
 }
 _BY_SUFFIX = {suffix: reader for reader, (_, suffixes) in _READERS.items() for suffix in suffixes.split()}
 _ARCHIVES = ("docx.read", "html.read_epub", "opendocument.read", "slides.read", "spreadsheet.read")

@@ -2,9 +2,12 @@
 
 import base64
 import email
+import email.errors
+import email.header
 import email.policy
+import quopri
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
 from typing import Any
@@ -17,13 +20,40 @@ from lmkrag.formats.text import decode, decode_labelled
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
 _MOST_MESSAGES = 20_000  # of a mailbox
-_EVENT = ("SUMMARY", "DTSTART", "DTEND", "LOCATION", "DESCRIPTION", "ORGANIZER")
+_COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
+_EVENT = ("SUMMARY", "DTSTART", "DTEND", "DUE", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 # The line before each mail of a mailbox.
-_POSTMARK = re.compile(rb"^From [^\r\n]*\d:\d\d[^\r\n]*\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
+_POSTMARK = re.compile(
+    rb"^From (?:[^\r\n]* |)[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])[^\r\n]* \d\d?:\d\d"
+    rb"[^\r\n]*\r?\n(?=[!-9;-~]+:)",
+    re.MULTILINE,
+)
 _QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
 _HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
 _TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE)
+_HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
+_LONG_HEADER, _MOST_ENCODED = 2_000, 20_000  # characters, of which the standard parsers take time by their square
+_CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
+_PERSON = re.compile(r'CN="?([^";:]+)')
+
+
+class _Policy(email.policy.EmailPolicy):
+    """Reads long headers, such as the recipients of a newsletter, and those in wrong encodings without their parts."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        parsed = super().header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
+        if parsed is not None and "=?" not in parsed and "\ufffd" not in parsed:
+            return parsed
+        value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
+        with suppress(DocumentError, ValueError, email.errors.MessageError):
+            value = decode(value.encode("utf-8", "surrogateescape"))  # bytes as old programs write them
+            words: list[tuple[Any, str | None]] = email.header.decode_header(value[:_MOST_ENCODED])
+            value = "".join(
+                word if isinstance(word, str) else decode_labelled(word, code or "raw-unicode-escape")
+                for word, code in (words if "=?" in value else [(value, None)])
+            )
+        return value
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -48,6 +78,8 @@ def read_mailbox(data: bytes, name: str) -> Loaded:
             raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
         message = _parse(_QUOTED_FROM.sub(rb"\1From ", source))
         messages.append(f"# {_header(message, 'Subject') or 'No subject'}\n\n{_show(message, attachments)}")
+    if not messages and is_message(data[:_HEAD]):
+        return read(data, name)
     if not messages:
         raise DocumentError("not a mailbox, or without messages")
     return Loaded("\n\n".join(messages), "mail", attachments=tuple(attachments))
@@ -56,7 +88,11 @@ def read_mailbox(data: bytes, name: str) -> Loaded:
 def read_page(data: bytes, name: str) -> Loaded:
     """Read an .mht file, in which a browser saved a page with its pictures."""
     message = _parse(data)
-    pages = [extract(_decode(part).encode()) for part in message.walk() if part.get_content_type() == "text/html"]
+    parts = [(part.get_content_subtype(), part) for part in message.walk() if not part.is_multipart()]
+    pages = [extract(_decode(part).encode()) for kind, part in parts if "html" in kind]
+    pages = pages or [_decode(part) for kind, part in parts if kind == "plain"]
+    if data.lstrip().startswith(b"<"):  # a page without the headers of a mail
+        pages = [extract(data)]
     return Loaded("\n\n".join(filter(None, pages)), "html", _header(message, "Subject"))
 
 
@@ -77,7 +113,9 @@ def is_message(head: bytes) -> bool:
 
 
 def _parse(data: bytes) -> EmailMessage:
-    return email.message_from_bytes(data, policy=email.policy.default)
+    data = re.sub(rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data)  # with a blank line or a postmark there are no headers
+    policy: Any = _Policy()
+    return email.message_from_bytes(data, policy=policy)
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -85,9 +123,6 @@ def _header(message: EmailMessage, name: str) -> str:
         value = str(message.get(name, ""))
     except Exception:  # a header that can't be parsed
         return ""
-    if "\ufffd" in value:  # bytes that are not ASCII, as old programs write them
-        raw = next(str(raw) for key, raw in message.raw_items() if key.lower() == name.lower())
-        value = decode(raw.encode("utf-8", "surrogateescape"))
     return " ".join(value.split())
 
 
@@ -109,9 +144,13 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
     payload: Any = part.get_payload()
     if kind == "message" and subtype == "rfc822":
         inner = payload[0] if isinstance(payload, list) else payload
-        if _header(part, "Content-Transfer-Encoding").lower() == "base64":
+        coding: dict[str, Callable[[bytes], bytes]] = {
+            "base64": base64.b64decode,
+            "quoted-printable": quopri.decodestring,
+        }
+        if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
             with suppress(ValueError, TypeError):  # of what is not base64
-                inner = _parse(base64.b64decode(inner.get_payload()))
+                inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
         return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}"]
     if isinstance(payload, list):
         texts = [_read_part(inner, attachments, names) for inner in payload]
@@ -126,6 +165,8 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
         if kind not in _PICTURES:
             attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
         return []
+    if kind == "multipart":  # without the borders that its header names
+        return [str(payload)]
     if kind != "text":
         return []
     text = _decode(part)
@@ -147,15 +188,29 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
 
 
 def _read_events(calendar: str) -> Iterator[str]:
-    """What happens, when and where, of a calendar (RFC 5545)."""
-    for line in re.sub(r"\n[ \t]", "", calendar).split("\n"):
-        name, _, value = line.partition(":")
-        if line.strip().upper() == "BEGIN:VEVENT":
-            yield ""
-        elif name.partition(";")[0].upper() in _EVENT and value.strip():
-            value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value.strip())
-            value = re.sub(r"\\([,;nN\\])", lambda match: " " if match[1] in "nN" else match[1], value)
-            yield f"{name.partition(';')[0].upper()}: {value.removesuffix(' :')}"
+    """What happens, when, where and with whom, of a calendar (RFC 5545); nothing of alarms and time zones."""
+    inside: list[str] = []
+    fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"
+    for line in re.sub(fold, "", calendar).split("\n"):
+        if (match := _CALENDAR_LINE.match(line.strip())) is None:
+            continue
+        name, options, value = match[1].upper(), match[2], match[3].strip()
+        if name == "BEGIN":
+            inside.append(value.upper())
+            yield from [""] if value.upper() in _COMPONENTS else ()
+        elif name == "END":
+            inside = inside[:-1]
+        elif name in _EVENT and value and inside[-1:] and inside[-1] in _COMPONENTS:
+            if "QUOTED-PRINTABLE" in options.upper():
+                value = decode(quopri.decodestring(value.encode()))
+            value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value).removesuffix(
+                " :"
+            )
+            value = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], value)
+            if name in ("ORGANIZER", "ATTENDEE"):
+                person, address = _PERSON.search(options), re.sub("(?i)^mailto:", "", value)
+                value = f"{person[1]} <{address}>" if person else address
+            yield f"{name}: {value}"
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:

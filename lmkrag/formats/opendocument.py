@@ -3,6 +3,7 @@
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from lxml import etree
 
@@ -44,7 +45,17 @@ def read(data: bytes, name: str) -> Loaded:
     with open_archive(data, "OpenDocument") as archive:
         content, styles, about = (_open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml"))
         _insert_equations(content, archive)
-        _mark_raised_spans(content)
+    return _read_parts(content, styles, about)
+
+
+def read_flat(data: bytes, name: str) -> Loaded:
+    """Read an .fodt, .fods or .fodp file, which has all parts in one."""
+    root = etree.fromstring(data, _PARSER)
+    return _read_parts(root, root, root)
+
+
+def _read_parts(content: etree._Element, styles: etree._Element, about: etree._Element) -> Loaded:
+    _mark_raised_spans(content)
     body = f"{_OFFICE}body/{_OFFICE}"
     margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)]
     head = read_margins(map(_text, margins))
@@ -60,7 +71,10 @@ def read(data: bytes, name: str) -> Loaded:
 
 def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
     """The root of a part of the archive, an empty one where it has none of the name."""
-    return etree.fromstring(archive.read(name), _PARSER) if name in archive.NameToInfo else etree.Element("none")
+    root = None
+    with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
+        root = etree.fromstring(archive.read(name), _PARSER)
+    return etree.Element("none") if root is None else root
 
 
 def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:

@@ -9,12 +9,10 @@ from lmkrag.formats.base import SOFT_HYPHEN, Loaded, table_row
 
 _HIDDEN = re.compile(rb"\{(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?)(?![a-z0-9-])")
 _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
-_RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*)* (?=-?\d)")
+_RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
-_ROW = re.compile(r"(?:\x1d[^\x1e]*|[^\n\x1e]*)\x1e")
 _MARKS = dict.fromkeys(b"\x1d\x1e")
-# The cells that a row defines: merged with the one before (m), with the one above (vm), or not.
-_CELL = re.compile(rb"(?:\\cl(v?m)rg(?![a-z])|\\(?!cellx)[^\\]*)*?\\cellx-?\d+")
+_MERGED = re.compile(rb"\\cl(v?m)rg(?![a-z])")  # a cell with the one before it (m), or above it (vm)
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
@@ -25,19 +23,19 @@ def read(data: bytes, name: str) -> Loaded:
     marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
     text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
-    merged = [_CELL.findall(row.rpartition(b"\\trowd")[2]) for row in _ROW_ENDS.split(marked)]
+    *rows, rest = text.split("\x1e")
+    lines: list[str] = []
     above: list[str] = []
-
-    def write(row: re.Match[str]) -> str:
-        nonlocal above
-        cells = [" ".join(cell.split()) for cell in row[0].strip("\x1d\x1e\n ").removesuffix("|").split("|")]
-        for place, sign in enumerate(merged.pop(0)[: len(cells)]):
-            if sign and not cells[place]:
-                cells[place] = cells[place - 1] if sign == b"m" and place else "".join(above[place : place + 1])
+    for written, row in zip(_ROW_ENDS.split(marked), rows, strict=False):
+        before, divider, content = row.partition("\x1d") if "\x1d" in row else row.rpartition("\n")
+        cells = [" ".join(cell.split()) for cell in content.strip("\x1d\n ").removesuffix("|").split("|")]
+        definitions = written.rpartition(b"\\trowd")[2].split(b"\\cellx")[:-1]
+        for place, definition in enumerate(definitions[: len(cells)]):
+            if (sign := _MERGED.search(definition)) and not cells[place]:
+                cells[place] = cells[place - 1] if sign[1] == b"m" and place else "".join(above[place : place + 1])
         above = cells
-        return table_row(cells)
-
-    lines = _ROW.sub(write, text).translate(_MARKS).splitlines()
+        lines.append(f"{before}{divider}{table_row(cells)}")
+    lines = "".join([*lines, rest]).translate(_MARKS).splitlines()
     title = _TITLE.search(data)
     return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")
 

@@ -7,22 +7,25 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from html import unescape
+from typing import IO, Any
 
-import openpyxl
 from lxml import etree
+from openpyxl.reader.excel import ExcelReader
+from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import html
-from lmkrag.formats.base import Loaded, describe_properties, open_office_file
+from lmkrag.formats.base import Loaded, describe_properties, mark_raised, open_office_file
 from lmkrag.formats.drawings import DRAWING, read_paragraph
-from lmkrag.formats.tabular import table_lines
+from lmkrag.formats.tabular import MOST_COVERED, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
 _MIDNIGHT = datetime.time()
 _DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
-_MOST_COVERED = 1_000  # rows or columns of a merged cell
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")
 _NOT_COMPUTED = re.compile(
     rb"<(?:\w+:)?c\b(?![^>]*\bt=)[^>]*?\br=\"([A-Z]+\d+)\"[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*"
@@ -30,6 +33,7 @@ _NOT_COMPUTED = re.compile(
 )
 # Text, escapes, currencies, colours and gaps of a format.
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].')
+_CONDITION = re.compile(r"\[[<>=]")
 _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
@@ -37,12 +41,52 @@ _DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\-
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
+class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
+    """Reads what a workbook needs to have, whatever is wrong with its styles and properties."""
+
+    def read(self) -> None:
+        for part in (self.read_manifest, self.read_strings, self.read_workbook):
+            part()
+        for part in (self.read_properties, self.read_theme, partial(apply_stylesheet, self.archive, self.wb)):
+            with suppress(Exception):  # of values that no program would write
+                part()
+        self.read_worksheets()
+
+    def read_chartsheet(self, sheet: Any, rel: Any) -> None:
+        """Leave out a chart."""
+
+
+def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
+    """Return a workbook with ``^`` before the exponents in its texts."""
+    changed = {}
+    for name in archive.namelist():
+        if not name.startswith(("xl/sharedStrings", "xl/worksheets/")) or b'"superscript"' not in (
+            xml := archive.read(name)
+        ):
+            continue
+        root = etree.fromstring(xml, _PARSER)
+        for text in root.iterfind(".//{*}r/{*}t"):
+            if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
+                before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
+                text.text = mark_raised(before, text.text or "")
+        changed[name] = etree.tostring(root)
+    if not changed:
+        return file
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as copy:
+        for name in archive.namelist():
+            copy.writestr(name, changed.get(name) or archive.read(name))
+    return packed
+
+
 def read(data: bytes, name: str) -> Loaded:
     """Read an Excel file: the values last computed, as they are shown; comments and boxes follow their sheet."""
     file = open_office_file(data, "Excel", ".xlsx")
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
         warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
-        workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        reader = _Reader(_mark_raised_runs(file, archive), read_only=True, data_only=True, keep_links=False)
+        reader.read()
+        workbook = reader.wb
         sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
         title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
@@ -81,14 +125,16 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     path = sheet._worksheet_path.lstrip("/")
     xml = archive.read(path)
     formulas = {
-        coordinate_to_tuple(match[1].decode()): f"={(match[2] or b'').decode('utf-8', 'replace')} {NOT_COMPUTED}"
+        coordinate_to_tuple(
+            match[1].decode()
+        ): f"={unescape((match[2] or b'').decode('utf-8', 'replace'))} {NOT_COMPUTED}"
         for match in _NOT_COMPUTED.finditer(xml)
     }
     rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
         cells = [
-            formulas.get((number, column), "") if cell.value is None else _show(cell.value, cell.number_format)
+            formulas.get((number, column), "") if cell.value is None else _show(cell.value, _read_format(cell))
             for column, cell in enumerate(row, 1)
         ]
         rows.append(cells if any(cells) else [])
@@ -101,6 +147,13 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     return lines
 
 
+def _read_format(cell: Any) -> str:
+    try:
+        return str(cell.number_format)
+    except (AttributeError, IndexError):  # of a style that is not there
+        return "General"
+
+
 def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
     return "".join(cell for cells in rows[row - 1 : row] for cell in cells[column - 1 : column])
 
@@ -108,8 +161,8 @@ def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
 def _repeat(rows: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
     """Write the value of a merged cell into each row and column that it covers; one alone in its row is a caption."""
     value = _value(rows, top, left)
-    right = min(right, left + _MOST_COVERED)
-    for number, cells in enumerate(rows[top - 1 : min(bottom, top + _MOST_COVERED)]) if value else ():
+    right = min(right, left + MOST_COVERED)
+    for number, cells in enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]) if value else ():
         if sum(map(bool, cells)) > (number == 0):
             cells += [""] * (right - len(cells))
             cells[left - 1 : right] = [value] * (right - left + 1)
@@ -143,13 +196,20 @@ def _show(value: Any, number_format: str) -> str:
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _show_number(value, number_format.split(";")[0])
+        sections = [*number_format.split(";"), "", ""]
+        chosen = sections[1] if value < 0 else sections[2] if value == 0 else ""
+        literal = _LITERAL.sub(lambda match: match[1] or match[2] or "", chosen or sections[0]).strip()
+        if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", chosen or sections[0])):
+            return literal  # Yes, No
+        return _show_number(value, "General" if _CONDITION.search(number_format) else sections[0])
     return str(value).strip()
 
 
 def _show_number(value: float, number_format: str) -> str:
     """A number with the leading zeros, thousands, currency or unit of its format, else in full precision."""
-    plain = f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
+    plain = (
+        f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else f"{value:.0f}" if abs(value) < 10**20 else str(value)
+    )
     if number_format == "General":
         return plain
     literals: dict[int, str] = {}

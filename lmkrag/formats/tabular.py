@@ -17,12 +17,16 @@ _SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the 
 _VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S+@\S+\.\S+$|https?://")  # a number, date, address: no column's name
 _YEAR = r"(?:19|20)\d\d"
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
-    rf"(?:{_YEAR}(?:[-/.](?:\d\d?|{_YEAR})(?:[-/.]\d\d?)?)?|\d\d?[-/.](?:\d\d?[-/.])?(?:{_YEAR}|\d\d)|\d\d?:\d\d)$"
+    rf"(?:(?:{_YEAR}(?:[-/.](?:\d\d?|{_YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
+    rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{_YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
+    r"|\d\d?:\d\d)$"
 )
+_LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
+_VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
-_MOST_COVERED = 1_000  # rows or columns that a cell covers
+MOST_COVERED = 1_000  # rows or columns that a cell covers
 _SENTENCE_ENDS = (".", "!", "?", ":")
 
 
@@ -70,7 +74,7 @@ class Grid:
     def add(self, text: str, rows: int = 1, columns: int = 1) -> None:
         """Add the next cell, to the right of those that reach down to the open row."""
         self._fill()
-        rows, columns = (max(1, min(_MOST_COVERED, count)) for count in (rows, columns))
+        rows, columns = (max(1, min(MOST_COVERED, count)) for count in (rows, columns))
         self._values += bool(text)
         for _ in range(columns):
             self._append(text, rows)
@@ -106,6 +110,7 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return a line a row, each value beside its column's name if the column has one. Blank rows divide tables."""
     lines: list[str] = []
     names: Sequence[str] = ()
+    above: Sequence[Sequence[str]] = ()
     stripped = [_strip(row) for row in rows]
     is_wide = any(len(row) > 1 for row in stripped)
     for is_blank, group in groupby(stripped, key=lambda row: not any(row)):
@@ -114,10 +119,19 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
         captions: Sequence[Sequence[str]] = list(group)
         records: Sequence[Sequence[str]] = ()
         if not is_wide or any(sum(map(bool, row)) > 1 for row in captions):  # else it is a title or a remark
-            captions, names, records = split_table(captions, names)
+            captions, names, records = split_table(captions, () if _are_unlike(above, captions) else names)
+            above = records
         lines += [format_record(("", cell) for cell, _ in groupby(caption)) for caption in captions]
         lines += [format_record(zip_longest(names, row, fillvalue="")) for row in records]
     return lines
+
+
+def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows can't go on with the table above a blank row: a column has words where that one has figures."""
+    columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
+    return len(rows) > 1 and any(
+        all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns
+    )
 
 
 def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -141,9 +155,22 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
-    header = rows[first : last + 1]
+    header = [*rows[first : last + 1]]
+    if 0 < first == last and (reaching := _reach_over(rows[first - 1], header[0])):
+        first, header = first - 1, [reaching, *header]
     joined = [" ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")]
-    return Table(rows[:last], joined, [row for row in rows[last + 1 :] if row not in header])
+    repeated = [[cell.casefold() for cell in row] for row in header]
+    records = [row for row in rows[last + 1 :] if [cell.casefold() for cell in row] not in repeated]
+    return Table(rows[:last], joined, records)
+
+
+def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """The names of groups of columns as if their cells were merged, where they tell equal names of columns apart."""
+    filled: list[str] = []
+    for group, _ in zip_longest(groups, names, fillvalue=""):
+        filled.append(group or "".join(filled[-1:]))
+    pairs = Counter(zip_longest(filled, names))
+    return filled if max(Counter(names).values()) > 1 == max(pairs.values()) else None
 
 
 def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | None:
@@ -169,10 +196,20 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     is_series = len(digits) > 2 and digits == [*range(min(1, digits[0]), min(1, digits[0]) + len(digits))]
     has_figures = False
     periods = prose = 0
+    styles: set[bool | None] = set()
+    for name, *column in zip_longest(row, *below, fillvalue=""):
+        alike = {*map(_is_lower, filter(None, [name, *column]))}
+        styles |= (alike if len(alike) == 1 else {None}) if name else set()
+    if styles == {True, False} and len(below) > 1:
+        return None  # names and words, as below; names of columns are written alike
+    kinds = {_find_kind(other[-1]) for other in below} if len(row) == 2 and row[1].casefold() not in _VALUES else ()
+    if len(kinds) > 2:
+        return None  # labels and their values
     for place, name in enumerate(row):
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []
         figures = sum(map(bool, map(_VALUE.match, column)))
-        if name in column:
+        is_code = name and any(map(str.isdigit, name)) and {*map(_find_shape, column)} == {_find_shape(name)} != {""}
+        if name in column or is_code:
             return None
         if _VALUE.match(name):
             periods += 1
@@ -187,6 +224,20 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     if not below or 2 * count < usual or is_prose or (periods and count < usual):
         return None
     return has_figures, count, not _has_groups(row), not periods
+
+
+def _find_shape(cell: str) -> str:
+    """A cell with a letter for each word and a figure for each number, as codes have it: ``a-9``."""
+    return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
+
+
+def _find_kind(cell: str) -> str:
+    kinds = {"period": _PERIOD.match(cell), "address": "@" in cell or "//" in cell, "figure": _VALUE.match(cell)}
+    return next((kind for kind, is_it in kinds.items() if is_it), "words")
+
+
+def _is_lower(cell: str) -> bool | None:
+    return cell.islower() if any(map(str.isalpha, cell)) else None
 
 
 def _count(row: Sequence[str]) -> int:

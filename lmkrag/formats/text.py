@@ -50,6 +50,7 @@ _BY_LABEL = {  # the codec that browsers read a label's bytes with (https://enco
     **{"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-9": "cp1254"},
 }
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
+_FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
 _ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*?)[ \t]*$", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
@@ -125,13 +126,17 @@ def read_mark(sample: bytes) -> str | None:
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     if b"\x1b$B" in sample:
         return "iso2022_jp"
-    if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
-        return _find_wide(sample[:_MOST_WIDE])
-    return None
+    controls = len(sample) - len(sample.translate(None, _CONTROL))
+    return _find_wide(sample[:_MOST_WIDE], controls) if controls > 0.02 * len(sample) else None
 
 
-def _find_wide(sample: bytes) -> str:
-    """The byte order of UTF-16 in which all characters can be shown. Raises DocumentError: none, so it is no text."""
+def _find_wide(sample: bytes, controls: int) -> str | None:
+    """The byte order of UTF-16 in which all characters can be shown; None for ASCII with a few control characters.
+
+    Raises DocumentError: it is neither, so it is no text.
+    """
+    if sample.isascii() and controls <= _FEW_CONTROLS:
+        return None
     for encoding in ("utf-16-le", "utf-16-be"):
         with suppress(UnicodeDecodeError):
             text = sample[: len(sample) // 2 * 2].decode(encoding)

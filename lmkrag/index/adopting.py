@@ -82,6 +82,6 @@ def _link(store: IndexStore, other: Path, file: SegmentFile) -> SegmentFile:
     """Link the files of a segment under a fresh name, each compared with its checksum."""
     linked = replace(file, name=uuid.uuid4().hex)
     for (old, recorded), new in zip(file.files.items(), linked.files, strict=True):
-        _ = MappedFile(other / "segments" / old, recorded).data
+        MappedFile(other / "segments" / old, recorded).read()
         os.link(other / "segments" / old, store.path / "segments" / new)
     return linked

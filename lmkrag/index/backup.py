@@ -111,18 +111,16 @@ def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target
     """Make ``target`` hold the files of segments and no others; return those that only the index had."""
     files = {name: file for segment in named for name, file in segment.files.items()}
     for path in target.iterdir():
-        if path.name not in files or File.of(path) != files[path.name]:  # of an interrupted run
+        if path.name not in files or not files[path.name].is_at(path):  # of an interrupted run
             path.unlink()
     new = []
     for name, file in files.items():
         path = target / name
         if path.exists():
             continue
-        if (earlier / name).is_file() and File.of(earlier / name) == file:
-            source = earlier / name
-        else:
-            source = index / name
-            _ = MappedFile(source, file).data  # compared with its checksum
+        source = (earlier if file.is_at(earlier / name) else index) / name
+        if source.parent == index:
+            MappedFile(source, file).read()  # compared with its checksums
             new.append(file)
         try:
             path.hardlink_to(source)

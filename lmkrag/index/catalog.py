@@ -140,9 +140,6 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
         raise IndexCorrupt(f"the catalog's {key!r} is damaged; {REPAIR}") from error
 
 
-# Documents
-
-
 def live_documents(connection: sqlite3.Connection) -> int:
     """Return the recorded sum over all documents: see :func:`sum_documents`."""
     return _number(connection, "live_documents")
@@ -304,9 +301,6 @@ def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, .
             ) from error
         columns[6:8] = meta, tuple(starts)
         yield DocumentRow(*columns)
-
-
-# Files that were skipped
 
 
 def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:

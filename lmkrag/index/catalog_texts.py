@@ -29,22 +29,6 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     return piece
 
 
-def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
-    """Return the borders ``[stop - first + 1]`` of sentences of ordinals ``[first, stop)``, or raise IndexCorrupt."""
-    low = first - first % SENTENCES_PER_BLOCK
-    blocks = connection.execute(
-        "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
-        (row.id, low, stop),
-    )
-    borders = np.zeros(0, np.int64)
-    for number, packed in blocks.fetchall():
-        borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
-    borders = borders[first - low : stop - low + 1]
-    if len(borders) != stop - first + 1:
-        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
-    return borders
-
-
 def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
     """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or raise IndexCorrupt."""
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
@@ -62,17 +46,21 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
     return codec.unpack_windows(packed[0], row.id)
 
 
+def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
+    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise IndexCorrupt."""
+    text = read_text(connection, row, 0, row.length)
+    blocks = [read_sentences(connection, row, first) for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
+    ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
+    if checksum_content(row.doc_id, text, ends) != row.content_checksum:
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
+    return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
+
+
 def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
-    text = read_text(connection, row, 0, row.length)
-    borders = read_borders(connection, row, 0, row.sentences)
-    kinds = [read_sentences(connection, row, first)[1] for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
-    hashes, ordinals = read_windows(connection, row)
-    if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
-    document = Document(
-        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
-    )
-    sentences = SentenceTable(borders[1:].tolist(), np.concatenate([np.zeros(0, np.uint8), *kinds]).tolist())
-    windows = WindowTable(hashes.tolist(), ordinals.tolist())
+    text, ends, kinds = read_content(connection, row)
+    details = (row.title, row.kind, row.page_starts, row.meta)
+    document = Document(row.doc_id, row.path, text, *details, fingerprint=row.fingerprint)
+    sentences = SentenceTable(ends.tolist(), kinds.tolist())
+    windows = WindowTable(*(column.tolist() for column in read_windows(connection, row)))
     return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

@@ -7,60 +7,98 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_128_hexdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
+from lmkrag.arrays import Hashes, Ids, Mask
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
+from lmkrag.index.ranges import expand_ranges
 from lmkrag.system import computed_once
 
 Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
+_BLOCK = 1 << 14  # bytes under one checksum: a vector that is read alone brings the others of its block with it
+_HEADER = 1_024  # bytes of a file of arrays before the first
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An immutable file as the catalog records it: its size and its XXH3 (128 bits)."""
+    """An immutable file as the catalog records it.
+
+    The checksums of its blocks (XXH3, 64 bits) stand at its end; the catalog has the checksum of these (128 bits). The
+    first files of format 6 have no blocks: the checksum is that of all bytes.
+    """
 
     bytes: int
     checksum: str
+    block: int = 0
+    head: int = 0  # bytes that FAISS reads when it opens the file; 0: any
 
-    @classmethod
-    def of(cls, path: Path) -> Self:
-        """Measure a file."""
-        data = _map(path)
-        return cls(len(data), xxh3_128_hexdigest(data))
+    def is_at(self, path: Path) -> bool:
+        """Return whether a file is this one, byte for byte."""
+        try:
+            return bool(MappedFile(path, self).read())
+        except IndexCorrupt:
+            return False
 
 
 class MappedFile:
-    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use."""
+    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use.
+
+    A block of it is compared with its checksum before its first use.
+    """
 
     def __init__(self, path: Path, file: File) -> None:
         """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another size."""
         self.path, self.file = path, file
         try:
             self._data = _map(path)
-        except FileNotFoundError as error:
-            raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
         except OSError as error:
-            raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
+            why = "is gone" if isinstance(error, FileNotFoundError) else f"can't be read ({error})"
+            raise IndexCorrupt(f"{path}: this file {why}; {REPAIR}") from error
         if len(self._data) != file.bytes:
             raise self._damaged()
+        self._block = file.block or max(1, file.bytes)
+        blocks = -(-file.bytes // (file.block + 8)) if file.block else 0
+        self.content = self._data[: file.bytes - 8 * blocks]  # not compared with anything yet
+        self._checksums: Hashes = np.frombuffer(self._data[len(self.content) :], np.uint64)
 
     @computed_once
-    def data(self) -> memoryview:
-        """Its content, once it was compared with its checksum. Raises IndexCorrupt: it differs."""
-        if xxh3_128_hexdigest(self._data) != self.file.checksum:
+    def _sound(self) -> Mask:
+        """Which blocks were compared with their checksums, once these were compared with the catalog's."""
+        if xxh3_128_hexdigest(self._data[len(self.content) :] or self._data) != self.file.checksum:
             raise self._damaged()
-        return self._data
+        return np.full(max(1, len(self._checksums)), not self.file.block)
+
+    def check(self, start: Ids, stop: Ids) -> None:
+        """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one differs."""
+        first = start // self._block
+        blocks = expand_ranges(first, -(-stop // self._block) - first)
+        blocks = np.unique(blocks[~self._sound[blocks]])
+        if not np.array_equal(_digest(self.content, blocks * self._block, self._block), self._checksums[blocks]):
+            raise self._damaged()
+        self._sound[blocks] = True
+
+    def read(self, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return a range of bytes, all by default, once its blocks were compared with their checksums."""
+        stop = len(self.content) if stop is None else stop
+        if not self._sound[start // self._block : -(-stop // self._block)].all():
+            self.check(np.array([start]), np.array([stop]))
+        return self.content[start:stop]
 
     def _damaged(self) -> IndexCorrupt:
         return IndexCorrupt(f"{self.path}: this file is damaged (checksum); {REPAIR}")
+
+
+def _digest(content: memoryview, starts: Ids, block: int) -> Hashes:
+    digests = (xxh3_64_intdigest(content[start : start + block]) for start in starts.tolist())
+    return np.fromiter(digests, np.uint64, len(starts))
 
 
 def _map(path: Path) -> memoryview:
@@ -79,6 +117,16 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def seal_file(path: Path, head: int = 0) -> File:
+    """Add the checksums of its blocks to a file, and make it durable."""
+    content = _map(path)
+    checksums = _digest(content, np.arange(0, len(content), _BLOCK), _BLOCK).tobytes()
+    with path.open("ab") as file:
+        file.write(checksums)
+    sync(path)
+    return File(len(content) + len(checksums), xxh3_128_hexdigest(checksums), _BLOCK, head)
+
+
 def write_tables(path: Path, tables: Tables) -> File:
     """Write named arrays as a safetensors file and make it durable; what lies in other files is never in memory."""
     header, stop = {}, 0
@@ -87,14 +135,14 @@ def write_tables(path: Path, tables: Tables) -> File:
         dtype = next(dtype for dtype, known in _DTYPES.items() if known == array.dtype)
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [stop, stop + array.nbytes]}
         stop += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    blocks = -(-(_HEADER + stop) // _BLOCK)
+    header["checksums"] = {"dtype": "U64", "shape": [blocks], "data_offsets": [stop, stop + 8 * blocks]}
+    text = json.dumps(header).encode().ljust(_HEADER - 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in ordered.values():
             file.write(np.ascontiguousarray(array).view(np.uint8).data)
-    sync(path)
-    return File.of(path)
+    return seal_file(path)
 
 
 class Scratch:
@@ -112,21 +160,33 @@ class Scratch:
         return np.memmap(self._file, self._dtype, "r") if self._bytes else np.zeros(0, self._dtype)
 
 
-def read_tables(file: MappedFile) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
-    data = file.data
-    try:
-        # eight bytes of length, a JSON header, the arrays
-        size = int.from_bytes(data[:8], "little")
-        header = json.loads(bytes(data[8 : 8 + size]))
-        header.pop("__metadata__", None)
-        body = data[8 + size :]
-        return {
-            name: np.frombuffer(body[slice(*entry["data_offsets"])], _DTYPES[entry["dtype"]])
-            for name, entry in header.items()
-        }
-    except (ValueError, KeyError, TypeError) as error:
-        raise IndexCorrupt(f"{file.path}: not a table file ({error})") from error
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """The arrays of a file by their names, each with its place, as views that are compared with checksums when used."""
+
+    file: MappedFile
+    arrays: dict[str, tuple[int, NDArray[Any]]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.read(name)
+
+    def read(self, name: str, first: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Return an array, or a part of it."""
+        place, array = self.arrays[name]
+        part, place = array[first:stop], place + first * array.itemsize
+        self.file.read(place, place + part.nbytes)
+        return part
+
+
+def read_tables(file: MappedFile) -> TableFile:
+    """Return the arrays that :func:`write_tables` wrote, as views of the mapped file."""
+    start = 8 + int.from_bytes(file.read(0, 8), "little")
+    arrays = {}
+    for name, entry in json.loads(bytes(file.read(8, start))).items():
+        if name not in ("checksums", "__metadata__"):
+            place = start + entry["data_offsets"][0]
+            arrays[name] = place, np.frombuffer(file.content, _DTYPES[entry["dtype"]], entry["shape"][0], place)
+    return TableFile(file, arrays)
 
 
 LOCK = "write.lock"  # the file whose lock the writer of a directory holds

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Bytes, Ids
-from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import File, MappedFile, Tables, read_tables
+from lmkrag.arrays import Ids
+from lmkrag.index.files import File, MappedFile, TableFile, Tables, read_tables
 from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.words.postings import Postings
 from lmkrag.specs import Recipe
@@ -35,26 +34,8 @@ class SegmentFile:
         return {self.name + suffix: file for suffix, file in parts.items()}
 
 
-class Structure:
-    """A structure file opened for reading, memory-mapped: what is known of sentences from their text, words aside.
-
-    A rule about paragraphs or headings can change without touching the words.
-
-    ``positions`` ``[rows]`` uint16: how many sentences stand before each in its paragraph. ``roles`` ``[rows]`` uint8:
-    bits that the index keeps and does not interpret.
-    """
-
-    def __init__(self, file: MappedFile) -> None:
-        tables = read_tables(file)
-        try:
-            self.positions: NDArray[np.uint16] = tables["positions"]
-            self.roles: Bytes = tables["roles"]
-        except KeyError as error:
-            raise IndexCorrupt(f"{file.path}: not a structure file (no {error})") from error
-
-
 class Segment:
-    """The files of a segment, memory-mapped; each is compared with its checksum when it is first used."""
+    """The files of a segment, memory-mapped; what is read of them is compared with its checksum first."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
         self.file = file
@@ -63,7 +44,9 @@ class Segment:
         )
 
     def check(self) -> None:
-        """Compare each file with its checksum. Raises IndexCorrupt: one differs."""
+        """Compare each file with its checksums. Raises IndexCorrupt: one differs."""
+        for file in (self._vectors, self._words, self._structure):
+            file.read()
         _ = self.vectors, self.postings, self.structure
 
     def slices(self, rows: Ids) -> Iterator[NDArray[Any]]:
@@ -81,14 +64,15 @@ class Segment:
         return Postings(self._words)
 
     @computed_once
-    def structure(self) -> Structure:
-        """What is known of its sentences."""
-        return Structure(self._structure)
+    def structure(self) -> TableFile:
+        """What is known of its sentences from their text, words aside: a rule can change without touching the words.
+
+        ``positions`` ``[rows]`` uint16: how many sentences stand before each in its paragraph. ``roles`` ``[rows]``
+        uint8: bits that the index keeps and does not interpret.
+        """
+        return read_tables(self._structure)
 
 
-def merge_structures(parts: Sequence[tuple[Structure, Ids]]) -> Tables:
+def merge_structures(parts: Sequence[tuple[TableFile, Ids]]) -> Tables:
     """Return one file's tables for some rows of several: (structure, rows to keep), laid end to end."""
-    return {
-        "positions": np.concatenate([structure.positions[kept] for structure, kept in parts]),
-        "roles": np.concatenate([structure.roles[kept] for structure, kept in parts]),
-    }
+    return {name: np.concatenate([table[name][kept] for table, kept in parts]) for name in ("positions", "roles")}

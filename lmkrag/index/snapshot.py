@@ -71,8 +71,8 @@ class Snapshot:
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, sentences)
             structure = live.segment.structure
-            paragraphs[inside] -= structure.positions[rows]
-            roles[inside] = structure.roles[rows]
+            paragraphs[inside] -= structure["positions"][rows]
+            roles[inside] = structure["roles"][rows]
         terms = matches.terms
         distinct, position = np.unique(owners, return_inverse=True)
         return Description(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from lmkrag.errors import IndexCorrupt, StorageError
-from lmkrag.index import catalog, catalog_segments, catalog_texts
-from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.codec import checksum_content
+from lmkrag.index import catalog, catalog_segments
+from lmkrag.index.catalog_texts import read_content, read_windows
 from lmkrag.index.columns import find_wrong_columns, read_ranges
 from lmkrag.index.ranges import clip_runs, sort_runs
 from lmkrag.index.snapshot import Snapshot
@@ -59,19 +58,12 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     for document in catalog.all_documents(connection):
         if document.id in incomplete:
             yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
-        yield from _document_problems(snapshot, document)
+        try:
+            _, ends, _ = read_content(connection, document)
+            read_windows(connection, document)
+        except IndexCorrupt as error:
+            yield str(error)
+            continue
+        if (np.diff(ends, prepend=0) <= 0).any() or document.length != (ends[-1] if len(ends) else 0):
+            yield f"document {document.doc_id!r}: its sentences do not tile its text"
     yield from store.find_lost_vectors()
-
-
-def _document_problems(snapshot: Snapshot, row: DocumentRow) -> Iterator[str]:
-    try:
-        borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)
-        text = catalog_texts.read_text(snapshot.connection, row, 0, row.length)
-        catalog_texts.read_windows(snapshot.connection, row)
-    except IndexCorrupt as error:
-        yield str(error)
-        return
-    if borders[0] != 0 or borders[-1] != row.length or (np.diff(borders) <= 0).any():
-        yield f"document {row.doc_id!r}: its sentences do not tile its text"
-    if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
-        yield f"document {row.doc_id!r}: its checksum is wrong"

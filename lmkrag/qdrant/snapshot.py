@@ -52,7 +52,9 @@ class PointSegment(Segment):
         yield _look_up(self.points, rows)
 
     def check(self) -> None:
-        """Compare each file with its checksum. Raises IndexCorrupt: one differs."""
+        """Compare each file with its checksums. Raises IndexCorrupt: one differs."""
+        for file in (self._vectors, self._words, self._structure):
+            file.read()
         _ = self.points, self.postings, self.structure
 
 

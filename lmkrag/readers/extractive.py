@@ -108,7 +108,8 @@ class ExtractiveReader(Reader):
             citations = near or citations[:1]
         cited = citations[0]
         is_whole = not parts and readings and not find_missing(question, [cited.span])
-        short = find_short_answer(question, readings[cited.number - 1], cited) if is_whole else None
+        is_likely = confidence >= ANSWERS.min_short_confidence
+        short = find_short_answer(question, readings[cited.number - 1], cited) if is_whole and is_likely else None
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
         return self._make(spans, "" if is_strong else FAIR_INTRODUCTION, citations, confidence)

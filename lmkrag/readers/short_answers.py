@@ -117,15 +117,16 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
-    is_torn = "\n" in words and ":" in words  # labels and values in lines
+    is_torn = "\n" in words and (":" in words or not fit)  # labels and values in lines, or what stands in two
     if is_asked or is_torn or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
         return None
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
     min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead
-    min_sum = ANSWERS.min_strength + min_lead if fit else ANSWERS.min_untyped
-    if reading.strength < ANSWERS.min_strength or reading.lead < min_lead or reading.strength + reading.lead < min_sum:
+    min_sum = ANSWERS.min_short_strength + min_lead if fit else ANSWERS.min_untyped
+    total = reading.strength + reading.lead
+    if reading.strength < ANSWERS.min_short_strength or reading.lead < min_lead or total < min_sum:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())

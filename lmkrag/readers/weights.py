@@ -12,13 +12,13 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
+    min_confidence: float = 0.18  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
     max_unrelated: float = 0.05  # the greatest probability where it is lower, or the question can't be read
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -1.0  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (1.97, 0.299, 9.81, 3.33, -0.83)  # its coefficients
+    bias: float = -1.85  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (3.34, 0.423, 8.21, 3.2, -1.26)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
@@ -33,7 +33,9 @@ class AnswerWeights:
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
-    min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
+    min_strength: float = 0.0  # the least strength of words whose sentence is marked
+    min_short_confidence: float = 0.5  # the least probability of an answer for a short answer
+    min_short_strength: float = 4.5  # the least strength of a short answer
     min_lead: float = 1.0  # the least lead of a short answer
     min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
     plain_lead: float = 5.0  # the least lead of a value in a sentence with other values

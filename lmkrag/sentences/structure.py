@@ -114,7 +114,7 @@ class StructureTable:
             role = 0 if _WORD.search(text) and kind != "metadata" else NO_CONTENT
             if paragraphs.navigates(text, heading=heading):
                 role |= NAVIGATION
-            self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) else 0))
+            self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) and not heading else 0))
             for above in () if heading or position == 0 else self._headings:
                 self._roles[above] |= NO_CONTENT
             self._headings = [*(self._headings if position else ()), len(self._positions)] if heading else []

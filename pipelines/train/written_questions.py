@@ -6,7 +6,8 @@ DATA holds the training sets. Each question of the file has its set, its documen
 answer it and of a short answer, if it has one; tables that are no part of a set stand in the file as documents. Each
 set is indexed with further documents of it as distractors, and every question is searched as a user's is, without
 re-ranking. OUT gets SET.jsonl.gz, which `pack_passages.py` packs. A fifth of the documents is held out: their questions
-go to OUT/held. `--others` of the set's own questions about the same documents are mined likewise.
+go to OUT/held. `--others` of the set's own questions about the same documents are mined likewise. Sets in other
+languages than English go to OUT/multilingual, for a re-ranker with another tokenizer.
 """
 
 import argparse
@@ -63,20 +64,22 @@ def main() -> None:
                 spans = tuple((start, end) for start, end in record["spans"])
                 question = Question(record["question"], record["doc_id"], spans, record["short"] or ())
                 questions[record["set"]].append(question)
-    (options.out / "held").mkdir(parents=True, exist_ok=True)
     for name, asked in questions.items():
-        if (options.out / f"{name}.jsonl.gz").exists():
+        is_english = not name.startswith("ml_")
+        out = options.out if is_english else options.out / "multilingual"
+        (out / "held").mkdir(parents=True, exist_ok=True)
+        if (out / f"{name}.jsonl.gz").exists():
             continue
         others: list[Question] = []
         if not documents[name]:
             documents[name], others = choose_documents(options.data / name, {question.doc_id for question in asked})
             others = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: options.others]]
-        encoder = "landmark-multilingual" if name.startswith("ml_") else "landmark-mini"
+        encoder = "landmark-mini" if is_english else "landmark-multilingual"
         with tempfile.TemporaryDirectory() as folder, Engine.open(folder, create=True, encoder=encoder) as engine:
             engine.add(documents[name], progress=False)
-            write_mined(options.out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, asked))
+            write_mined(out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, asked))
             learnt = [question for question in (*asked, *others) if not is_held(question)]
-            write_mined(options.out / f"{name}.jsonl.gz", engine, learnt)
+            write_mined(out / f"{name}.jsonl.gz", engine, learnt)
 
 
 def is_held(question: Question) -> bool:

@@ -18,29 +18,29 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "qdrant": 700,
-    "": 2_556,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
+    "": 2_542,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_051,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_186,  # a single question without ONNX Runtime
-    "evaluation": 726,
-    "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 3_991,  # columns of fields, tiers of segments
-    "ingest": 1_609,  # a folder in step needs no parser
+    "evaluation": 692,
+    "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "index": 3_922,  # columns of fields, tiers of segments
+    "ingest": 1_563,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
-    "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
+    "qdrant": 702,  # an index on Qdrant
+    "readers": 2_149,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
-    "search": 4_586,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
-    "sentences": 1_042,  # headings by the layout; what declares a name
+    "search": 4_555,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
+    "sentences": 1_015,  # headings by the layout; what declares a name
     "server": 3_299,  # a session that begins without click, and names no folder to clients
-    "training": 1_284,  # questions that nothing answers
+    "training": 1_255,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_718,  # 31,500 is the most that the later issues may bring it to
-    "files": 233,
+    "lines": 31_784,  # 31,500 is the most that the later issues may bring it to
+    "files": 232,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,

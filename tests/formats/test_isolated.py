@@ -124,7 +124,7 @@ def test_entities_are_not_expanded_and_nothing_is_fetched(loader, tmp_path):
 
 
 def test_deep_nesting_and_many_objects(loader, tmp_path):
-    (tmp_path / "deep.html").write_text("<div>" * 200_000 + "x" + "</div>" * 200_000)
+    (tmp_path / "deep.html").write_text("<ul>" * 200_000 + "x" + "</ul>" * 200_000)
     (tmp_path / "deep.json").write_text("[" * 200_000 + "]" * 200_000)
     objects = b"".join(b"%d 0 obj<</A %d 0 R>>endobj\n" % (i, i + 1) for i in range(1, 1_000_000))
     (tmp_path / "objects.pdf").write_bytes(b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF")

@@ -22,6 +22,8 @@ from odf import dc, draw, meta, office, table, text
 from odf import presentation as odp
 from odf.namespaces import PRESENTATIONNS
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.chart.xmlwriter import ChartXmlWriter
 from pptx.enum.chart import XL_CHART_TYPE
@@ -150,6 +152,9 @@ def test_workbook():
         (1e20, "General", "1e+20"),
         (123456789012345, "0", "123456789012345"),
         (True, "General", "True"),
+        (0, '"Yes";"Yes";"No"', "No"),
+        (12, '[>10]"high "0;"low "0', "12"),
+        (10**17, "0", "100000000000000000"),
         ("8%", "General", "8%"),
         (datetime.datetime(2024, 5, 1, 7, 30), "yyyy-mm-dd", "2024-05-01 07:30"),
     ],
@@ -549,8 +554,20 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
         (b"Subject: Rota\n\n740 \x80 f\xfcr f\xfcnf Tage", "740 € für fünf Tage"),
         (b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B", "休暇"),
         (b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>", "Отпуск"),
+        (b"Subject: Rota\nContent-Type: multipart/mixed\n\nThe fee is 40.", "The fee is 40."),
+        (b"\n>From ada Mon Mar  3 10:00:00 2025\nSubject: Rota\nContent-Type: text/html\n\n<p>40</p>", "40"),
+        (
+            multipart(
+                "mixed",
+                (
+                    "Content-Type: message/rfc822\nContent-Transfer-Encoding: quoted-printable",
+                    b"Subject: Inner\nContent-Type: text/plain; charset=3Dutf-8\n\nDer Kran wird gepr=C3=BCft.",
+                ),
+            ),
+            "# Inner\n\nSubject: Inner\n\nDer Kran wird geprüft.",
+        ),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_the_parts_of_a_mail(data, text):
     assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"
@@ -570,6 +587,19 @@ def test_headers_of_a_mail_that_are_not_ascii(encoding):
     assert found.text == "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText."
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("=?iso-8859-1?Q?M=FCller_?= =?utf-8?B?w7xiZXI=?= =?gb2312?B?1uzpRrv5?=", "Müller über朱镕基"),
+        ("=?utf-8?B?5a6J5Ys=?=\n =?utf-8?B?lQ==?=", "安動"),
+        ("Ada " * 2_000, "Ada " * 1_999 + "Ada"),
+    ],
+    ids=["an encoding as browsers read it", "a character in two words", "long"],
+)
+def test_words_in_a_header(written, read):
+    assert load(f"Subject: {written}\n\nThe gate is red.".encode(), "a.eml").title == read
+
+
 def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
     mails = (
         b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nTo: c@b.org\nSubject: One\n"
@@ -586,6 +616,43 @@ def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
     assert "From here\nFrom there it is 9:30.\n\n# Two\n\nFrom: a@b.org" in box.text
     assert (mail_file.kind, mail_file.title) == ("mail", "One")
     assert (notes.kind, notes.text) == ("text", "From: the harbour\n\nIt is closed.")
+
+
+def test_lines_of_a_mail_that_look_like_postmarks():
+    mails = b"From ada Mon Mar  3 10:00:00 2025\nSubject: One\n\nFrom the quay at 9:30:\nGate: it is red.\n"
+    assert load(mails, "a.mbox").text == "# One\n\nSubject: One\n\nFrom the quay at 9:30:\nGate: it is red."
+    assert load(b"From: a@b.org\nTo: c@b.org\nSubject: One\n\nBye.", "a.mbox").title == "One"
+
+
+def test_a_calendar_says_who_comes_and_what_is_due_but_not_its_alarms():
+    calendar = """BEGIN:VTIMEZONE
+DTSTART:19701025T030000
+END:VTIMEZONE
+BEGIN:VEVENT
+ORGANIZER;CN="Quill, Ada":mailto:ada@example.org
+ATTENDEE:MAILTO:ben@example.org
+SUMMARY;ENCODING=QUOTED-PRINTABLE;X-P="a:b":Pr=C3=BCfung
+BEGIN:VALARM
+DESCRIPTION:Reminder
+END:VALARM
+END:VEVENT
+BEGIN:VTODO
+DUE:20250601
+END:VTODO"""
+    people = "ORGANIZER: Quill, Ada <ada@example.org>\nATTENDEE: ben@example.org"
+    assert load(calendar.encode(), "a.ics").text == f"{people}\nSUMMARY: Prüfung\n\nDUE: 2025-06-01"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h1>Gate</h1>",
+        "Content-Type: application/xhtml+xml\n\n<html xmlns='http://www.w3.org/1999/xhtml'><h1>Gate</h1></html>",
+        "Content-Type: text/plain\n\n# Gate",
+    ],
+)
+def test_a_saved_page_of_another_type(page):
+    assert load(page.encode(), "a.mht").text == "# Gate"
 
 
 def test_mail_of_apple_and_a_page_that_a_browser_saved():
@@ -810,3 +877,47 @@ def test_a_workbook_of_a_report_generator():
         "Item: Tar | Net: 50 | Gross: =B3*1.2 (not computed)",
         "Rope: Made of hemp",
     ]
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("xl/styles.xml", b"<fills", b"<fills><fill><oops/></fill></fills><fonts"),
+        ("xl/styles.xml", b'formatCode="0.0%"', b'formatCode="0.0%" numFmtId="many"'),
+        ("docProps/core.xml", b"Z</dcterms:modified>", b"Z yesterday</dcterms:modified>"),
+    ],
+)
+def test_a_workbook_whose_styles_or_properties_are_broken(part, old, new):
+    data = repack(workbook(), lambda name, content: content.replace(old, new) if name == part else content)
+    assert "Code: VX-1001 | Pressure: 10.01" in load(data, "a.xlsx").text
+
+
+def test_texts_formulas_and_charts_of_a_workbook():
+    book = openpyxl.Workbook()
+    raised = TextBlock(InlineFont(vertAlign="superscript"), "6")
+    book.active.append(["Tank", "Full"])
+    book.active.append([CellRichText("10", raised, " litres"), '=B1>0&"x"'])
+    book.create_chartsheet("Chart")
+    packed = io.BytesIO()
+    book.save(packed)
+    assert load(packed.getvalue(), "a.xlsx").text == '# Sheet\n\nTank: 10^6 litres | Full: =B1>0&"x" (not computed)'
+
+
+@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (workbook, "a.xlsx"), (slides, "a.pptx")])
+@pytest.mark.parametrize("target", ["../NULL", "media/gone.png"])
+def test_parts_that_are_named_and_not_there(made, name, target):
+    relation = f'<Relationship Id="rId99" Type="{OFFICE}/officeDocument/2006/relationships/image" Target="{target}"/>'
+    plain = made()
+    broken = repack(plain, lambda _, part: part.replace(b"</Relationships>", f"{relation}</Relationships>".encode()))
+    assert load(broken, name).text == load(plain, name).text
+
+
+def test_templates_and_flat_files_of_opendocument():
+    document = OpenDocumentText()
+    document.text.addElement(text.P(text="The gate is red."))
+    packed = io.BytesIO()
+    document.write(packed)
+    assert load(packed.getvalue(), "a.ott").text == "The gate is red."
+    assert load(document.xml(), "a.fodt").text == "The gate is red."
+    broken = repack(packed.getvalue(), lambda name, part: b"<oops" if name in ("meta.xml", "styles.xml") else part)
+    assert load(broken, "a.odt").text == "The gate is red."

@@ -235,11 +235,45 @@ def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
         [["Pier", "08:05"], ["Quay", "08:10"], ["Mole", "08:20"]],
         [["Built", "2019"], ["Length", "40 m"], ["Crew", "12"]],
         [["Ada", "2021", "2022"], ["Ben", "2020", "2021"], ["Cem", "2023", "2024"]],
+        [["Kestrel", "Orla Finn", "red"], ["Heron", "Tom Ellery", "blue"], ["Gannet", "Ida Brandt", "green"]],
+        [["HX-4471", "Crane"], ["HX-4472", "Winch"]],
+        [["Name", "Ada Quill"], ["Phone", "7100"], ["Born", "1980-03-02"], ["City", "Bremen"], ["Mail", "a@b.org"]],
     ],
     ids=str,
 )
 def test_a_first_row_of_values_is_no_header(rows):
     assert read("csv", rows) == [" | ".join(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Ward", "2024-01-03 00:00", "2024-01-04 00:00"],
+        ["Line", "8-9", "9-10"],
+        ["Ward", "03.01.", "04.01."],
+        ["Ward", "20240103", "20240104"],
+        ["boat", "Fee", "Length"],
+    ],
+    ids=str,
+)
+def test_a_header_of_dates_and_hours(names):
+    assert read("csv", [names, ["North", "5", "6"], ["South", "7", "8"]]) == [
+        f"{names[0]}: North | {names[1]}: 5 | {names[2]}: 6",
+        f"{names[0]}: South | {names[1]}: 7 | {names[2]}: 8",
+    ]
+
+
+def test_names_above_equal_names_reach_over_blank_cells():
+    rows = [["", "2023", "", "2024"], ["Area", "Q1", "Q2", "Q1", "Q2"], ["North", *"1234"], ["South", *"5678"]]
+    assert read("csv", rows)[1] == "Area: North | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4"
+
+
+def test_a_repeated_header_may_be_in_capitals_and_a_table_of_words_may_follow():
+    rows = [["boat", "fee"], ["Ida", "4"], ["BOAT", "FEE"], ["Eva", "5"], [], ["Port", "Country"], ["Kiel", "Germany"]]
+    assert read("csv", [*rows, ["Brest", "France"]]) == [
+        *("boat: Ida | fee: 4", "boat: Eva | fee: 5"),
+        *("Port: Kiel | Country: Germany", "Port: Brest | Country: France"),
+    ]
 
 
 PROSE = [

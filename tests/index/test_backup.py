@@ -175,7 +175,7 @@ def test_beside_a_writer_every_copy_is_one_state(engine, copy):
     writer.start()
     states = []
     try:
-        for _ in range(8):
+        while len(states) < 8 or states[0] == states[-1]:
             back_up_index(engine._store.path, copy)
             with Engine.open(copy, rerank=False) as opened:
                 assert opened.verify() == () and len(opened.documents()) == 7

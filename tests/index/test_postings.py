@@ -1,3 +1,4 @@
+import contextlib
 import math
 from collections import Counter
 
@@ -5,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file
 
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import MappedFile, write_tables
+from lmkrag.index import files
+from lmkrag.index.files import MappedFile, read_tables, write_tables
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
 from lmkrag.index.words.terms import drop_stop_words, find_stems, hash_words, query_words, split_words
@@ -129,6 +132,28 @@ def test_a_file_that_is_none(tmp_path):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); restore a backup"):
         Postings(MappedFile(path, file))
+
+
+def test_of_postings_only_those_that_are_used_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_BLOCK", 64)
+    sentences = [f"every word{number} is here" for number in range(300)]
+    path = tmp_path / "w.words"
+    file = write_tables(path, counted(sentences))
+    assert load_file(path)["lengths"].tolist() == [4] * 300, "an ordinary safetensors file"
+    whole = Postings(MappedFile(path, file))
+    words = [int(hash_words(f"word{number}")[0]) for number in range(300)]
+    data = bytearray(path.read_bytes())
+    place, _ = read_tables(MappedFile(path, file)).arrays["rows"]
+    data[place + 64] ^= 1  # a row of one of the first words, in a block of rows alone
+    path.write_bytes(data)
+    damaged, sound = Postings(MappedFile(path, file)), 0
+    for word in words:
+        with contextlib.suppress(IndexCorrupt):
+            assert damaged.find(word).rows.tolist() == whole.find(word).rows.tolist()
+            sound += 1
+    assert 250 < sound < 300
+    with pytest.raises(IndexCorrupt, match=r"w\.words: this file is damaged \(checksum\)"):
+        damaged.entries(0, 2**64 - 1)
 
 
 @given(SENTENCES, st.integers(0, 12))

@@ -1,9 +1,14 @@
+import contextlib
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from xxhash import xxh3_128_hexdigest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import MappedFile
+from lmkrag.index.files import File, MappedFile
 from lmkrag.index.vectors import vector_set as vectors_module
 from lmkrag.index.vectors.recipes import list_recipes, load_recipe
 from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
@@ -74,8 +79,10 @@ def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vector
     if name != "flat":
         whole.set_direct_map_type(faiss.DirectMap.Array)
     faiss.write_index(whole, str(tmp_path / "theirs.faiss"))
-    assert (tmp_path / "ours.faiss").read_bytes() == (tmp_path / "theirs.faiss").read_bytes()
-    assert file.bytes == (tmp_path / "theirs.faiss").stat().st_size
+    ours, theirs = ((tmp_path / f"{whose}.faiss").read_bytes() for whose in ("ours", "theirs"))
+    assert ours[: len(theirs)] == theirs
+    assert len(ours) == file.bytes == len(theirs) + 8 * math.ceil(len(theirs) / file.block), "and checksums of blocks"
+    assert faiss.read_index(str(tmp_path / "ours.faiss")).ntotal == len(vectors)
 
 
 def test_clusters_are_learned_from_the_whole_file(vectors, tmp_path, monkeypatch):
@@ -95,18 +102,67 @@ def test_slices_are_all_rows_in_order(vectors, tmp_path):
     np.testing.assert_allclose(read, vectors[rows], atol=1e-3)
 
 
-def test_a_flipped_byte_is_found(vectors, tmp_path):
+@pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
+def test_a_flipped_byte_is_found_before_it_is_used(recipe, vectors, tmp_path):
     path = tmp_path / "s.faiss"
-    recipe = load_recipe("flat")
     file = write_vectors(path, lambda: [vectors], len(vectors), 64, recipe)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\)"):
-        VectorFile(MappedFile(path, file), len(vectors), recipe)
+    data = path.read_bytes()
+    for place in [*range(0, len(data), len(data) // 40), file.head, len(data) - 1]:
+        changed = bytearray(data)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        assert not file.is_at(path)
+        mapped = MappedFile(path, file)
+        with pytest.raises(IndexCorrupt, match=r"s\.faiss: this file is damaged \(checksum\); run lmkrag index-tools"):
+            mapped.read()
+        with pytest.raises(IndexCorrupt, match="damaged"):  # every vector is read, and every cluster visited
+            VectorFile(MappedFile(path, file), len(vectors), recipe).search(vectors, 5)
+        if place >= file.block:
+            with pytest.raises(IndexCorrupt, match="damaged"):
+                opened = VectorFile(MappedFile(path, file), len(vectors), recipe)
+                opened.read(np.arange(len(vectors)))
+                opened.search(vectors, 5)
     path.unlink()
     with pytest.raises(IndexCorrupt, match="this file is gone"):
         VectorFile(MappedFile(path, file), len(vectors), recipe)
+
+
+def test_of_clusters_only_what_is_used_is_compared(vectors, tmp_path):
+    path, recipe = tmp_path / "s.faiss", replace(load_recipe("ivf-sq8"), search={"nprobe": 2})
+    file = write_vectors(path, lambda: [vectors], len(vectors), 64, recipe)
+    whole = VectorFile(MappedFile(path, file), len(vectors), recipe)
+    right, nearest = whole.read(np.arange(len(vectors))), whole.search(vectors, 3)
+    data = bytearray(path.read_bytes())
+    data[(file.head + len(data)) // 2] ^= 1
+    path.write_bytes(data)
+    opened = VectorFile(MappedFile(path, file), len(vectors), recipe)
+    rows = range(0, len(vectors), 5)
+    sound = [0, 0]
+    for row in rows:
+        with contextlib.suppress(IndexCorrupt):
+            assert (opened.read(np.array([row])) == right[row]).all()
+            sound[0] += 1
+        with contextlib.suppress(IndexCorrupt):
+            assert opened.search(vectors[row : row + 1], 3)[1].tolist() == [nearest[1][row].tolist()]
+            sound[1] += 1
+    assert 0 < sound[1] < sound[0] < len(rows)
+
+
+@pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
+def test_a_file_with_one_checksum_for_all_is_compared_when_it_is_opened(recipe, vectors, tmp_path):
+    path = tmp_path / "s.faiss"
+    file = write_vectors(path, lambda: [vectors], len(vectors), 64, recipe)
+    new = VectorFile(MappedFile(path, file), len(vectors), recipe)
+    data = bytes(MappedFile(path, file).read())
+    old = File(len(data), xxh3_128_hexdigest(data))
+    (tmp_path / "old.faiss").write_bytes(data)
+    opened = VectorFile(MappedFile(tmp_path / "old.faiss", old), len(vectors), recipe)
+    for ours, theirs in zip(opened.search(vectors[:20], 5), new.search(vectors[:20], 5), strict=True):
+        assert np.array_equal(ours, theirs)
+    assert np.array_equal(opened.read(np.arange(50)), new.read(np.arange(50)))
+    (tmp_path / "old.faiss").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(IndexCorrupt, match="damaged"):
+        VectorFile(MappedFile(tmp_path / "old.faiss", old), len(vectors), recipe)
 
 
 def test_too_few_vectors_are_an_error(vectors, tmp_path):

@@ -12,7 +12,7 @@ from lmkrag.index.words.terms import find_words, hash_words, query_words, split_
         ("\ufb01le \uff26ull", ["file", "full"]),
         ("dam\u00adpers \ufeffstart word\u2060joiner", ["dampers", "start", "wordjoiner"]),
         ("zero\u200bwidth no\u00a0break", ["zero", "width", "no", "break"]),
-        ("VX-1007 well-known v2.1", ["vx", "1007", "vx-1007", "well", "known", "v2", "1", "v2.1"]),
+        ("VX-1007 well-known v2.1", ["vx", "1007", "vx-1007", "well", "known", "v2", "1", "v2.1", "2.1"]),
         ("大桥 opened", ["大", "桥", "opened"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("", []),

@@ -205,8 +205,8 @@ def compare(job: Job, fresh: Path) -> None:
             found = {}
             for row in catalog.all_documents(snapshot.connection):
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-                borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)
-                found[row.doc_id] = (row.content_checksum, borders.tolist(), snapshot.read_vectors(ids))
+                ends = catalog_texts.read_stored(snapshot.connection, row).sentences.ends
+                found[row.doc_id] = (row.content_checksum, ends.tolist(), snapshot.read_vectors(ids))
         store.close()
         return found
 

@@ -199,8 +199,8 @@ def contents(index: Path) -> dict:
         found = {}
         for row in catalog.all_documents(snapshot.connection):
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-            borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
-            found[row.doc_id] = (row.first_sentence, row.content_checksum, borders, snapshot.read_vectors(ids))
+            ends = catalog_texts.read_stored(snapshot.connection, row).sentences.ends.tolist()
+            found[row.doc_id] = (row.first_sentence, row.content_checksum, ends, snapshot.read_vectors(ids))
         return found
 
 

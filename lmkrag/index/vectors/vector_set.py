@@ -2,12 +2,12 @@
 
 Traps that this file avoids (all seen with FAISS 1.15): IDMap2 over IVF returns wrong ids after a removal, so rows are
 never removed, only masked; a memory-mapped index dies when it is changed, so a mapped segment can only be read;
-``read_index`` trusts its input, so the checksum is compared first and allocations are bounded.
+``read_index`` trusts its input, so what it reads is compared with checksums first: of clusters of 8-bit vectors all but
+these, which are compared when a search visits their cluster or they are read; of every other kind of file, all.
 """
 
 import math
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
-from lmkrag.index.files import File, MappedFile, Scratch, sync
+from lmkrag.index.files import File, MappedFile, Scratch, seal_file
 from lmkrag.specs import Recipe
-from lmkrag.system import computed_once, renew_in_forks
+from lmkrag.system import computed_once
 
 Slices = Callable[[], Iterable[Vectors]]
 
@@ -32,18 +32,6 @@ _FEW = 1_000  # rows that are read rather than looked for
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
 
-class _Limits:
-    """The lock around FAISS's limits, which are the whole process's."""
-
-    def __init__(self) -> None:
-        self.renew_locks()
-        renew_in_forks(self)
-
-    def renew_locks(self) -> None:
-        self.lock = threading.Lock()
-
-
-_limits = _Limits()
 _first_process: int | None = None
 
 
@@ -78,19 +66,18 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
     anything; the recipe is a factory, not tiers.
     """
     faiss = _load_faiss()
-
     index = faiss.index_factory(dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT)
     if isinstance(index, faiss.IndexIVF):
         index.cp.niter = _ITERATIONS
     if not index.is_trained:
         wanted = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
         index.train(_sample(read(), rows, rows // wanted, dimensions))
-    blocks = (np.ascontiguousarray(vectors, np.float32) for vectors in read())
+    blocks, head = (np.ascontiguousarray(vectors, np.float32) for vectors in read()), 0
     try:
         if type(index) is faiss.IndexScalarQuantizer:
             _stream_flat(path, index, blocks, rows)
         elif type(index) is faiss.IndexIVFScalarQuantizer:
-            _stream_lists(path, index, blocks, rows)
+            head = _stream_lists(path, index, blocks, rows)
         else:
             for block in blocks:
                 index.add(block)
@@ -104,8 +91,7 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
         raise OSError(f"{path}: FAISS can't write this file: {why}") from error
     if not whole:  # FAISS says nothing when closing a file fails
         raise OSError(f"{path}: FAISS wrote only a part of this file")
-    sync(path)
-    return File.of(path)
+    return seal_file(path, head)
 
 
 def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> None:
@@ -117,10 +103,9 @@ def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -
     _check_rows(written // index.code_size, rows)
 
 
-def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> None:
-    """Write what FAISS would write of a trained index of clusters: codes in order first, then cluster by cluster."""
+def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> int:
+    """Write what FAISS would write of a trained index of clusters; return how many bytes stand before the vectors."""
     faiss = _load_faiss()
-
     scratch, assigned = Scratch(path.parent, np.uint8), [np.zeros(0, np.int32)]
     for block in blocks:
         _, lists = index.quantizer.search(block, 1)
@@ -146,6 +131,7 @@ def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) 
             inside = order[start : start + size]
             file.write(codes[inside].data)
             file.write(inside.astype("<i8").data)
+    return len(head)
 
 
 def _cut(index: Any, end: bytes) -> bytes:
@@ -185,19 +171,17 @@ class VectorFile:
 
     def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
         faiss = _load_faiss()
-
-        self._content = np.frombuffer(file.data, np.uint8)  # the index has views of it
-        with _limits.lock:
-            # FAISS's limit is the whole process's: it is put back for others who read files of theirs
-            before = faiss.get_deserialization_vector_byte_limit()
-            faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.file.bytes))
-            try:
-                reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size)
-                self._index: Any = faiss.read_index(reader)
-            except RuntimeError as error:
-                raise IndexCorrupt(f"{file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
-            finally:
-                faiss.set_deserialization_vector_byte_limit(before)
+        file.read(0, file.file.head or None)
+        self._file, self._content = file, np.frombuffer(file.content, np.uint8)  # the index has views of it
+        try:
+            reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size)
+            self._index: Any = faiss.read_index(reader)
+        except RuntimeError as error:
+            raise IndexCorrupt(f"{file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
+        if file.file.head:  # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
+            sizes = np.fromiter(map(self._index.invlists.list_size, range(self._index.nlist)), np.int64)
+            self._lists = file.file.head + np.append(0, np.cumsum(sizes * (self._index.code_size + 8)))
+            self._places: Ids = faiss.rev_swig_ptr(self._index.direct_map.array.data(), rows)
         self.rows = rows
         self._recipe = recipe
 
@@ -207,7 +191,6 @@ class VectorFile:
         Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
         """
         faiss = _load_faiss()
-
         top_k = min(top_k, self.rows)
         index, selector, share = self._index, None, 1.0
         if allowed is not None:
@@ -220,13 +203,31 @@ class VectorFile:
             share = max(1, int(np.count_nonzero(allowed))) / self.rows
             if share < _NARROW and isinstance(index, faiss.IndexHNSW):
                 index = faiss.downcast_index(index.storage)
-        scores, rows = index.search(queries, top_k, params=_parameters(index, self._recipe, selector, share))
+        parameters = _parameters(index, self._recipe, selector, share)
+        if self._file.file.head:
+            return self._search_lists(np.ascontiguousarray(queries, np.float32), top_k, parameters)
+        scores, rows = index.search(queries, top_k, params=parameters)
+        return scores, rows
+
+    def _search_lists(self, queries: Vectors, top_k: int, parameters: Any) -> tuple[Scores, Ids]:
+        """Search the clusters nearest to queries, once their vectors were compared with their checksums."""
+        faiss = _load_faiss()
+        nearest, lists = self._index.quantizer.search(queries, parameters.nprobe)
+        visited = np.unique(lists[lists >= 0])
+        self._file.check(self._lists[visited], self._lists[visited + 1])
+        scores, rows = np.empty((len(queries), top_k), np.float32), np.empty((len(queries), top_k), np.int64)
+        x, keys, distances, best, labels = map(faiss.swig_ptr, (queries, lists, nearest, scores, rows))
+        self._index.search_preassigned_c(len(queries), x, top_k, keys, distances, best, labels, False, parameters)
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:
         """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
+        if self._file.file.head:
+            place = self._places[rows]
+            start = self._lists[place >> 32] + (place & 0xFFFFFFFF) * self._index.code_size
+            self._file.check(start, start + self._index.code_size)
         vectors: Vectors = self._index.reconstruct_batch(rows)
         return vectors
 
@@ -238,22 +239,17 @@ class VectorFile:
     @computed_once
     def _codes(self) -> NDArray[np.float16] | None:
         """The float16 matrix inside the mapped file, where the segment is stored exactly."""
-        faiss = _load_faiss()
-
-        if (
-            not isinstance(self._index, faiss.IndexScalarQuantizer)
-            or self._index.sq.qtype != faiss.ScalarQuantizer.QT_fp16
-        ):
+        faiss, index = _load_faiss(), self._index
+        if not isinstance(index, faiss.IndexScalarQuantizer) or index.sq.qtype != faiss.ScalarQuantizer.QT_fp16:
             return None
-        codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
-        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, self._index.d)
+        codes = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
+        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, index.d)
         return matrix
 
 
 def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:
     """FAISS search parameters for an index and everything it wraps; the fewer rows may be found, the wider it looks."""
     faiss = _load_faiss()
-
     index = faiss.downcast_index(index)
     settings = recipe.search
     if isinstance(index, faiss.IndexRefine):

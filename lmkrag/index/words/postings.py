@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
 from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
@@ -68,16 +67,9 @@ class PostingsBuilder:
         new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]])
+        counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]]).clip(max=255).astype(np.uint8)
         distinct, sizes = np.unique(words[first], return_counts=True)
-        return _tables(
-            distinct,
-            sizes,
-            owners[first],
-            np.minimum(counts, 255).astype(np.uint8),
-            lengths.clip(max=65_535),
-            languages,
-        )
+        return _tables(distinct, sizes, owners[first], counts, lengths.clip(max=65_535), languages)
 
 
 def _tables(
@@ -99,23 +91,18 @@ class Postings:
     """A postings file opened for reading, memory-mapped."""
 
     def __init__(self, file: MappedFile) -> None:
-        tables = read_tables(file)
-        try:
-            self._words: Hashes = tables["words"]
-            self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
-            self.lengths: NDArray[np.uint16] = tables["lengths"]
-            self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
-        except KeyError as error:
-            raise IndexCorrupt(f"{file.path}: not a postings file (no {error})") from error
+        self._tables = tables = read_tables(file)
+        self._words: Hashes = tables["words"]
+        self._starts: Ids = tables["starts"]
+        self.lengths: NDArray[np.uint16] = tables["lengths"]
+        self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
 
     def find(self, word: int) -> Posting:
         """Return where a word is; nowhere, perhaps."""
         index = int(np.searchsorted(self._words, np.uint64(word)))
-        if index == len(self._words) or self._words[index] != word:
-            first, stop = 0, 0
-        else:
-            first, stop = int(self._starts[index]), int(self._starts[index + 1])
-        return Posting(self._rows[first:stop], self._counts[first:stop])
+        is_known = index < len(self._words) and self._words[index] == word
+        first, stop = map(int, self._starts[index : index + 2]) if is_known else (0, 0)
+        return Posting(self._tables.read("rows", first, stop), self._tables.read("counts", first, stop))
 
     def find_titled(self, word: int, rows: Ids) -> Ids:
         """Return how many words the titles of documents with these first ``rows`` have; 0 where the word is not one."""
@@ -134,15 +121,12 @@ class Postings:
         """Return every (word, row, count) of words from ``first`` to ``last``, by word and row."""
         low = int(np.searchsorted(self._words, np.uint64(first)))
         high = int(np.searchsorted(self._words, np.uint64(last), side="right"))
-        inside = slice(int(self._starts[low]), int(self._starts[high]))
-        return (
-            np.repeat(self._words[low:high], np.diff(self._starts[low : high + 1])),
-            self._rows[inside],
-            self._counts[inside],
-        )
+        start, stop = int(self._starts[low]), int(self._starts[high])
+        words = np.repeat(self._words[low:high], np.diff(self._starts[low : high + 1]))
+        return words, self._tables.read("rows", start, stop), self._tables.read("counts", start, stop)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return int(self._starts[-1])
 
 
 def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Tables:

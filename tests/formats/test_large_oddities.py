@@ -1,0 +1,41 @@
+"""Files that were written to be slow to read: time grows with their size, and not with its square."""
+
+import time
+from contextlib import suppress
+
+import pytest
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.load import load_bytes
+from lmkrag.sentences.split import split_sentences
+
+SIZE = 300_000  # bytes; by the square of the size each took more than ten seconds
+SECONDS = 4.0
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "repeated", "after"),
+    [
+        ("open.json", "", "[", ""),
+        ("objects.json", "", '{"a":', ""),
+        ("closed.json", "[" * (SIZE // 2), "]", ""),
+        ("lines.jsonl", "", "[[[[\n", ""),
+        ("comments.json", "", "/* ", ""),
+        ("unseparated.json", "", "[1,{x,", ""),
+        ("options.ics", "BEGIN:VEVENT\nSUMMARY;", "a=b", ""),
+        ("long.rtf", "{\\rtf1 ", "\\par The gate is red.", "}"),
+        ("raised.rtf", "{\\rtf1 ", "\\super", "}"),
+        ("line.rtf", "{\\rtf1 ", "|", "}"),
+        ("subject.eml", "Subject: ", "gate ", "\n\nThe gate is red."),
+        ("words.eml", "Subject: ", "=?utf-8?q?gate?= ", "\n\nThe gate is red."),
+        ("people.eml", "To: ", '"Ada, ', "\n\nThe gate is red."),
+        ("type.eml", "Content-Type: text/plain; ", "a=b; ", "\n\nThe gate is red."),
+    ],
+)
+def test_time_grows_with_size(name, before, repeated, after):
+    data = (before + repeated * (SIZE // len(repeated)) + after).encode()
+    started = time.process_time()
+    with suppress(DocumentError):  # of what has no text
+        found = load_bytes(data, name, doc_id=name, path=name)
+        split_sentences(found.text, kind=found.kind)
+    assert time.process_time() - started < SECONDS
