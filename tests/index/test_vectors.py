@@ -113,7 +113,7 @@ def test_a_flipped_byte_is_found_before_it_is_used(recipe, vectors, tmp_path):
         path.write_bytes(changed)
         assert not file.is_at(path)
         mapped = MappedFile(path, file)
-        with pytest.raises(IndexCorrupt, match=r"s\.faiss: this file is damaged \(checksum\); run lmkrag index-tools"):
+        with pytest.raises(IndexCorrupt, match=r"s\.faiss: this file is damaged \(checksum\); restore a backup"):
             mapped.read()
         with pytest.raises(IndexCorrupt, match="damaged"):  # every vector is read, and every cluster visited
             VectorFile(MappedFile(path, file), len(vectors), recipe).search(vectors, 5)
