@@ -190,4 +190,4 @@ def test_drop_stop_words_by_example():
 
 
 def test_find_stems_by_example():
-    assert find_stems("Where are expired tokens refused?") == ["expi", "toke", "refu"]
+    assert find_stems("Where are expired permits refused?") == ["expi", "perm", "refu"]
