@@ -19,9 +19,6 @@ DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
 
-# What makes the folder a sentence-transformers model.
-_MODULES = [{"idx": 0, "name": "0", "path": "", "type": "lmkrag.integrations.sentence_transformers.LandmarkDocument"}]
-
 _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
@@ -84,10 +81,9 @@ def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | N
 
 
 def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
-    """Write an encoder folder of a transformers model and tokenizer, which lmkrag and sentence-transformers load."""
+    """Write an encoder folder of a transformers model and tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    write_json(folder / "modules.json", _MODULES)
     write_json(folder / "landmark.json", {**settings, "weights": hash_weights(folder)})
     make_readable(folder)

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "lmkrag"
 LINES = {
     "": 2_542,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_051,  # remembers what the arguments of `lmkrag mcp` mean
-    "encoder": 1_186,  # a single question without ONNX Runtime
+    "encoder": 1_182,  # a single question without ONNX Runtime
     "evaluation": 692,
     "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 3_922,  # columns of fields, tiers of segments
     "ingest": 1_563,  # a folder in step needs no parser
-    "integrations": 358,  # options that do not exist get a hint
+    "integrations": 255,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 702,  # an index on Qdrant
     "readers": 2_149,  # which cell, which of several values; warnings; a model on this machine
@@ -39,8 +39,8 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_784,  # 31,500 is the most that the later issues may bring it to
-    "files": 232,
+    "lines": 31_677,  # 31,500 is the most that the later issues may bring it to
+    "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,
