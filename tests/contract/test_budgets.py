@@ -33,13 +33,13 @@ LINES = {
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_586,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_042,  # headings by the layout; what declares a name
-    "server": 3_299,  # a session that begins without click, and names no folder to clients
+    "server": 3_294,  # a session that begins without click, and names no folder to clients
     "training": 1_284,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_338,  # 31,500 is the most that the later issues may bring it to
+    "lines": 32_333,  # 31,500 is the most that the later issues may bring it to
     "files": 235,
     "files at the top": 17,
     "base dependencies": 26,
