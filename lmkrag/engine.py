@@ -354,7 +354,7 @@ class Engine:
         """
         from lmkrag.search.selection import describe_row, list_documents
 
-        with self._store.reader.snapshot(segments=False) as snapshot:
+        with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
             return list_documents(snapshot, filter, check_doc_id(after or ""), limit)
@@ -367,7 +367,7 @@ class Engine:
         """
         from lmkrag.search.selection import to_document
 
-        with self._store.reader.snapshot(segments=False) as snapshot:
+        with self._reading() as snapshot:
             row = self._find(snapshot, doc_id)
             return to_document(row, snapshot.read_text(row))
 
@@ -378,12 +378,15 @@ class Engine:
             DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
         """
         check_range(start, end)
-        with self._store.reader.snapshot(segments=False) as snapshot:
+        with self._reading() as snapshot:
             return snapshot.read_text(self._find(snapshot, doc_id), start, end)
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         return self._store.status()
+
+    def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Snapshot]":
+        return self._store.reader.snapshot(segments=segments)
 
     def _find(self, snapshot: "Snapshot", doc_id: str) -> "DocumentRow":
         from lmkrag.search.selection import find_document

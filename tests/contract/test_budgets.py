@@ -19,7 +19,7 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "qdrant": 700,
-    "": 2_558,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
+    "": 2_561,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_086,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_186,  # a single question without ONNX Runtime
     "evaluation": 726,
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 32_333,  # 31,500 is the most that the later issues may bring it to
+    "lines": 32_336,  # 31,500 is the most that the later issues may bring it to
     "files": 235,
     "files at the top": 17,
     "base dependencies": 26,
