@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, time
-from itertools import islice
+from itertools import count, islice
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,18 +20,10 @@ def to_json_value(value: Any) -> Any:
     Dates become ISO 8601, numbers that are not finite or longer than 64 bits their text, anything else ``str(value)``.
     Raises ValueError: it is nested too deep, or holds too many values.
     """
-    return _Conversion().convert(value, 0)
+    values = count(1)
 
-
-class _Conversion:
-    """State: how many values were converted."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def convert(self, value: Any, depth: int) -> Any:
-        self._count += 1
-        if self._count > MAX_VALUES:
+    def convert(value: Any, depth: int) -> Any:
+        if next(values) > MAX_VALUES:
             raise ValueError(f"it holds more than {MAX_VALUES:,} values")
         if value is None or isinstance(value, bool):
             return value
@@ -50,9 +42,11 @@ class _Conversion:
             if depth == MAX_DEPTH:
                 raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
             if isinstance(value, Mapping):
-                return {str(self.convert(key, MAX_DEPTH)): self.convert(item, depth + 1) for key, item in value.items()}
-            return [self.convert(item, depth + 1) for item in islice(value, MAX_VALUES + 1)]
+                return {str(convert(key, MAX_DEPTH)): convert(item, depth + 1) for key, item in value.items()}
+            return [convert(item, depth + 1) for item in islice(value, MAX_VALUES + 1)]
         return replace_surrogates(str(value))
+
+    return convert(value, 0)
 
 
 def replace_surrogates(text: str) -> str:

@@ -1,7 +1,7 @@
 """What the server counts, for Prometheus."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -26,6 +26,7 @@ class Metrics:
 
     def __init__(self, indexes: ServedIndexes, workers: Workers) -> None:
         self.in_flight = 0
+        self._indexes, self._workers = indexes, workers
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "lmkrag_requests",
@@ -40,7 +41,7 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._registry.register(_Gauges(indexes, workers, lambda: self.in_flight))
+        self._registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; methods that clients make up are one."""
@@ -52,15 +53,9 @@ class Metrics:
         """Return all of it in Prometheus's text format."""
         return generate_latest(self._registry)
 
-
-class _Gauges:
-    """Values that are read when they are asked for."""
-
-    def __init__(self, indexes: ServedIndexes, workers: Workers, in_flight: Callable[[], int]) -> None:
-        self._indexes, self._workers, self._in_flight = indexes, workers, in_flight
-
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self._in_flight())
+        """Yield the values that are read when they are asked for; the registry calls it."""
+        yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight)
         yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", self._workers.pending)
         gauges = {
             name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"]) for name, text in _OF_INDEX.items()

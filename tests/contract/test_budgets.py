@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_542,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
+    "": 2_536,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_051,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_182,  # a single question without ONNX Runtime
     "evaluation": 692,
@@ -33,13 +33,13 @@ LINES = {
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_555,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_015,  # headings by the layout; what declares a name
-    "server": 3_299,  # a session that begins without click, and names no folder to clients
+    "server": 3_294,  # a session that begins without click, and names no folder to clients
     "training": 1_255,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_677,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_666,  # 31,500 is the most that the later issues may bring it to
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
