@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from lmkrag.cli.output import (
-    add_options,
-    batches_of_questions,
-    index_option,
-    join_words,
-    json_option,
-    one_line,
-    open_engine,
-    print_error,
-    print_json,
-    search_options,
-    server_option,
-)
+from lmkrag.cli import output
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.results import Answer
@@ -35,7 +23,7 @@ if TYPE_CHECKING:
 
 _BATCH = 64  # questions answered together
 
-reader_options = add_options(
+reader_options = output.add_options(
     click.option(
         "--reader",
         metavar=f"[{'|'.join(READERS)}]",
@@ -107,9 +95,9 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
 
 @click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
-@index_option
-@server_option
-@search_options("context_tokens", "explain")
+@output.index_option
+@output.server_option
+@output.search_options("context_tokens", "explain")
 @reader_options
 @click.option(
     "--batch",
@@ -119,7 +107,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
     help='Many questions, one {"query_id", "query"} a line; JSON lines out.',
 )
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
-@json_option
+@output.json_option
 def ask(
     words: tuple[str, ...],
     index_path: str,
@@ -134,15 +122,15 @@ def ask(
 
     QUESTION needs no quotes; - reads it from standard input.
     """
-    question = join_words(words)
+    question = output.join_words(words)
     if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
     reader = _take_reader_if_chosen(options, server)
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if batch is not None:
             _answer_batch(engine, batch, reader, options)
         elif as_json:
-            print_json(_to_record(question, engine.ask(question, reader=reader, **options)))
+            output.print_json(_to_record(question, engine.ask(question, reader=reader, **options)))
         else:
             stream = engine.ask_stream(question, reader=reader, **options)
             _print_answer(stream, live=not no_stream and _is_live(reader))
@@ -162,23 +150,23 @@ def _answer_batch(
 ) -> None:
     """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
     failed = 0
-    for questions in batches_of_questions(lines, _BATCH):
+    for questions in output.batches_of_questions(lines, _BATCH):
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):
-                print_json({"query_id": query_id, **_to_record(text, answer)})
+                output.print_json({"query_id": query_id, **_to_record(text, answer)})
             else:
                 failed += 1
-                print_json({"query_id": query_id, "question": text, "error": str(answer)})
+                output.print_json({"query_id": query_id, "question": text, "error": str(answer)})
     if failed:
         click.echo(f'lmkrag: {failed} questions were not answered; their lines have an "error"', err=True)
         sys.exit(1)
 
 
 @click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
-@index_option
-@server_option
-@search_options("context_tokens")
+@output.index_option
+@output.server_option
+@output.search_options("context_tokens")
 @reader_options
 def chat(index_path: str, server: str | None, rerank_model: str | None, **options: Any) -> None:
     """Ask questions in a conversation.
@@ -188,7 +176,7 @@ def chat(index_path: str, server: str | None, rerank_model: str | None, **option
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         conversation = Conversation(engine, reader=reader, **options)
         failed = False
         last: Answer | None = None
@@ -203,7 +191,7 @@ def chat(index_path: str, server: str | None, rerank_model: str | None, **option
                 _print_answer(stream, live=_is_live(reader))
                 last = conversation.remember(question, stream.answer())
             except LmkragError as error:  # a paid-for conversation does not end by one failed request
-                print_error(error)
+                output.print_error(error)
                 failed = True
             click.echo()
     if failed and not sys.stdin.isatty():
@@ -233,7 +221,7 @@ def _obey(command: str, conversation: "Conversation", last: Answer | None) -> An
             click.echo("nothing was answered yet", err=True)
         return last
     if command != "/help":
-        click.echo(f"no command {one_line(command)}", err=True)
+        click.echo(f"no command {output.one_line(command)}", err=True)
     for name, what in _COMMANDS.items():
         click.echo(f"{name:9} {what}", err=True)
     return last
@@ -273,6 +261,6 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         click.echo()
     print_citations(answer)
     for warning in answer.warnings:
-        click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
+        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
     if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
         click.echo("lmkrag: --llm lets a language model on this machine answer from these passages", err=True)

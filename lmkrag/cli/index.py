@@ -139,10 +139,23 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
-    """Print what a run did; exit with 1 if a file was skipped that must not be."""
+    """Say what a run did, left out and warns of; exit with 1 if a file was skipped that must not be."""
     if as_json:
         output.print_json(asdict(report))
-    explain_report(report, index_path)
+    for warning in report.warnings:
+        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
+    if len(report.skipped) <= _LISTED:
+        for skipped in report.skipped:
+            click.echo(f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}", err=True)
+    else:
+        reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
+        counted = "; ".join(f"{number} {output.one_line(reason)}" for reason, number in reasons.most_common())
+        click.echo(f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True)
+    counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "removed")}
+    counts["skipped"] = len(report.skipped)
+    rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
+    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "nothing to index"
+    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)
     if strict and report.skipped:
         sys.exit(1)
 
@@ -171,21 +184,3 @@ def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
     except KeyboardInterrupt:
         click.echo("lmkrag: interrupted; complete documents are indexed, run the same command to continue", err=True)
         sys.exit(130)
-
-
-def explain_report(report: IndexReport, index_path: str) -> None:
-    """Say what a run did, what it left out, and what it warns of."""
-    for warning in report.warnings:
-        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
-    if len(report.skipped) <= _LISTED:
-        for skipped in report.skipped:
-            click.echo(f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}", err=True)
-    else:
-        reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
-        counted = "; ".join(f"{number} {output.one_line(reason)}" for reason, number in reasons.most_common())
-        click.echo(f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True)
-    counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "removed")}
-    counts["skipped"] = len(report.skipped)
-    rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "nothing to index"
-    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

@@ -123,7 +123,9 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
-    min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead
+    min_lead = ANSWERS.min_lead
+    if has_others:
+        min_lead = ANSWERS.strong_lead if fit > 0 and reading.strength >= ANSWERS.plain_strength else ANSWERS.plain_lead
     min_sum = ANSWERS.min_short_strength + min_lead if fit else ANSWERS.min_untyped
     total = reading.strength + reading.lead
     if reading.strength < ANSWERS.min_short_strength or reading.lead < min_lead or total < min_sum:

@@ -39,6 +39,8 @@ class AnswerWeights:
     min_lead: float = 1.0  # the least lead of a short answer
     min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
     plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
+    plain_strength: float = 5.5  # the strength from which a value of the type asked for needs a lesser lead
+    strong_lead: float = 2.0  # that lead
     max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence

