@@ -31,6 +31,7 @@ Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
 _FIRST = 30_000  # bytes of files that are encoded before the first answer, about a second on two cores
+_LONGEST = 2 * _FIRST  # bytes of the best file
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
 _LEAST_SPACE = 1 << 20  # bytes without which a disk is full
@@ -138,11 +139,11 @@ class OpenFolder(contextlib.ExitStack):
 
 
 def choose_files(files: Sequence[Found], query: str) -> list[Found]:
-    """Return the files to encode before the first answer, best first: the best that are short, else the shortest."""
+    """Return the files to encode before the first answer, best first; the shortest if the best are long."""
     chosen: list[Found] = []
     size = 0
     for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
-        if size + file.stamp.size <= _FIRST:
+        if size + file.stamp.size <= (_FIRST if chosen else _LONGEST):
             chosen.append(file)
             size += file.stamp.size
     return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]  # a minified file would take minutes

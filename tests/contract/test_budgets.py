@@ -24,7 +24,7 @@ LINES = {
     "evaluation": 692,
     "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 3_922,  # columns of fields, tiers of segments
-    "ingest": 1_563,  # a folder in step needs no parser
+    "ingest": 1_564,  # a folder in step needs no parser
     "integrations": 255,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 702,  # an index on Qdrant
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_653,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_654,  # 31,500 is the most that the later issues may bring it to
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,

@@ -79,7 +79,7 @@ def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
             "The warranty lasts 24 months; for spare parts it lasts 6 months.",
             "How long does the warranty for spare parts last?",
         ),
-        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?"),  # the lead is too small
+        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?"),  # too small a lead
         ("The ferry calls at Skerry, Cork and Hull.", "Which ports does the ferry call at?"),
     ],
 )
