@@ -134,27 +134,27 @@ def remember(
 ) -> np.ndarray:
     """Fill ``stored`` with the states below the trained layers, and return the untrained scores ``[rows]``."""
     taught = np.load(path) if path.exists() else np.full(len(rows), np.nan, np.float32)
-    left = np.flatnonzero(np.isnan(taught))
-    left = left[np.argsort([len(rows[i].tokens) for i in left], kind="stable")]
+    missing = np.flatnonzero(np.isnan(taught))
+    missing = missing[np.argsort([len(rows[i].tokens) for i in missing], kind="stable")]
     began = time.monotonic()
-    for at in range(0, len(left), AT_A_TIME):
-        part = left[at : at + AT_A_TIME]
+    for at in range(0, len(missing), AT_A_TIME):
+        part = missing[at : at + AT_A_TIME]
         batch = collate([rows[i] for i in part], np.zeros(len(part), np.int64))
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
             mask = mask_scores(batch.mask)
             states = model.bert.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
             for layer in lower:
                 states = layer(states, mask)
-            kept = states.to(torch.bfloat16)
+            below = states.to(torch.bfloat16)
             for layer in upper:
                 states = layer(states, mask)
             taught[part] = model.read(states, batch)[0].float().numpy()
-        for number, row in zip(part, kept, strict=True):
+        for number, row in zip(part, below, strict=True):
             length = len(rows[number].tokens)
             stored[starts[number] : starts[number] + length] = row[:length].contiguous().view(torch.uint16).numpy()
         if at // AT_A_TIME % 100 == 99:
             np.save(path, taught)
-            print(f"{at + len(part)} of {len(left)} passages, {time.monotonic() - began:.0f} s", flush=True)
+            print(f"{at + len(part)} of {len(missing)} passages, {time.monotonic() - began:.0f} s", flush=True)
     np.save(path, taught)
     return taught
 
