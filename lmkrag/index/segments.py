@@ -35,7 +35,7 @@ class SegmentFile:
 
 
 class Segment:
-    """The files of a segment, memory-mapped; what is read of them is compared with its checksum first."""
+    """The memory-mapped files of a segment. Each block is compared with its checksum before its first use."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
         self.file = file

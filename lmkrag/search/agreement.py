@@ -78,7 +78,7 @@ class _Told:
         self._pieces = set(_PIECE.findall(self.text.casefold()))
 
     def is_like(self, other: "_Told") -> bool:
-        """Return whether two share so many words, spelling aside, that their tokens are worth reading."""
+        """Return whether two share enough words, spelling aside, to compare their tokens."""
         return _ALIKE * len(self._pieces | other._pieces) <= len(self._pieces & other._pieces)
 
     @cached_property

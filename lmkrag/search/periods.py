@@ -130,7 +130,7 @@ def _read_relative(kind: str, match: "re.Match[str]", today: date) -> tuple[str,
 
 
 def _calendar(unit: str, today: date, back: int) -> tuple[str, str]:
-    """This day, week, month or year, or one so many before it."""
+    """Return the day, week, month or year that lies ``back`` units before today's."""
     if unit in ("day", "week"):
         first = today - timedelta(back if unit == "day" else today.weekday() + 7 * back)
         return first.isoformat(), (first + timedelta(6 if unit == "week" else 0)).isoformat()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from checkpoints import save_checkpoint, write_parts
+from checkpoints import load_checkpoint, save_checkpoint, write_parts
 from torch import Tensor, nn
 from train_passages import ANSWERS, NO_ANSWER, Data, Reader, Row, Step, collate, load_start, losses
 
@@ -67,13 +67,8 @@ def main() -> None:
     firsts = np.concatenate([[0], np.cumsum([len(chosen) for chosen in questions])])
     steps = int(options.epochs * (len(questions) // options.questions))
     checkpoint = options.out / "last.pt"
-    step = 0
-    if checkpoint.exists():
-        saved = torch.load(checkpoint, map_location="cpu")
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        step = saved["step"]
-    began, total, counted = time.monotonic(), np.zeros(5), 0
+    step, seconds = load_checkpoint(checkpoint, model, optimizer, torch.device("cpu"))
+    began, total, counted = time.monotonic() - seconds, np.zeros(5), 0
     while step < steps:
         epoch, place = divmod(step, len(questions) // options.questions)
         order = np.random.default_rng((1, epoch)).permutation(len(questions))

@@ -29,7 +29,7 @@ from lmkrag.sentences.split import split_sentences
 RESULTS = 24
 CHARACTERS = 600_000  # of a set that are indexed, at least
 HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
-HELD = 5  # one document of so many is held out
+HELD = 5  # every fifth document, by its hash, is held out
 ANSWERS, NO_ANSWER = 1, 0
 
 
