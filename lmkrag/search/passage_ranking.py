@@ -17,14 +17,13 @@ from lmkrag.arrays import Floats
 from lmkrag.results import Span
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
-from lmkrag.types import ScorePart
+from lmkrag.types import ScoreFactor
 
 if TYPE_CHECKING:
     from lmkrag.reranker.passages import PassageReranker
 
 _AT_A_TIME = 4  # passages that are read at once while time is limited
 _LEADING = 5  # passages whose share of the question's words counts
-_LEAST = 1e-6
 
 
 class PassageRanking:
@@ -90,22 +89,24 @@ def _is_code(passages: Sequence[Span]) -> bool:
     return 2 * sum(span.kind == CODE for span in passages) > len(passages)
 
 
-def _reorder(passages: Sequence[Span], read: Floats, share: float) -> list[Span]:
-    """Order the first passages by their scores and what was ``read`` of them, both standardised; the others follow."""
+def _reorder(passages: Sequence[Span], read: Floats, scale: float) -> list[Span]:
+    """Order the first passages by their scores times exp(log-odds / scale), log-odds as ``read``, beside the best's.
+
+    The others, which follow, count as the least of these.
+    """
     if len(read) < 2:
         return list(passages)
-    first, rest = passages[: len(read)], passages[len(read) :]
-    weight = share * float(np.std([span.score for span in first]))
-    values = (read - read.mean()) / max(read.std(), _LEAST)
-    ranked = [_add_part(span, float(value), weight) for span, value in zip(first, values, strict=True)]
+    factors = np.exp((read - read.max()) / scale)
+    ranked = map(_multiply, passages, factors.tolist())
+    rest = (_multiply(span, float(factors.min())) for span in passages[len(read) :])
     return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
 
-def _add_part(span: Span, value: float, weight: float) -> Span:
-    """A span whose score has one more part, and its explanation with it."""
-    score, explanation = span.score + weight * value, span.explanation
+def _multiply(span: Span, factor: float) -> Span:
+    """A span whose score has one more factor, and its explanation with it."""
+    factor = factor if span.score > 0 else 1 / factor
+    score, explanation = span.score * factor, span.explanation
     if explanation is not None:
-        factors = math.prod(factor.value for factor in explanation.factors)
-        part = ScorePart("reading of the passage", value, weight / factors)
-        explanation = replace(explanation, score=score, parts=(*explanation.parts, part))
+        factors = (*explanation.factors, ScoreFactor("reading of the passage", factor))
+        explanation = replace(explanation, score=score, factors=factors)
     return replace(span, score=score, explanation=explanation)

@@ -103,21 +103,21 @@ class Weights:
     """Passages that are re-ranked, at most."""
 
     # Passages that are read as they are shown (2026-11-26)
-    ranked: int = 16
-    """Passages that are ranked by reading them, at most."""
+    ranked: int = 6
+    """Passages that are ranked by reading them, at least."""
     ranked_in_doubt: int = 24
     """Passages that are read, at most, if none of those is likely to answer."""
-    doubt: float = -1.0
+    doubt: float = 0.5
     """Log-odds that a passage answers: if the best has less, more passages are read."""
-    reading: float = 4.0
-    """Weight of reading beside the score, both standardised."""
+    reading: float = 6.0
+    """Log-odds by which a passage that is read gains a factor of e of its score."""
     paraphrase: float = PARAPHRASE
     """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
     first."""
     refined: int = 8
     """Passages that are read after sentences were re-ranked, at most."""
-    refinement: float = 0.25
-    """Weight of reading beside the score after sentences were re-ranked."""
+    refinement: float = 50.0
+    """The same log-odds after sentences were re-ranked."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

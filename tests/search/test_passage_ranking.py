@@ -31,7 +31,7 @@ def ranking(reader, **options):
 
 
 def test_what_is_read_counts_where_words_differ():
-    found = ranking(Reader()).rank(spans(-5, -4, 9, -6))
+    found = ranking(Reader()).rank(spans(-5, -4.9, 9, -6))
     assert [span.doc_id for span in found] == ["2.txt", "0.txt", "1.txt", "3.txt"]
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
 
@@ -49,7 +49,13 @@ def test_each_text_is_read_once():
     found = ranks.rank(given)
     assert ranks.rank(given) == found
     assert sorted(reader.read) == ["it says -1.1", "it says -1.2", "it says -1.3"]
-    assert found[3:] == given[3:]  # the others keep their places
+    assert [span.doc_id for span in found[3:]] == ["3.txt", "4.txt"]  # the others follow, in their order
+    assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+
+
+def test_what_answers_gains_whatever_its_score():
+    given = [replace(span, score=score) for span, score in zip(spans(-5, 2, 0.5), (0.1, -0.1, -0.2), strict=True)]
+    assert [span.score for span in ranking(Reader()).rank(given)][1:] == pytest.approx([-0.1, -0.27], abs=1e-3)
 
 
 def test_more_is_read_only_in_doubt():
@@ -64,9 +70,15 @@ def test_more_is_read_only_in_doubt():
 def test_reading_refines_what_sentences_ranked():
     reader = Reader()
     given = spans(1, 2, 9, 4, coverage=1.0)
-    found = ranking(reader, weights=replace(WEIGHTS, refined=3, refinement=4.0)).refine(given)
+    found = ranking(reader, weights=replace(WEIGHTS, refined=3, refinement=20.0)).refine(given)
     assert [span.doc_id for span in found] == ["2.txt", "0.txt", "1.txt", "3.txt"]
-    assert [span.doc_id for span in ranking(reader).refine(given)] == ["0.txt", "1.txt", "2.txt", "3.txt"]
+    light = replace(WEIGHTS, refinement=1000.0)
+    assert [span.doc_id for span in ranking(reader, weights=light).refine(given)] == [
+        "0.txt",
+        "1.txt",
+        "2.txt",
+        "3.txt",
+    ]
     code = [replace(span, kind="code") for span in given]
     assert ranking(Reader()).refine(code) == code
 
