@@ -15,7 +15,7 @@ from lmkrag.search.document_match import DocumentMatch, match_document
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.sentences.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
+from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
 
 
@@ -31,6 +31,7 @@ class Candidates:
     has_content: Mask  # false where a sentence has no content of its own
     lead_in: Mask  # the next sentence belongs to it
     record: Mask  # nothing around it belongs to it
+    heading: Mask  # of the text under it
     words: dict[tuple[int, ...], float]  # what each word of the question weighs, by its hashes
     fused: Fused  # what the scores are made of
     weights: Weights  # of the search
@@ -49,12 +50,13 @@ class Candidates:
             has_content=self.has_content,
             lead_in=self.lead_in,
             record=self.record,
+            heading=self.heading,
             weights=self.weights,
         )
 
     def keep(self, mask: Mask) -> "Candidates":
         """Return some of the candidates: those that ``mask`` ``[n]`` is true of."""
-        arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record")
+        arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record", "heading")
         return replace(self, **{name: getattr(self, name)[mask] for name in arrays}, fused=self.fused.keep(mask))
 
 
@@ -189,6 +191,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         has_content=(known.roles & NO_CONTENT) == 0,
         lead_in=(known.roles & LEAD_IN) != 0,
         record=(known.roles & RECORD) != 0,
+        heading=(known.roles & HEADING) != 0,
         words=words,
         fused=fused,
         weights=weights,

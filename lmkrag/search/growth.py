@@ -18,6 +18,7 @@ def grow_spans(
     has_content: Mask | None = None,
     lead_in: Mask | None = None,
     record: Mask | None = None,
+    heading: Mask | None = None,
     weights: Weights = WEIGHTS,
 ) -> Iterator[Grown]:
     """Grow from the best sentence down; what one span took, no other takes.
@@ -27,9 +28,9 @@ def grow_spans(
     before it (Luo et al., 2024, section 3.3).
 
     All arrays are ``[n]``, ids of sentences increasing. Spans grow from and end with sentences that have content, never
-    end with a ``lead_in``, which takes the next one, too, and a ``record`` is a span in itself. Yields positions
-    (first, stop, hit), best hit first. Spans never overlap and stay in one document; spans that touch are left for the
-    caller to merge.
+    end with a ``lead_in``, which takes the next one, too, nor go on at a ``heading``, and a ``record`` is a span in
+    itself. Yields positions (first, stop, hit), best hit first. Spans never overlap and stay in one document; spans
+    that touch are left for the caller to merge.
 
     >>> scores = np.array([0.1, 0.59, 0.6, 0.2], np.float32)
     >>> next(grow_spans(scores, np.arange(4), np.zeros(4, int)))
@@ -39,6 +40,8 @@ def grow_spans(
     joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
     if record is not None and sentences_before is None:
         joined &= ~(record[1:] | record[:-1])
+    if heading is not None and sentences_before is None:
+        joined &= heading[:-1] | ~heading[1:]  # a section ends at the next heading
     taken = np.zeros(len(scores), bool)
     for hit in np.argsort(-scores, kind="stable").tolist():
         if taken[hit] or (has_content is not None and not has_content[hit]):

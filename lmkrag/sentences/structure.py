@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from lmkrag.specs import SentenceKind
 
-NO_CONTENT, LEAD_IN, RECORD, NAVIGATION = 1, 2, 4, 8
+NO_CONTENT, LEAD_IN, RECORD, NAVIGATION, HEADING = 1, 2, 4, 8, 16
 """Roles of a sentence, as bits.
 
 ``NO_CONTENT``: it has no content of its own: a heading with text under it, front matter, or no word at all, such as the
 rule of a table. ``LEAD_IN``: the next sentence belongs to it; it ends with a colon or asks a question. ``RECORD``: no
 other sentence belongs to it; it is a row of a data table or a line of a log. ``NAVIGATION``: it is an entry of a table
-of contents or a link alone.
+of contents or a link alone. ``HEADING``: it heads the text under it.
 """
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
@@ -116,7 +116,7 @@ class StructureTable:
                 role |= NAVIGATION
             self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) and not heading else 0))
             for above in () if heading or position == 0 else self._headings:
-                self._roles[above] |= NO_CONTENT
+                self._roles[above] |= NO_CONTENT | HEADING
             self._headings = [*(self._headings if position else ()), len(self._positions)] if heading else []
             self._positions.append(position)
 

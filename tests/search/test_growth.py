@@ -74,3 +74,10 @@ def test_sentences_before_takes_the_sentences_before():
 def test_a_gap_or_another_document_stops_growth():
     assert grown([1.0, 1.0], ids=[4, 6])[0] == (0, 1, 0)
     assert grown([1.0, 1.0], documents=[1, 2])[0] == (0, 1, 0)
+
+
+def test_a_span_ends_where_the_next_section_begins():
+    heading = np.array([True, True, False, False, True, False])  # a chapter, its first section, and its second
+    content = ~heading
+    found = grown([0.6, 0.6, 0.6, 0.6, 0.6, 0.6], has_content=content, heading=heading)
+    assert found == [(0, 4, 2), (4, 6, 5)]

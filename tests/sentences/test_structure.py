@@ -3,7 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.sentences.split import split_sentences
-from lmkrag.sentences.structure import LEAD_IN, NAVIGATION, NO_CONTENT, ParagraphTracker, StructureTable, is_navigation
+from lmkrag.sentences.structure import (
+    HEADING,
+    LEAD_IN,
+    NAVIGATION,
+    NO_CONTENT,
+    ParagraphTracker,
+    StructureTable,
+    is_navigation,
+)
 from lmkrag.sentences.table_rows import add_contexts, is_header
 from lmkrag.specs import Sentence
 
@@ -79,7 +87,7 @@ def test_roles_tell_what_has_content_and_what_leads_on():
     table.add([("Is it warm?\n\n", "text"), ("# Lid", "heading")], tracker)
     arrays = table.take(len(table))
     assert arrays["positions"].tolist() == [0, 1, 2, 0, 0, 0]
-    assert arrays["roles"].tolist() == [NO_CONTENT, LEAD_IN, 0, NO_CONTENT, LEAD_IN, 0]
+    assert arrays["roles"].tolist() == [NO_CONTENT | HEADING, LEAD_IN, 0, NO_CONTENT, LEAD_IN, 0]
 
 
 def test_a_table_is_taken_in_parts():
