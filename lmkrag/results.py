@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 STRONG = 0.8  # the least confidence of a strong answer
 FOUND = 0.45  # evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
-PARAPHRASE = 0.55  # share of the question's words in the best passages below which it is asked in other words
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at

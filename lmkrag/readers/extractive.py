@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from math import exp
+from math import exp, log
 
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.index.words.quantities import find_days, find_numbers
@@ -14,7 +14,6 @@ from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
 from lmkrag.results import (
-    PARAPHRASE,
     STRONG,
     Answer,
     Citation,
@@ -92,7 +91,8 @@ class ExtractiveReader(Reader):
         if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
         is_weak = confidence < ANSWERS.min_confidence
-        if not citations or (is_weak and not best_coverage(spans)):
+        least = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
+        if not citations or (confidence < least and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
         # 3. Show the first passage, those with the other things that are asked for, and others that score nearly as
         # much or where the first is not sure.
@@ -294,31 +294,25 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
     is_readable = bool(_LATIN.search(question) and hash_singles(question))  # by the re-ranker, which knows English
-    if readings and not best_coverage(spans) and (similarity < ANSWERS.min_similarity or not is_readable):
-        return min(confidence, ANSWERS.max_unrelated)
+    if readings and not best_coverage(spans):
+        is_related = is_readable and similarity >= ANSWERS.min_similarity
+        return min(confidence, ANSWERS.max_unshared if is_related else ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 
 
 def confidence_features(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> tuple[float, ...]:
     """Return what speaks for an answer, of spans and of how the first of them were read, best first.
 
-    The best similarity of the search, the log-odds that one of the first passages answers, the similarity times what
-    the first passage scores more than the first that is not shown, where the question is asked in other words than
-    theirs and where it is not, and the share of the question's exact words that the first passage does not have,
-    counted half where another one does.
+    The best similarity of the search, the log-odds that one of the first passages answers, how many times the score of
+    the first passage not shown the first has, as a logarithm, and the share of the question's exact words that the
+    first does not have, counted half where another one does.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
     low, high = ANSWERS.log_odds
     similarity = best_similarity(spans)
     best = min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0
-    lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
-    lead = similarity * lead if best > ANSWERS.min_leading else 0.0
-    in_other_words = best_coverage(spans) < PARAPHRASE
-    return (
-        similarity,
-        best,
-        lead if in_other_words else 0.0,
-        0.0 if in_other_words else lead,
-        missing / (2 * len(keys)) if keys else 0.0,
-    )
+    lead, most = ANSWERS.max_lead, ANSWERS.max_passages
+    if len(spans) > most and spans[most].score > 0:
+        lead = min(lead, log(spans[0].score / spans[most].score))
+    return similarity, best, lead, missing / (2 * len(keys)) if keys else 0.0

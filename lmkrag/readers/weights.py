@@ -15,15 +15,15 @@ class AnswerWeights:
     min_confidence: float = 0.18  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
-    max_unrelated: float = 0.05  # the greatest probability where it is lower, or the question can't be read
+    max_unshared: float = 0.1  # the greatest probability of passages with none of the question's words
+    max_unrelated: float = 0.05  # the same where the similarity is lower, or the question can't be read
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -1.85  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (3.34, 0.423, 8.21, 3.2, -1.26)  # its coefficients
+    bias: float = -2.58  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (4.37, 0.47, 2.98, -1.0)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
-    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, 0.0, -2.9)  # the coefficients for them
+    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
-    min_leading: float = -5.0  # log-odds of the best passage above which the lead of the first counts
-    max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
+    max_lead: float = 0.5  # the greatest lead of the first passage before the first not shown that counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them
 

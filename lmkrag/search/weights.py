@@ -7,8 +7,6 @@ to :class:`lmkrag.engine.Engine`.
 
 from dataclasses import dataclass
 
-from lmkrag.results import PARAPHRASE
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -111,7 +109,7 @@ class Weights:
     """Log-odds that a passage answers: if the best has less, more passages are read."""
     reading: float = 6.0
     """Log-odds by which a passage that is read gains a factor of e of its score."""
-    paraphrase: float = PARAPHRASE
+    paraphrase: float = 0.55
     """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
     first."""
     refined: int = 8
