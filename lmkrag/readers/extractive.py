@@ -293,9 +293,10 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     similarity, *_ = features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    is_readable = bool(_LATIN.search(question) and hash_singles(question))  # by the re-ranker, which knows English
+    if readings and not (_LATIN.search(question) and hash_singles(question)):  # what the re-ranker can't read
+        return min(confidence, ANSWERS.max_unrelated)
     if readings and not best_coverage(spans):
-        is_related = is_readable and similarity >= ANSWERS.min_similarity
+        is_related = similarity >= ANSWERS.min_similarity
         return min(confidence, ANSWERS.max_unshared if is_related else ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 

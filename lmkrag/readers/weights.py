@@ -12,7 +12,7 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.18  # the least probability with which an answer is not called doubtful
+    min_confidence: float = 0.2  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
     max_unshared: float = 0.1  # the greatest probability of passages with none of the question's words
