@@ -299,10 +299,9 @@ class SummaryModel(BaseModel):
     summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
 
 
-class ExamplesReply(BaseModel):
-    """Questions to begin with, and the first documents."""
+class SummariesReply(BaseModel):
+    """The first documents."""
 
-    questions: list[str]
     documents: list[SummaryModel]
 
 
