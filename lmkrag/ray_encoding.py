@@ -27,8 +27,8 @@ import numpy as np
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError, needs
 from lmkrag.index import catalog
-from lmkrag.index.adopting import adopt_index
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.copying import adopt_index
 from lmkrag.index.files import sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.store import IndexStore

@@ -208,7 +208,7 @@ class Span:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the place, the section and the text."""
-        from lmkrag.rendering.html import to_html
+        from lmkrag.rendering.tree import to_html
 
         heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)}</small>"
         return f"{heading}<blockquote>{to_html(self.to_blocks())}</blockquote>"
@@ -362,7 +362,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
-        from lmkrag.rendering.html import to_html
+        from lmkrag.rendering.tree import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())

@@ -101,8 +101,8 @@ def serve(
     with needs("serve"):
         import watchfiles  # noqa: F401  # what follows the folders needs it
 
+        from lmkrag.server.app import serve as run
         from lmkrag.server.following import FolderFollower
-        from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
     reader = take_reader(options)  # the others are the server's own

@@ -25,8 +25,7 @@ from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
 from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
-from lmkrag.index.live import LiveSegment
-from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
+from lmkrag.index.live import LiveSegment, choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged

@@ -11,7 +11,7 @@ import numpy as np
 
 from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index import catalog_texts
+from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
@@ -145,7 +145,7 @@ class _WindowMemory:
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
                 with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
-                    hashes, ordinals = catalog_texts.read_windows(snapshot.connection, row)
+                    hashes, ordinals = catalog.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
         return windows

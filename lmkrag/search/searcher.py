@@ -7,9 +7,15 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lmkrag.arrays import Hashes, Scores
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.formats.pages import Pages
-from lmkrag.index.searchable import retry_expired
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.live import Selection
+from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
@@ -20,6 +26,7 @@ from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, pr
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
+from lmkrag.search.fusion import fuse
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
@@ -30,7 +37,6 @@ from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
-from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from lmkrag.readers.prompt import Layout
 
 
+_AT_ONCE = 20_000  # vectors in memory
 _SWITCH = "question_dates=off searches all"
 
 
@@ -324,3 +331,28 @@ def find_spans(
         found = make(candidates.grow(), candidates.score) if found is None else found
         found = found if ranking is None else ranking.refine(found)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]
+
+
+def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+    """Return the score of every sentence of a document, from its first to its last character.
+
+    The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
+    ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
+    """
+    sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
+    dense = np.concatenate(
+        [np.zeros(0, np.float32)]
+        + [
+            snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector
+            for low in range(0, len(sentences), _AT_ONCE)
+        ]
+    )
+    inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
+    matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
+    lexical = spread_scores(matches.lexical, matches.sentences, sentences)
+    owners = snapshot.documents.owners(sentences)
+    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR))
+    score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
+    view = snapshot.view_document(row.id)
+    values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
+    return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

@@ -40,7 +40,7 @@ LIMITED = """
 import json
 import sys
 from pathlib import Path
-from lmkrag.server.run import serve
+from lmkrag.server.app import serve
 from lmkrag.server.settings import ServerLimits, ServerSettings
 settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=ServerLimits(**json.loads(sys.argv[2])))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
