@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -233,6 +233,21 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class CitationRecord:
+    """``[number]`` of an answer: characters of a document, quoted exactly."""
+
+    number: int
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    page: int | None
+    place: str
+    url: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted exactly."""
 
@@ -249,18 +264,9 @@ class Citation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return where it stands and what it quotes, as JSON has them; its span is named by ``number``."""
-        span = self.span
-        return {
-            "number": self.number,
-            "doc_id": span.doc_id,
-            "path": span.path,
-            "start": self.start,
-            "end": self.end,
-            "page": span.page,
-            "place": self.place,
-            "url": span.url,
-            "quote": self.quote,
-        }
+        span, bounds = self.span, (self.start, self.end)
+        place = (span.page, self.place, span.url)
+        return asdict(CitationRecord(self.number, span.doc_id, span.path, *bounds, *place, self.quote))
 
 
 @dataclass(frozen=True, slots=True)

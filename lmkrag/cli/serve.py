@@ -21,18 +21,17 @@ from lmkrag.system import locate_index
 _logger = logging.getLogger(__name__)
 
 
-def _indexes_option(command: Any) -> Any:
-    return click.option(
-        "--index",
-        "indexes",
-        multiple=True,
-        type=click.Path(),
-        envvar="LMKRAG_INDEX",
-        default=lambda: (find_default_index(),),
-        show_default=f"{DEFAULT_INDEX}, here or in a folder above",
-        metavar="[NAME=]DIR|ADDRESS",
-        help="An index to serve; repeatable.",
-    )(command)
+_indexes_option = click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    type=click.Path(),
+    envvar="LMKRAG_INDEX",
+    default=lambda: (find_default_index(),),
+    show_default=f"{DEFAULT_INDEX}, here or in a folder above",
+    metavar="[NAME=]DIR|ADDRESS",
+    help="An index to serve; repeatable.",
+)
 
 
 @click.command(epilog="Example: lmkrag serve docs/")

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,7 @@ class SkippedFile:
     version: str
 
 
-_COLUMNS = (
-    "id, doc_id, path, root, title, kind, meta, page_starts, fingerprint, size, mtime_ns, length, first_sentence, "
-    "sentences, content_checksum"
-)
+_COLUMNS = ", ".join(column.name for column in fields(DocumentRow))
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
@@ -214,10 +211,6 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
 
-def _renew_checksum(connection: sqlite3.Connection, key: int) -> None:
-    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
-
-
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
     return checksum("document", json.dumps(values).encode())
 
@@ -231,7 +224,7 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
-    _renew_checksum(connection, key)
+    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
@@ -313,10 +306,7 @@ def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
 def write_skipped(connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]) -> None:
     """Remember files that can't be indexed as they are, and forget others, inside a transaction."""
     connection.executemany("DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten))
-    connection.executemany(
-        "INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)",
-        ((item.path, item.size, item.mtime_ns, item.reason, item.version) for item in skipped),
-    )
+    connection.executemany("INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)", map(astuple, skipped))
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:

@@ -34,7 +34,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_CONTEXT = 2_000  # tokens of context that a reader gets
 
 
-class _CommonOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """Options of any search; see :class:`SearchRequest`."""
+
     top_k: int | None
     mode: Mode
     filter: Filter | None
@@ -46,13 +48,13 @@ class _CommonOptions(TypedDict, total=False):
     question_dates: bool | None
 
 
-class AskOptions(_CommonOptions, total=False):
+class AskOptions(CommonOptions, total=False):
     """Options of a search for a reader; see :class:`SearchRequest`."""
 
     context_tokens: int | None
 
 
-class SearchOptions(_CommonOptions, total=False):
+class SearchOptions(CommonOptions, total=False):
     """Options of a search; see :class:`SearchRequest`."""
 
     max_tokens: int | None

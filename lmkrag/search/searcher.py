@@ -1,6 +1,6 @@
 """A search, from the question to its results, in seven steps."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import date
@@ -22,7 +22,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
-from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
@@ -176,15 +176,11 @@ class Searcher:
         }
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
-        name = self._choose_reranker(question)
-        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
-        is_default = name == DEFAULT_RERANKER
-        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
-
-    def _choose_reranker(self, question: str) -> str:
-        """Which re-ranker of ours reads the language of a question."""
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
+        is_default = is_english or detect_language(question) == ENGLISH
+        name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
+        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
+        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
 
     def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
@@ -233,14 +229,6 @@ class Searcher:
             context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
             contexts.append(replace(context, notes=spans.notes))
         return contexts
-
-
-def _make_demands(operators: Operators, period: Period | None) -> Iterator[Callable[[Candidates, Views], Candidates]]:
-    """What a query and the options demand of candidates."""
-    if operators != NO_OPERATORS:
-        yield lambda candidates, views: apply_operators(operators, candidates, views.sentence)
-    if period is not None:
-        yield partial(keep_period, period)
 
 
 def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
@@ -300,8 +288,11 @@ def find_spans(
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
-    for narrow in _make_demands(operators, period):
-        candidates = narrow(candidates, views)
+    if operators != NO_OPERATORS:
+        candidates = apply_operators(operators, candidates, views.sentence)
+        views = Views(snapshot, candidates)
+    if period is not None:
+        candidates = keep_period(period, candidates, views)
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []

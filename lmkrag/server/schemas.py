@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
 from lmkrag.engine import Engine
-from lmkrag.results import Answer, Span
+from lmkrag.results import Answer, CitationRecord, Span
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
-from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
 MAX_QUERY = 10_000  # characters of a question

@@ -15,7 +15,7 @@ from xxhash import xxh3_128_hexdigest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog, catalog_segments, files
+from lmkrag.index import catalog, catalog_segments, files, live
 from lmkrag.index.files import File, MappedFile
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
