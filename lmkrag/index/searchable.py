@@ -58,6 +58,15 @@ def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
     return spread
 
 
+def best_of_groups(values: Scores, groups: Ids) -> Scores:
+    """Return the best value in the group of each, ``[n]``, by the groups ``[n]`` that they are of."""
+    _, group = np.unique(groups, return_inverse=True)
+    best = np.full(len(groups), -np.inf, np.float32)
+    np.maximum.at(best, group, values)
+    spread: Scores = best[group]
+    return spread
+
+
 class Description(NamedTuple):
     """What the index knows of some sentences, each ``[k]``."""
 

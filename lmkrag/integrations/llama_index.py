@@ -1,7 +1,7 @@
 """lmkrag as a LlamaIndex retriever, and its re-ranker as a node postprocessor for any retriever."""
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError, needs
@@ -10,7 +10,6 @@ from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
 from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, SearchRequest, show_options
-from lmkrag.types import IndexReport
 
 with needs("llamaindex", "llama-index-core"):
     from llama_index.core.callbacks.base import CallbackManager
@@ -50,12 +49,6 @@ class LandmarkRetriever(BaseRetriever):
         self.engine = engine
         self.options: SearchOptions = {"top_k": similarity_top_k, **options}
         SearchRequest(**self.options)  # wrong options are refused now, not at the first question
-
-    def index_documents(self, documents: Iterable[Any]) -> IndexReport:
-        """Index LlamaIndex documents, as its readers load them; see :meth:`lmkrag.Engine.add`."""
-        if isinstance(self.engine, RemoteEngine):
-            raise UsageError("documents can't be indexed through a connection: index where the index is")
-        return self.engine.add(documents)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _to_nodes(self.engine.search(query_bundle.query_str, **self.options))

@@ -73,20 +73,18 @@ def _skip_attributes(state: StateInline, silent: bool) -> bool:
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
     """Make a tree of tokens; ``make`` gives the nodes of one that stands alone, and none for one that closes."""
-    root = element("")
-    open_nodes = [root]
+    nodes: list[Node] = []
+    levels = [nodes]
     for token in tokens:
         if token.hidden:
             continue  # paragraphs of a tight list
         if token.nesting == -1:
-            open_nodes.pop()
-        children = open_nodes[-1]["children"]
+            levels.pop()
         if token.nesting == 1:
-            children.append(element(token.tag, **_attributes(token)))
-            open_nodes.append(children[-1])
+            levels[-1].append(element(token.tag, **_attributes(token)))
+            levels.append(levels[-1][-1]["children"])
         else:
-            children += make(token)
-    nodes: list[Node] = root["children"]
+            levels[-1] += make(token)
     return nodes
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.index.searchable import best_of_groups
 from lmkrag.search.weights import WEIGHTS, Weights
 
 
@@ -55,8 +56,8 @@ def fuse(
         words = np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
         parts.append(("words", words, 1.0))
         own = own + words
-    parts.append(("paragraph", _best_of_group(own, paragraphs), weights.paragraph))
-    parts.append(("document", _best_of_group(own, documents), weights.document))
+    parts.append(("paragraph", best_of_groups(own, paragraphs), weights.paragraph))
+    parts.append(("document", best_of_groups(own, documents), weights.document))
     shares = dict(weights.neighbourhoods)
     for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
         if reach in shares:
@@ -92,11 +93,3 @@ def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iter
         np.maximum(best[reach:], own[:-reach], out=best[reach:], where=near)
         np.maximum(best[:-reach], own[reach:], out=best[:-reach], where=near)
         yield reach, best
-
-
-def _best_of_group(own: Scores, groups: Ids) -> Scores:
-    _, group = np.unique(groups, return_inverse=True)
-    best = np.full(len(groups), -np.inf, np.float32)
-    np.maximum.at(best, group, own)
-    spread: Scores = best[group]
-    return spread

@@ -46,7 +46,7 @@ LIMITS = {
     "members of Engine": 20,
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 204,  # copying to Qdrant; --since, --until and --question-dates of search, ask and chat
+    "options": 203,  # copying to Qdrant; --since, --until and --question-dates of search, ask and chat
     "environment variables": 10,
 }
 
