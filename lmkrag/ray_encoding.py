@@ -67,19 +67,16 @@ def plan_batches(
         group.append(file)
         grouped += file.stamp.size
         if grouped >= size or position == len(files):
-            batches.append(FileBatch(_name_batch(group, known, target), tuple(group), grouped))
+            earlier = (known.get(each.doc_id) for each in group)
+            entries = [
+                (each.doc_id, printable(str(each.path)), *each.stamp, row and row.id)
+                for each, row in zip(group, earlier, strict=True)
+            ]
+            content = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
+            name = hashlib.sha256(content.encode()).hexdigest()[:32]
+            batches.append(FileBatch(name, tuple(group), grouped))
             group, grouped = [], 0
     return batches
-
-
-def _name_batch(files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore) -> str:
-    rows = [known.get(file.doc_id) for file in files]
-    entries = [
-        (file.doc_id, printable(str(file.path)), *file.stamp, row and row.id)
-        for file, row in zip(files, rows, strict=True)
-    ]
-    described = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
-    return hashlib.sha256(described.encode()).hexdigest()[:32]
 
 
 def _is_whole(folder: Path) -> bool:

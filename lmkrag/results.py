@@ -264,9 +264,11 @@ class Citation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return where it stands and what it quotes, as JSON has them; its span is named by ``number``."""
-        span, bounds = self.span, (self.start, self.end)
-        place = (span.page, self.place, span.url)
-        return asdict(CitationRecord(self.number, span.doc_id, span.path, *bounds, *place, self.quote))
+        span = self.span
+        record = CitationRecord(
+            self.number, span.doc_id, span.path, self.start, self.end, span.page, self.place, span.url, self.quote
+        )
+        return asdict(record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import read_known
-from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import encode_documents
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import DocumentSource, load_files
+from lmkrag.ingest.sources import DocumentSource, load_files, warn_of_languages
 from lmkrag.ingest.walk import Found
 from lmkrag.types import IndexReport
 
