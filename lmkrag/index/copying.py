@@ -126,13 +126,8 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
         catalog.write_skipped(connection, catalog.read_skipped(snapshot.connection).values(), ())
         catalog.next_generation(connection)
         store.check_files(linked)
-    return IndexReport(
-        added=len(rows) - updated,
-        updated=updated,
-        removed=removed,
-        sentences=sum(row.sentences for row in rows),
-        characters=sum(row.length for row in rows),
-    )
+    sentences, characters = sum(row.sentences for row in rows), sum(row.length for row in rows)
+    return IndexReport(len(rows) - updated, updated, removed=removed, sentences=sentences, characters=characters)
 
 
 def _link(store: IndexStore, other: Path, file: SegmentFile) -> SegmentFile:

@@ -293,9 +293,7 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
             raise UsageError(f"{name} must be at least 1, not {value}")
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
-    elif option.kind == "number" and not _is_positive(value):
-        raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < cast(float, value) <= sys.float_info.max
+    elif option.kind == "number":
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 < cast(float, value) <= sys.float_info.max:
+            raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")
