@@ -35,7 +35,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.system import FileStamp, printable
 from lmkrag.types import Skipped
 
@@ -48,12 +48,12 @@ class FileBatch:
     """Files that are encoded together, ``bytes`` in all, and the name of the folder that this gives."""
 
     name: str
-    files: tuple[Found, ...]
+    files: tuple[SourceFile, ...]
     bytes: int
 
 
 def plan_batches(
-    files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
+    files: Sequence[SourceFile], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
 ) -> list[FileBatch]:
     """Group files, in their order, into batches of at least ``size`` bytes; the last one may be smaller.
 
@@ -61,7 +61,7 @@ def plan_batches(
     ``known`` are the documents of ``target``, the index that the batches are meant for, by ``doc_id``.
     """
     batches: list[FileBatch] = []
-    group: list[Found] = []
+    group: list[SourceFile] = []
     grouped = 0  # bytes
     for position, file in enumerate(files, 1):
         group.append(file)
@@ -129,7 +129,7 @@ _PATIENCE = 10.0  # seconds to reach the cluster; Ray itself tries for minutes
 _START = 60.0  # seconds for a worker to start
 
 
-def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run) -> list[Found]:
+def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run: Run) -> list[SourceFile]:
     """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`; too few are returned.
 
     What is encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder, until

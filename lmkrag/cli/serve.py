@@ -120,12 +120,12 @@ def serve(
                 webbrowser.open(url)
 
     with contextlib.ExitStack() as stack:
-        follower_state = None
         if folders:
             (index,) = served.values()
-            follower_state = stack.enter_context(FolderFollower(folders, index, environment)).state
+            follower = stack.enter_context(FolderFollower(folders, index, environment))
+            settings = replace(settings, follower_state=follower.state)
         try:
-            run(replace(settings, follower_state=follower_state), announce=announce)
+            run(settings, announce=announce)
         except KeyboardInterrupt:  # uvicorn raises it once the server has stopped
             sys.exit(130)
 

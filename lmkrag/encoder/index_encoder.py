@@ -96,13 +96,13 @@ class IndexEncoders:
         """Encode questions: ``[n, dimensions]`` float32 of length one; those that come meanwhile together, next."""
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
-        mine = _Waiting(questions, Future())
+        entry = _Waiting(questions, Future())
         with self._guard:
-            self._waiting.append(mine)
+            self._waiting.append(entry)
         with self._encodes:  # whoever gets it encodes for all who wait
-            while not mine.vectors.done():
+            while not entry.vectors.done():
                 self._encode_waiting()
-        return mine.vectors.result()
+        return entry.vectors.result()
 
     def _encode_waiting(self) -> None:
         with self._guard:

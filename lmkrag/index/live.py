@@ -58,9 +58,9 @@ class LiveSegment:
 class Selection:
     """The documents that a filter keeps, by increasing positions in a snapshot's; a segment's rows are found once."""
 
-    def __init__(self, documents: DocumentRanges, kept: Ids) -> None:
-        self.documents, self.kept = documents, kept
-        chosen = DocumentRanges(documents.keys[kept], documents.first[kept], documents.stop[kept])
+    def __init__(self, documents: DocumentRanges, positions: Ids) -> None:
+        self.documents, self.positions = documents, positions
+        chosen = DocumentRanges(documents.keys[positions], documents.first[positions], documents.stop[positions])
         self._living = chosen.living
         self._masks: dict[str, Mask] = {}
 

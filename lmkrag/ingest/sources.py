@@ -19,7 +19,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, Changes, find_changes, find_gone, find_named_changes, read_skipped
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
-from lmkrag.ingest.walk import Found, local_path
+from lmkrag.ingest.walk import SourceFile, local_path
 from lmkrag.sentences.languages import document_language
 from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH, Text
 from lmkrag.system import FileStamp, printable
@@ -76,7 +76,7 @@ _NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
-def sample_files(files: Sequence[Found]) -> Iterator[Document]:
+def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
     """Read some of the files that hold prose, evenly spread; source code and tables have no language."""
     prose = [file for file in files if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES]
     with IsolatedLoader() as loader:
@@ -125,7 +125,7 @@ class DocumentSource(Protocol):
         """Record what was seen, also after an error or an interruption."""
 
 
-Encode = Callable[[list[Found], Run], list[Found]]  # commits files that others encode; returns the rest
+Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files that others encode; returns the rest
 
 
 @dataclass(slots=True)
@@ -237,7 +237,7 @@ def _as_document(item: object) -> Document:
 
 
 def load_files(
-    files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
+    files: Sequence[SourceFile], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
     for file in files:
@@ -285,7 +285,7 @@ def load_files(
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
+def _read(file: SourceFile, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
     """A file's document, its text, what is attached to it, and which of that can't be read."""
     try:
         if is_long(file.path, file.stamp.size):

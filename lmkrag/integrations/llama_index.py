@@ -76,21 +76,21 @@ class LandmarkPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise UsageError("the postprocessor needs the question: postprocess_nodes(nodes, query_str=...)")
-        titles = [str(found.metadata.get("title", "")) for found in nodes]
-        texts = [found.node.get_content(MetadataMode.NONE) for found in nodes]
+        titles = [str(scored.metadata.get("title", "")) for scored in nodes]
+        texts = [scored.node.get_content(MetadataMode.NONE) for scored in nodes]
         return [
             _cut_down(nodes[pruned.number], pruned)
             for pruned in prune(query_bundle.query_str, texts, titles=titles, threshold=self.threshold)
         ]
 
 
-def _cut_down(found: NodeWithScore, pruned: Pruned) -> NodeWithScore:
-    node = found.node.model_copy(deep=True)
+def _cut_down(scored: NodeWithScore, pruned: Pruned) -> NodeWithScore:
+    node = scored.node.model_copy(deep=True)
     node.set_content(pruned.text)
     node.metadata["highlights"] = describe_highlights(pruned)
     for excluded in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
         excluded.append("highlights")
-    return NodeWithScore(node=node, score=max(one.score for one in pruned.kept))
+    return NodeWithScore(node=node, score=max(highlight.score for highlight in pruned.kept))
 
 
 def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:

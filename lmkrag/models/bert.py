@@ -63,7 +63,7 @@ class Bert:
     def _run(self, groups: Sequence[Ids], exact: bool) -> list[Vectors]:
         """Return the states ``[texts * length, dimensions]`` of each group of texts ``[texts, length]``."""
         session = self._exact if exact or self._ranges is None else self._fast
-        return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
+        return [states for (states,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
 
     @computed_once
     def _exact(self) -> Session:

@@ -197,7 +197,7 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
     # The most frequent form of a word tells how rare it is: in an index of one language the others are in no text.
     words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
-    allowed = None if query.allowed is None else query.allowed.kept
+    allowed = None if query.allowed is None else query.allowed.positions
     match = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
     if match is None:
         return Preferred(matches, words)
@@ -241,12 +241,12 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     """Return the matches with the neighbours of the best of them, and the fused scores of all of these."""
     matches, words, factors = preferred
     weights, mode = query.weights, query.mode
-    own = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
-    own += weights.lexical * matches.lexical / matches.lexical.max(initial=1e-9)
+    score = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
+    score += weights.lexical * matches.lexical / matches.lexical.max(initial=1e-9)
     if factors is not None:
-        own *= factors(snapshot.documents.owners(matches.sentences))
+        score *= factors(snapshot.documents.owners(matches.sentences))
     most = max(weights.expanded, weights.expanded_per_result * query.top_k)
-    best = np.argsort(-own, kind="stable")[:most]
+    best = np.argsort(-score, kind="stable")[:most]
     sentences, owners = _with_neighbours(matches.sentences, matches.sentences[best], snapshot.documents, weights.reach)
     known = snapshot.describe(sentences, owners, query.vector, matches)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)

@@ -99,14 +99,14 @@ class Searcher:
 
         def search() -> list[SpanList]:
             with self._reading() as snapshot:
-                found = []
+                results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     collapse = not similarity
-                    one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
+                    run = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
                     index = self._encoders.path if self.names_folders else None
-                    spans = mark_stale(snapshot, search_period(text, request, one), index)
-                    found.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
-                return found
+                    spans = mark_stale(snapshot, search_period(text, request, run), index)
+                    results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
+                return results
 
         return retry_expired(search)
 
@@ -315,13 +315,13 @@ def find_spans(
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
     as_they_are = None if ranking is None else make(candidates.grow(), candidates.score)
-    found = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
-    if found is None:
+    spans = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
+    if spans is None:
         order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
-        found = as_they_are if order is None else make(*order)
-        found = make(candidates.grow(), candidates.score) if found is None else found
-        found = found if ranking is None else ranking.refine(found)
-    return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]
+        spans = as_they_are if order is None else make(*order)
+        spans = make(candidates.grow(), candidates.score) if spans is None else spans
+        spans = spans if ranking is None else ranking.refine(spans)
+    return [span for span in compare(spans) if not operators.excludes(span.text)][:top_k]
 
 
 def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:

@@ -45,7 +45,7 @@ from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.sentences.split import split_sentences
 
@@ -95,7 +95,7 @@ class Job:
                 engine.compact()
         tell("done", step)
 
-    def adopt(self, store: IndexStore, files: list[Found], run: Run) -> list[Found]:
+    def adopt(self, store: IndexStore, files: list[SourceFile], run: Run) -> list[SourceFile]:
         """Encode files into a batch, which lies elsewhere, and adopt it."""
         out = self.index.with_name("batches")
         shutil.rmtree(out, ignore_errors=True)

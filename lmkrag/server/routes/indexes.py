@@ -16,6 +16,7 @@ from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import IndexesReply, LoginBody, StatusReply, SummariesReply
 from lmkrag.server.service import TheService
+from lmkrag.server.settings import FollowerState
 
 router = APIRouter(prefix="/api", tags=["indexes"])
 
@@ -45,14 +46,14 @@ async def list_indexes(service: TheService) -> Any:
 async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
     """Return what an index holds; of a folder that is served also how far indexing is, or since when it has failed."""
     served = service.indexes.find(index)
-    state = service.follower_state
+    state = service.settings.follower_state()
     status = asdict(await served.run(lambda engine: engine.status()))
     return status | {
         "name": served.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
         "indexing": state.indexing and state.indexing._asdict(),
-        "follows": service.settings.follower_state is not None,
+        "follows": service.settings.follower_state is not FollowerState,
         "not_followed_since": state.not_followed_since,
     }
 
@@ -125,7 +126,7 @@ def is_ready(service: TheService) -> Response:
         raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
-    if since := service.follower_state.not_followed_since:
+    if since := service.settings.follower_state().not_followed_since:
         raise Problem(503, "not-followed", "Not followed", f"changes of the folder are not followed since {since}")
     return JSONResponse({"status": "ready"})
 
