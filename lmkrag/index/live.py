@@ -1,4 +1,4 @@
-"""Which rows of a segment are alive in a snapshot, which a filter keeps; how sentences are laid, what is merged."""
+"""Segments in a snapshot: which of their rows are alive, what a filter keeps, and which segments to merge."""
 
 import math
 from collections import defaultdict

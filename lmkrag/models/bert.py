@@ -183,9 +183,7 @@ def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
 class LateBert:
     """A :class:`Bert` that is made once it is needed: the first text that must be exact and is short is read without.
 
-    To start ONNX Runtime takes longer than to read it.
-
-    State: whether a text was read, and the model.
+    To start ONNX Runtime takes longer than that. State: whether a text was read, and the model.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], make: Callable[[], Bert]) -> None:
