@@ -27,15 +27,15 @@ import numpy as np
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError, needs
 from lmkrag.index import catalog
-from lmkrag.index.adopting import adopt_index
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.copying import adopt_index
 from lmkrag.index.files import sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.system import FileStamp, printable
 from lmkrag.types import Skipped
 
@@ -48,12 +48,12 @@ class FileBatch:
     """Files that are encoded together, ``bytes`` in all, and the name of the folder that this gives."""
 
     name: str
-    files: tuple[Found, ...]
+    files: tuple[SourceFile, ...]
     bytes: int
 
 
 def plan_batches(
-    files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
+    files: Sequence[SourceFile], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
 ) -> list[FileBatch]:
     """Group files, in their order, into batches of at least ``size`` bytes; the last one may be smaller.
 
@@ -61,25 +61,22 @@ def plan_batches(
     ``known`` are the documents of ``target``, the index that the batches are meant for, by ``doc_id``.
     """
     batches: list[FileBatch] = []
-    group: list[Found] = []
+    group: list[SourceFile] = []
     grouped = 0  # bytes
     for position, file in enumerate(files, 1):
         group.append(file)
         grouped += file.stamp.size
         if grouped >= size or position == len(files):
-            batches.append(FileBatch(_name_batch(group, known, target), tuple(group), grouped))
+            earlier = (known.get(each.doc_id) for each in group)
+            entries = [
+                (each.doc_id, printable(str(each.path)), *each.stamp, row and row.id)
+                for each, row in zip(group, earlier, strict=True)
+            ]
+            content = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
+            name = hashlib.sha256(content.encode()).hexdigest()[:32]
+            batches.append(FileBatch(name, tuple(group), grouped))
             group, grouped = [], 0
     return batches
-
-
-def _name_batch(files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore) -> str:
-    rows = [known.get(file.doc_id) for file in files]
-    entries = [
-        (file.doc_id, printable(str(file.path)), *file.stamp, row and row.id)
-        for file, row in zip(files, rows, strict=True)
-    ]
-    described = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
-    return hashlib.sha256(described.encode()).hexdigest()[:32]
 
 
 def _is_whole(folder: Path) -> bool:
@@ -132,7 +129,7 @@ _PATIENCE = 10.0  # seconds to reach the cluster; Ray itself tries for minutes
 _START = 60.0  # seconds for a worker to start
 
 
-def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run) -> list[Found]:
+def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run: Run) -> list[SourceFile]:
     """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`; too few are returned.
 
     What is encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder, until

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -208,7 +208,7 @@ class Span:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the place, the section and the text."""
-        from lmkrag.rendering.html import to_html
+        from lmkrag.rendering.tree import to_html
 
         heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)}</small>"
         return f"{heading}<blockquote>{to_html(self.to_blocks())}</blockquote>"
@@ -233,6 +233,21 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class CitationRecord:
+    """``[number]`` of an answer: characters of a document, quoted exactly."""
+
+    number: int
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    page: int | None
+    place: str
+    url: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted exactly."""
 
@@ -250,17 +265,10 @@ class Citation:
     def to_dict(self) -> dict[str, Any]:
         """Return where it stands and what it quotes, as JSON has them; its span is named by ``number``."""
         span = self.span
-        return {
-            "number": self.number,
-            "doc_id": span.doc_id,
-            "path": span.path,
-            "start": self.start,
-            "end": self.end,
-            "page": span.page,
-            "place": self.place,
-            "url": span.url,
-            "quote": self.quote,
-        }
+        record = CitationRecord(
+            self.number, span.doc_id, span.path, self.start, self.end, span.page, self.place, span.url, self.quote
+        )
+        return asdict(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +370,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
-        from lmkrag.rendering.html import to_html
+        from lmkrag.rendering.tree import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())

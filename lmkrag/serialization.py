@@ -1,29 +1,14 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lmkrag.json_values import to_json as to_json
-from lmkrag.results import Answer, Citation, Quote, ShortAnswer
+from lmkrag.results import Answer, Citation, CitationRecord, Quote, ShortAnswer
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class CitationRecord:
-    """``[number]`` of an answer: characters of a document, quoted exactly."""
-
-    number: int
-    doc_id: str
-    path: str
-    start: int
-    end: int
-    page: int | None
-    place: str
-    url: str
-    quote: str
 
 
 def from_json(kind: type[Value], record: Any) -> Value:

@@ -23,7 +23,7 @@ from lmkrag import Document
 from lmkrag.errors import DocumentError, LmkragError, UsageError
 from lmkrag.evaluation.dataset import write_records
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.ingest.walk import Found, walk
+from lmkrag.ingest.walk import SourceFile, walk
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.choose import load_reader
 from lmkrag.sentences.split import split_sentences
@@ -65,11 +65,11 @@ def load_documents(paths: Sequence[Path]) -> list[Document]:
     with IsolatedLoader() as loader:
         for item in (item for path in paths for item in walk(path)):
             try:
-                if not isinstance(item, Found):
+                if not isinstance(item, SourceFile):
                     raise DocumentError(item.reason)
                 documents.append(loader.load(item.path, item.doc_id))
             except DocumentError as error:
-                name = item.doc_id if isinstance(item, Found) else item.path
+                name = item.doc_id if isinstance(item, SourceFile) else item.path
                 print(f"skipped {name!r}: {error}", file=sys.stderr)
     if not documents:
         raise UsageError("no documents to ask about")

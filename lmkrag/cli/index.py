@@ -108,16 +108,15 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
     index = locate_index(engine.status().path)
     written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
-    class OutsideIndex(watchfiles.DefaultFilter):
-        """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
+    is_followed = watchfiles.DefaultFilter()
 
-        def __call__(self, change: watchfiles.Change, path: str) -> bool:
-            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(written)
+    def is_outside(change: watchfiles.Change, path: str) -> bool:  # what indexing writes may lie in such a directory
+        return is_followed(change, path) and not str(Path(path).resolve()).startswith(written)
 
-    seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
+    turns = watchfiles.watch(*folders, watch_filter=is_outside, yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
         due, failure = True, ""  # the first turn comes once changes are watched for
-        for changes in seen:
+        for changes in turns:
             if changes or due:
                 try:
                     with following_progress(as_json=as_json) as progress:

@@ -19,7 +19,6 @@ from lmkrag.serialization import to_json
 from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo
 
-_LINES_AROUND = 10
 _PAGE = 1_000  # documents in memory while all are listed
 _LONGEST_QUOTE = 90  # characters shown of a quotation
 _COLOURS = {"same": "green", "moved": "cyan", "elsewhere": "cyan", "reworded": "yellow"}
@@ -77,11 +76,8 @@ def _describe_scans(document: DocumentInfo) -> str:
     return f"  read by OCR on {counted}, {100 * document.meta['ocr_confidence']:.0f} % sure"
 
 
-@click.command(epilog="Example: lmkrag show handbook.md --around 1219")
+@click.command(epilog="Example: lmkrag show handbook.md --span 1219 1290")
 @click.argument("doc_id")
-@click.option(
-    "--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only print the lines around a character."
-)
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
 @click.option(
     "--span", type=(click.IntRange(0), click.IntRange(1)), metavar="START END", help="Only print or outline characters."
@@ -92,15 +88,15 @@ def _describe_scans(document: DocumentInfo) -> str:
 @output.json_option
 def show(doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any) -> None:
     """Print the text of a document, or draw a page of it."""
-    around, page, span = (part[name] for name in ("around", "page", "span"))
-    if (around is not None) + (page is not None) + (span is not None and image is None) > 1:
-        raise UsageError("give one of --around, --page and --span; --image takes --page and --span")
+    page, span = part["page"], part["span"]
+    if page is not None and span is not None and image is None:
+        raise UsageError("give --page or --span; --image takes both")
     with output.open_engine(index_path, server) as engine:
         if image is not None:
             _draw(engine, doc_id, page, span, image)
             return
         document = engine.document(doc_id)
-    start, end = span or _part_to_show(document, around, page)
+    start, end = span or _bounds_of(document, page)
     text = document.text[start:end]
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
@@ -120,21 +116,14 @@ def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | No
         raise UsageError(f"--image {path}: {error.strerror}") from error
 
 
-def _part_to_show(document: Document, around: int | None, page: int | None) -> tuple[int, int]:
-    text, pages = document.text, document.page_starts
-    if page is not None:
-        if page > len(pages):
-            many = f"{len(pages)} pages" if pages else "no pages"
-            raise UsageError(f"{document.doc_id} has {many}")
-        return pages[page - 1], pages[page] if page < len(pages) else len(text)
-    if around is not None:
-        if around >= len(text):
-            raise UsageError(f"{document.doc_id} has {len(text)} characters")
-        start, end = output.find_lines_around(text, around, around, _LINES_AROUND)
-        start = around - len(text[start:around].lstrip("\r\n"))
-        after = text[around:end].rstrip("\r\n")
-        return start, around + len(after) if after else len(text)
-    return 0, len(text)
+def _bounds_of(document: Document, page: int | None) -> tuple[int, int]:
+    """The characters of a page, or of the whole document."""
+    if page is None:
+        return 0, len(document.text)
+    count, borders = len(document.page_starts), [*document.page_starts, len(document.text)]
+    if page > count:
+        raise UsageError(f"{document.doc_id} has {count or 'no'} pages")
+    return borders[page - 1], borders[page]
 
 
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")

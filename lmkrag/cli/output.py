@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.request import find_options, option_of
+from lmkrag.search.request import CommonOptions, find_options, option_of
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -98,9 +98,7 @@ def open_engine(
         yield remote
 
 
-def json_option(command: Command) -> Command:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON only.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 
 def to_click(*names: str) -> Callable[[Command], Command]:
@@ -124,29 +122,16 @@ def to_click(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-def rerank_model_option(command: Command) -> Command:
-    """Add ``--rerank-model``."""
-    return click.option(
-        "--rerank-model",
-        metavar="NAME",
-        help="The re-ranker: a folder, or a cross-encoder of the hub; defaults to the built-in one.",
-    )(command)
+rerank_model_option = click.option(
+    "--rerank-model",
+    metavar="NAME",
+    help="The re-ranker: a folder, or a cross-encoder of the hub; defaults to the built-in one.",
+)
 
 
 def search_options(*names: str) -> Callable[[Command], Command]:
     """Add the options that every search has, and some that only some have."""
-    common = (
-        "top_k",
-        "mode",
-        "filter",
-        "per_document",
-        "rerank",
-        "rerank_timeout_ms",
-        "since",
-        "until",
-        "question_dates",
-    )
-    add = to_click(*common, *names)
+    add = to_click(*CommonOptions.__annotations__, *names)
     return lambda command: add(rerank_model_option(command))
 
 

@@ -21,18 +21,17 @@ from lmkrag.system import locate_index
 _logger = logging.getLogger(__name__)
 
 
-def _indexes_option(command: Any) -> Any:
-    return click.option(
-        "--index",
-        "indexes",
-        multiple=True,
-        type=click.Path(),
-        envvar="LMKRAG_INDEX",
-        default=lambda: (find_default_index(),),
-        show_default=f"{DEFAULT_INDEX}, here or in a folder above",
-        metavar="[NAME=]DIR|ADDRESS",
-        help="An index to serve; repeatable.",
-    )(command)
+_indexes_option = click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    type=click.Path(),
+    envvar="LMKRAG_INDEX",
+    default=lambda: (find_default_index(),),
+    show_default=f"{DEFAULT_INDEX}, here or in a folder above",
+    metavar="[NAME=]DIR|ADDRESS",
+    help="An index to serve; repeatable.",
+)
 
 
 @click.command(epilog="Example: lmkrag serve docs/")
@@ -101,8 +100,8 @@ def serve(
     with needs("serve"):
         import watchfiles  # noqa: F401  # what follows the folders needs it
 
+        from lmkrag.server.app import serve as run
         from lmkrag.server.following import FolderFollower
-        from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
     reader = take_reader(options)  # the others are the server's own
@@ -121,12 +120,12 @@ def serve(
                 webbrowser.open(url)
 
     with contextlib.ExitStack() as stack:
-        follower_state = None
         if folders:
             (index,) = served.values()
-            follower_state = stack.enter_context(FolderFollower(folders, index, environment)).state
+            follower = stack.enter_context(FolderFollower(folders, index, environment))
+            settings = replace(settings, follower_state=follower.state)
         try:
-            run(replace(settings, follower_state=follower_state), announce=announce)
+            run(settings, announce=announce)
         except KeyboardInterrupt:  # uvicorn raises it once the server has stopped
             sys.exit(130)
 

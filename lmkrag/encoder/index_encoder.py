@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import IndexMismatch
 from lmkrag.specs import EncoderSpec
@@ -23,12 +23,11 @@ for half a point of recall, see ``benchmarks/LOG.md``."""
 _FEW_QUESTIONS = 32  # more are encoded by torch where it is faster, its import included
 
 
-class _Waiting:
+class _Waiting(NamedTuple):
     """Questions of one caller, and their vectors once they are encoded."""
 
-    def __init__(self, questions: Sequence[str]) -> None:
-        self.questions = questions
-        self.vectors: Future[Vectors] = Future()
+    questions: Sequence[str]
+    vectors: "Future[Vectors]"
 
 
 class IndexEncoders:
@@ -97,13 +96,13 @@ class IndexEncoders:
         """Encode questions: ``[n, dimensions]`` float32 of length one; those that come meanwhile together, next."""
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
-        mine = _Waiting(questions)
+        entry = _Waiting(questions, Future())
         with self._guard:
-            self._waiting.append(mine)
+            self._waiting.append(entry)
         with self._encodes:  # whoever gets it encodes for all who wait
-            while not mine.vectors.done():
+            while not entry.vectors.done():
                 self._encode_waiting()
-        return mine.vectors.result()
+        return entry.vectors.result()
 
     def _encode_waiting(self) -> None:
         with self._guard:

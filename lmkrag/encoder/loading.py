@@ -23,10 +23,9 @@ from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.windows import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import device as devices
-from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
+from lmkrag.models.bert import Bert, LateBert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import Precision
 from lmkrag.models.files import hash_weights
-from lmkrag.models.numpy_bert import LateBert
 from lmkrag.models.packing import unpacked_names
 from lmkrag.specs import EncoderSpec
 

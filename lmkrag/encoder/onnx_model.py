@@ -6,8 +6,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.models.bert import Bert
-from lmkrag.models.numpy_bert import LateBert
+from lmkrag.models.bert import Bert, LateBert
 
 POOLINGS = ("mean", "lmk", "lmk+mean")  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
 

@@ -38,10 +38,6 @@ def find_model(name: str | None) -> Path:
         return folder
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise UsageError(f"encoder {name!r}: no such folder")
-    return _download(name)
-
-
-def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

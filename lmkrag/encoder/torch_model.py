@@ -105,13 +105,6 @@ def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
     return vectors
 
 
-def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
-    """Return means of ``[n, d]`` by group ``[n]``, of length one: ``[count, d]`` (Doshi et al., arXiv 2601.21525)."""
-    size = max(count, int(group.max()) + 1) if len(group) else count
-    sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
-    return torch.nn.functional.normalize(sums[:count], dim=1)
-
-
 class TorchModel:
     """A network of transformers, and the module that pools its states. State: both."""
 

@@ -73,13 +73,8 @@ def load_dataset(folder: Path) -> Dataset:
 def iter_documents(folder: Path) -> Iterator[Document]:
     """Yield the documents of a folder in the data format, read as they are needed, or raise UsageError."""
     for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
-        yield Document(
-            doc_id=record["doc_id"],
-            path=record["doc_id"],
-            text=record["text"],
-            title=record.get("title", ""),
-            kind=record.get("kind", "text"),
-        )
+        name, details = record["doc_id"], (record.get("title", ""), record.get("kind", "text"))
+        yield Document(name, name, record["text"], *details)
 
 
 def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:

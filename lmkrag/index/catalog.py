@@ -3,20 +3,21 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Ids
+from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
-from lmkrag.index.codec import checksum
-from lmkrag.index.staged import Staged
+from lmkrag.index.codec import checksum, checksum_content
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
+from lmkrag.types import Document
 
 FORMAT_VERSION = 6
 PAGE_SIZE = 8_192  # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
@@ -62,10 +63,7 @@ class SkippedFile:
     version: str
 
 
-_COLUMNS = (
-    "id, doc_id, path, root, title, kind, meta, page_starts, fingerprint, size, mtime_ns, length, first_sentence, "
-    "sentences, content_checksum"
-)
+_COLUMNS = ", ".join(column.name for column in fields(DocumentRow))
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
@@ -213,10 +211,6 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
 
-def _renew_checksum(connection: sqlite3.Connection, key: int) -> None:
-    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
-
-
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
     return checksum("document", json.dumps(values).encode())
 
@@ -230,7 +224,7 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
-    _renew_checksum(connection, key)
+    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
@@ -312,7 +306,56 @@ def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
 def write_skipped(connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]) -> None:
     """Remember files that can't be indexed as they are, and forget others, inside a transaction."""
     connection.executemany("DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten))
-    connection.executemany(
-        "INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)",
-        ((item.path, item.size, item.mtime_ns, item.reason, item.version) for item in skipped),
+    connection.executemany("INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)", map(astuple, skipped))
+
+
+def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
+    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or missing."""
+    end = min(end, row.length)
+    first = start - start % TEXT_PER_BLOCK
+    blocks = connection.execute(
+        "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
+        (row.id, first, end),
     )
+    text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
+    piece = text[start - first : end - first]
+    if len(piece) != max(0, end - start):
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; {REPAIR}")
+    return piece
+
+
+def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
+    """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or raise IndexCorrupt."""
+    query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
+    block = connection.execute(query, (row.id, first)).fetchone()
+    if block is None:
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
+    return codec.unpack_sentences(block[0], row.id, first)
+
+
+def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
+    """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
+    packed = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
+    if packed is None:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    return codec.unpack_windows(packed[0], row.id)
+
+
+def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
+    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise IndexCorrupt."""
+    text = read_text(connection, row, 0, row.length)
+    blocks = [read_sentences(connection, row, first) for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
+    ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
+    if checksum_content(row.doc_id, text, ends) != row.content_checksum:
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
+    return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
+
+
+def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
+    """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
+    text, ends, kinds = read_content(connection, row)
+    details = (row.title, row.kind, row.page_starts, row.meta)
+    document = Document(row.doc_id, row.path, text, *details, fingerprint=row.fingerprint)
+    sentences = SentenceTable(ends.tolist(), kinds.tolist())
+    windows = WindowTable(*(column.tolist() for column in read_windows(connection, row)))
+    return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

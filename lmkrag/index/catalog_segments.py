@@ -15,7 +15,7 @@ from lmkrag.index.codec import checksum
 from lmkrag.index.columns import count_documents
 from lmkrag.index.files import File
 from lmkrag.index.segments import SegmentFile
-from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
+from lmkrag.index.vectors.recipes import recipe_from_json
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus, Skipped
 
@@ -25,16 +25,7 @@ _LISTED = 200  # skipped files
 
 def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
     """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
-    details = json.dumps(
-        {
-            "rows": file.rows,
-            "recipe": json.loads(recipe_to_json(file.recipe)),
-            "vectors": asdict(file.vectors),
-            "words": asdict(file.words),
-            "structure": asdict(file.structure),
-        },
-        sort_keys=True,
-    )
+    details = json.dumps({key: value for key, value in asdict(file).items() if key != "name"}, sort_keys=True)
     connection.execute(
         "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
         (file.name, details, codec.pack_runs(runs, file.name), checksum(file.name, details.encode())),

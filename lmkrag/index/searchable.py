@@ -43,18 +43,27 @@ def retry_expired(read: Callable[[], Result]) -> Result:
     return read()
 
 
-def join_matches(one: Matches, other: Matches) -> Matches:
+def join_matches(first: Matches, second: Matches) -> Matches:
     """Return what two searches for the same words found."""
-    sentences, position = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
-    dense = np.concatenate([one.dense, other.dense])[position]
-    lexical = np.maximum(*(spread_scores(found.lexical, found.sentences, sentences) for found in (one, other)))
-    return Matches(sentences, dense, lexical, one.terms, one.nearest)
+    sentences, position = np.unique(np.concatenate([first.sentences, second.sentences]), return_index=True)
+    dense = np.concatenate([first.dense, second.dense])[position]
+    lexical = np.maximum(*(spread_scores(match.lexical, match.sentences, sentences) for match in (first, second)))
+    return Matches(sentences, dense, lexical, first.terms, first.nearest)
 
 
 def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
     """Return the scores of ``known`` sentences ``[n]`` among increasing ``sentences`` ``[k]``, 0 for the others."""
     spread = np.zeros(len(sentences), np.float32)
     spread[np.searchsorted(sentences, known)] = scores
+    return spread
+
+
+def best_of_groups(values: Scores, groups: Ids) -> Scores:
+    """Return the best value in the group of each, ``[n]``, by the groups ``[n]`` that they are of."""
+    _, group = np.unique(groups, return_inverse=True)
+    best = np.full(len(groups), -np.inf, np.float32)
+    np.maximum.at(best, group, values)
+    spread: Scores = best[group]
     return spread
 
 

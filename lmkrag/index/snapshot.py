@@ -10,7 +10,7 @@ import numpy as np
 
 from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
-from lmkrag.index import catalog, catalog_texts, columns
+from lmkrag.index import catalog, columns
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
@@ -107,12 +107,12 @@ class Snapshot:
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
         row = catalog.read_documents(self.connection, [key])[key]
-        read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
+        read_sentences = partial(catalog.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
-        return catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
+        return catalog.read_text(self.connection, row, start, row.length if end is None else end)
 
     # The parts of a search
 
@@ -161,16 +161,12 @@ class Snapshot:
 
     def match_titles(self, positions: Ids, words: Hashes) -> Scores:
         """Return which share of the words of documents' titles are among some words: ``[k]``, 0 without a title."""
-        lengths = self._titles_with(words, positions)
+        lengths = self.titles_with(words, positions)
         shares: Scores = ((lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)).astype(np.float32)
         return shares
 
-    def words_in_titles(self, words: Hashes, positions: Ids) -> Mask:
-        """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
-        return self._titles_with(words, positions) > 0
-
-    def _titles_with(self, words: Hashes, positions: Ids) -> Ids:
-        """``[words, k]``: how many words a title has in which a word stands, else 0."""
+    def titles_with(self, words: Hashes, positions: Ids) -> Ids:
+        """Return ``[words, k]``: how many words the title of each document has in which a word stands, else 0."""
         lengths = np.zeros((len(words), len(positions)), np.int64)
         first, stop = self.documents.first[positions], self.documents.stop[positions]
         for live in self.segments:

@@ -25,8 +25,7 @@ from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
 from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
-from lmkrag.index.live import LiveSegment
-from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
+from lmkrag.index.live import LiveSegment, choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged
@@ -107,8 +106,16 @@ class IndexStore:
         try:
             with reader.connection() as connection:
                 meta = catalog.read_meta(connection)
-                encoder, recorded = read_recorded(path, meta, recipe)
-                return cls(path, encoder, recorded, chooses_encoder=_CHOOSES in meta)
+                version = int(meta["format"])
+                if version > catalog.FORMAT_VERSION:
+                    readable = f"this one reads {catalog.FORMAT_VERSION}"
+                    raise IndexMismatch(f"{path}: format {version} of a newer lmkrag ({readable}): upgrade")
+                if version < catalog.FORMAT_VERSION:
+                    raise IndexMismatch(
+                        f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere"
+                    )
+                encoder = EncoderSpec(**json.loads(meta["encoder"]))
+                return cls(path, encoder, recipe or recipe_from_json(meta["recipe"]), chooses_encoder=_CHOOSES in meta)
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
@@ -314,15 +321,3 @@ class IndexStore:
         for path in (self.path / "segments").iterdir():
             if path.name not in recorded:
                 path.unlink()
-
-
-def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None) -> tuple[EncoderSpec, Recipe]:
-    """Return what an index was made with, or another ``recipe``. Raises IndexMismatch: by another version of lmkrag."""
-    version = int(meta["format"])
-    if version > catalog.FORMAT_VERSION:
-        raise IndexMismatch(
-            f"{path}: format {version} of a newer lmkrag (this one reads {catalog.FORMAT_VERSION}): upgrade"
-        )
-    if version < catalog.FORMAT_VERSION:
-        raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
-    return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])

@@ -7,7 +7,7 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.catalog_texts import read_content, read_windows
+from lmkrag.index.catalog import read_content, read_windows
 from lmkrag.index.columns import find_wrong_columns, read_ranges
 from lmkrag.index.ranges import clip_runs, sort_runs
 from lmkrag.index.snapshot import Snapshot

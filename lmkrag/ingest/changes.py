@@ -9,7 +9,7 @@ from pathlib import Path
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.walk import Found, examine, walk
+from lmkrag.ingest.walk import SourceFile, examine, walk
 from lmkrag.system import find_path, printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
@@ -21,7 +21,7 @@ KEPT = "; the text indexed before is kept"
 class Changes:
     """The files of a run: those to read, how many are unchanged, those to skip, and paths no longer to remember."""
 
-    to_read: list[Found] = field(default_factory=list)
+    to_read: list[SourceFile] = field(default_factory=list)
     unchanged: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
@@ -61,16 +61,16 @@ def find_changes(
     index by ``doc_id``, ``remembered`` the files that were skipped before, by path.
     """
     changes = Changes()
-    files: list[Found] = []
+    files: list[SourceFile] = []
     several = sum(source.is_dir() for source in sources) > 1
     for source in sources:
         folder = f"{source.resolve().name}/" if several and source.is_dir() else ""
         for item in walk(source, include=include, exclude=exclude, follow_links=follow_links):
-            if isinstance(item, Found):
+            if isinstance(item, SourceFile):
                 files.append(replace(item, doc_id=folder + item.doc_id) if folder else item)
             else:
                 changes.skipped.append(item)
-    by_place: dict[str, Found] = {}  # each file once, under its own name rather than a link's
+    by_place: dict[str, SourceFile] = {}  # each file once, under its own name rather than a link's
     for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
@@ -87,7 +87,7 @@ def find_named_changes(
     files = []
     for doc_id, path in named.items():
         item = examine(path.absolute(), doc_id, "", os.path.realpath(path))
-        if isinstance(item, Found):
+        if isinstance(item, SourceFile):
             files.append(item)
         else:
             changes.skipped.append(item)
@@ -96,7 +96,10 @@ def find_named_changes(
 
 
 def _compare(
-    files: Iterable[Found], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile], changes: Changes
+    files: Iterable[SourceFile],
+    known: Mapping[str, DocumentRow],
+    remembered: Mapping[str, SkippedFile],
+    changes: Changes,
 ) -> None:
     """Tell files to read from those that are as they were; note the paths that were looked at."""
     inside = _by_file(remembered)
@@ -151,13 +154,13 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> list[Found]:
+def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -> list[SourceFile]:
     by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
     if any(printable(str(file.path)) not in by_path for file in files):
         # a file may be in the index by way of a link
         links = [row for row in by_path.values() if Path(row.path).is_symlink()]
         by_path = {**{os.path.realpath(row.path): row for row in links}, **by_path}
-    names: dict[str, Found] = {}
+    names: dict[str, SourceFile] = {}
     new = []
     for file in files:
         row = by_path.get(printable(str(file.path))) or by_path.get(printable(file.real))

@@ -21,7 +21,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import find_stems
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:
@@ -132,15 +132,15 @@ class OpenFolder(contextlib.ExitStack):
             if self.remaining:
                 self.callback(_index_in_background, folder, index, include, exclude)
 
-    def _choose(self, files: list[Found], query: str) -> list[Found]:
+    def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
         chosen = choose_files(files, query)
         self.remaining = len(files) - len(chosen)
         return chosen
 
 
-def choose_files(files: Sequence[Found], query: str) -> list[Found]:
+def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     """Return the files to encode before the first answer, best first; the shortest if the best are long."""
-    chosen: list[Found] = []
+    chosen: list[SourceFile] = []
     size = 0
     for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
         if size + file.stamp.size <= (_FIRST if chosen else _LONGEST):
@@ -149,7 +149,7 @@ def choose_files(files: Sequence[Found], query: str) -> list[Found]:
     return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]  # a minified file would take minutes
 
 
-def rank_files(files: Sequence[Found], query: str) -> list[Found]:
+def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     """Return files, those first whose texts and names have the words of a question (BM25; Robertson et al., 1994)."""
     terms = [word.encode() for word in find_stems(query)]
     counts: list[list[float]] = []

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import read_known
-from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import encode_documents
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import DocumentSource, load_files
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.sources import DocumentSource, load_files, warn_of_languages
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
@@ -39,7 +38,7 @@ def ingest(
 
 
 def encode_files(
-    store: IndexStore, encoder: GetEncoder, files: Sequence[Found], *, target: IndexStore | None = None
+    store: IndexStore, encoder: GetEncoder, files: Sequence[SourceFile], *, target: IndexStore | None = None
 ) -> Run:
     """Encode files into an empty index, which ``target``, whose windows are not encoded again, may adopt."""
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))

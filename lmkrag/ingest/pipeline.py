@@ -11,7 +11,7 @@ import numpy as np
 
 from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index import catalog_texts
+from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
@@ -98,19 +98,19 @@ class _WindowMemory:
 
     def __init__(self, store: IndexStore, known: Mapping[str, DocumentRow]) -> None:
         self._store, self._known = store, known
-        self._own: tuple[str, _Windows] = ("", {})  # of one document
-        self._kept: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
+        self._earlier: tuple[str, _Windows] = ("", {})  # of one document
+        self._recent: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
         self._bytes = self._seen = 0
         self._all: _Windows | None = None  # of the index
 
     def recall(self, doc_id: str, window_hash: int, count: int) -> Vectors | None:
         row = self._known.get(doc_id)
-        if row is not None and self._own[0] != doc_id:
-            self._own = (doc_id, self._read([row]))
-        borders = self._own[1].get(window_hash) if row is not None else None
+        if row is not None and self._earlier[0] != doc_id:
+            self._earlier = (doc_id, self._read([row]))
+        borders = self._earlier[1].get(window_hash) if row is not None else None
         if borders is None:
-            if window_hash in self._kept:
-                vectors = self._kept[window_hash]
+            if window_hash in self._recent:
+                vectors = self._recent[window_hash]
                 return vectors if len(vectors) == count else None
             borders = self._of_index().get(window_hash)
         if borders is None or borders[1] - borders[0] != count:
@@ -124,12 +124,12 @@ class _WindowMemory:
     def keep(self, window_hash: int, vectors: Vectors) -> None:
         """Keep the vectors of a window, and forget those that were encoded long ago."""
         self._seen += 1
-        if window_hash in self._kept:
+        if window_hash in self._recent:
             return
-        self._kept[window_hash] = vectors
+        self._recent[window_hash] = vectors
         self._bytes += vectors.nbytes
         while self._bytes > _KEPT_BYTES:
-            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+            self._bytes -= self._recent.popitem(last=False)[1].nbytes
 
     def _of_index(self) -> _Windows:
         """Where the windows of the index are, as it was before this run; nothing while reading them would not pay."""
@@ -145,7 +145,7 @@ class _WindowMemory:
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
                 with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
-                    hashes, ordinals = catalog_texts.read_windows(snapshot.connection, row)
+                    hashes, ordinals = catalog.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
         return windows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexNotFound
-from lmkrag.index.catalog_texts import read_stored
+from lmkrag.index.catalog import read_stored
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder

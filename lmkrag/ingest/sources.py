@@ -1,4 +1,4 @@
-"""Where documents come from: files and directories, or documents given as values."""
+"""Where documents come from: files and directories, or values; their languages choose the encoder of a new index."""
 
 import hashlib
 import time
@@ -8,6 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from lmkrag.encoder.index_encoder import load_new_encoder
+from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.load import fingerprint, is_long
@@ -15,15 +17,21 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, Changes, find_changes, find_gone, find_named_changes, read_skipped
-from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
-from lmkrag.ingest.walk import Found, local_path
-from lmkrag.specs import BYTE_ORDER_MARK, Text
+from lmkrag.ingest.walk import SourceFile, local_path
+from lmkrag.sentences.languages import document_language
+from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH, Text
 from lmkrag.system import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
+SAMPLED = 24  # the most documents that are looked at
+_MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
+_PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
+_PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
+_MAX_BYTES = 2 << 20
+_MOST = 2_000  # characters of a document that count
 _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
 
 
@@ -68,6 +76,45 @@ _NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
+def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
+    """Read some of the files that hold prose, evenly spread; source code and tables have no language."""
+    prose = [file for file in files if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES]
+    with IsolatedLoader() as loader:
+        for file in prose[:: len(prose) // SAMPLED + 1]:
+            try:
+                yield loader.load(file.path, file.doc_id)
+            except DocumentError:
+                continue
+
+
+def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
+    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly English, and warn."""
+    if run.known or not store.chooses_encoder:
+        return
+    counts = {True: 0, False: 0}
+    for document in sample:
+        language = document_language(document.text, document.kind)
+        if language != CODE:
+            counts[language == ENGLISH] += min(len(document.text), _MOST)
+    foreign = counts[False] / max(1, sum(counts.values()))
+    name = MULTILINGUAL_ENCODER if foreign > _MIN_FOREIGN else DEFAULT_ENCODER
+    if name != store.encoder.name:
+        store.change_encoder(load_new_encoder(name).spec)
+    if name == MULTILINGUAL_ENCODER:
+        run.warnings.append(f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen")
+
+
+def warn_of_languages(store: IndexStore, run: Run) -> None:
+    """Warn where an index whose encoder reads English got documents in other languages."""
+    documents = run.added + run.updated
+    if store.encoder.name == DEFAULT_ENCODER and run.foreign > _MIN_FOREIGN * documents:
+        run.warnings.append(
+            f"{run.foreign} of {documents} documents are not in English, which {DEFAULT_ENCODER} reads: make the index "
+            f"with encoder {MULTILINGUAL_ENCODER}, or change it by lmkrag index-tools reindex --encoder "
+            f"{MULTILINGUAL_ENCODER}"
+        )
+
+
 class DocumentSource(Protocol):
     """Where documents come from."""
 
@@ -78,7 +125,7 @@ class DocumentSource(Protocol):
         """Record what was seen, also after an error or an interruption."""
 
 
-Encode = Callable[[list[Found], Run], list[Found]]  # commits files that others encode; returns the rest
+Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files that others encode; returns the rest
 
 
 @dataclass(slots=True)
@@ -190,7 +237,7 @@ def _as_document(item: object) -> Document:
 
 
 def load_files(
-    files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
+    files: Sequence[SourceFile], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
     for file in files:
@@ -238,7 +285,7 @@ def load_files(
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
+def _read(file: SourceFile, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
     """A file's document, its text, what is attached to it, and which of that can't be read."""
     try:
         if is_long(file.path, file.stamp.size):

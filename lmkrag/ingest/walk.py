@@ -31,7 +31,7 @@ Rule = tuple[str, str, GitIgnoreSpec]  # before a file's name, cut off from it, 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceFile:
     """A regular file."""
 
     path: Path
@@ -43,7 +43,7 @@ class Found:
 
 def walk(
     source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
-) -> Iterator[Found | Skipped]:
+) -> Iterator[SourceFile | Skipped]:
     """Yield the files under ``source`` in order of their names, or ``source`` itself, and what can't be read.
 
     Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
@@ -110,7 +110,7 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 
 def _walk_directory(
     root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
-) -> Iterator[Found | Skipped]:
+) -> Iterator[SourceFile | Skipped]:
     stack = [(root, ignores)]
     while stack:
         directory, ignores = stack.pop()
@@ -146,15 +146,15 @@ def _walk_directory(
         stack.extend(reversed(inner))
 
 
-def examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
-    """Look at one file: see :class:`Found`."""
+def examine(path: Path, doc_id: str, root: str, real: str) -> SourceFile | Skipped:
+    """Look at one file: see :class:`SourceFile`."""
     try:
         status = path.stat()
     except OSError as error:
         return Skipped(doc_id, f"can't be read ({error.strerror or error})")
     if not stat.S_ISREG(status.st_mode):
         return Skipped(doc_id, "not a regular file")
-    return Found(path, doc_id, printable(root), FileStamp.of(status), real)
+    return SourceFile(path, doc_id, printable(root), FileStamp.of(status), real)
 
 
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:

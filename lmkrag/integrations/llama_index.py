@@ -1,7 +1,7 @@
 """lmkrag as a LlamaIndex retriever, and its re-ranker as a node postprocessor for any retriever."""
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError, needs
@@ -10,7 +10,6 @@ from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
 from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, SearchRequest, show_options
-from lmkrag.types import IndexReport
 
 with needs("llamaindex", "llama-index-core"):
     from llama_index.core.callbacks.base import CallbackManager
@@ -51,12 +50,6 @@ class LandmarkRetriever(BaseRetriever):
         self.options: SearchOptions = {"top_k": similarity_top_k, **options}
         SearchRequest(**self.options)  # wrong options are refused now, not at the first question
 
-    def index_documents(self, documents: Iterable[Any]) -> IndexReport:
-        """Index LlamaIndex documents, as its readers load them; see :meth:`lmkrag.Engine.add`."""
-        if isinstance(self.engine, RemoteEngine):
-            raise UsageError("documents can't be indexed through a connection: index where the index is")
-        return self.engine.add(documents)
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _to_nodes(self.engine.search(query_bundle.query_str, **self.options))
 
@@ -83,21 +76,21 @@ class LandmarkPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise UsageError("the postprocessor needs the question: postprocess_nodes(nodes, query_str=...)")
-        titles = [str(found.metadata.get("title", "")) for found in nodes]
-        texts = [found.node.get_content(MetadataMode.NONE) for found in nodes]
+        titles = [str(scored.metadata.get("title", "")) for scored in nodes]
+        texts = [scored.node.get_content(MetadataMode.NONE) for scored in nodes]
         return [
             _cut_down(nodes[pruned.number], pruned)
             for pruned in prune(query_bundle.query_str, texts, titles=titles, threshold=self.threshold)
         ]
 
 
-def _cut_down(found: NodeWithScore, pruned: Pruned) -> NodeWithScore:
-    node = found.node.model_copy(deep=True)
+def _cut_down(scored: NodeWithScore, pruned: Pruned) -> NodeWithScore:
+    node = scored.node.model_copy(deep=True)
     node.set_content(pruned.text)
     node.metadata["highlights"] = describe_highlights(pruned)
     for excluded in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
         excluded.append("highlights")
-    return NodeWithScore(node=node, score=max(one.score for one in pruned.kept))
+    return NodeWithScore(node=node, score=max(highlight.score for highlight in pruned.kept))
 
 
 def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:

@@ -21,6 +21,13 @@ from lmkrag.models.quantization import SMOOTHED, has_outliers
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is ONNX Runtime's own.
 _HEADER = '<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]>'
 
+_GATHER_WORDS = f"""stored = Gather("{WORDS}", ids)
+        words = Cast <to = {TensorProto.FLOAT}> (stored)"""
+_GATHER_ROWS = f"""stored = Gather("{ROWS}", ids)
+        numbers = Cast <to = {TensorProto.FLOAT}> (stored)
+        scales = Gather("{ROW_SCALES}", ids)
+        words = Mul(numbers, scales)"""
+
 BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"  # types: which half of a pair, 0 or 1
 
 
@@ -51,7 +58,7 @@ def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: 
     """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, by ``config.json``."""
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
-        {_gather_rows() if ROWS in weights else _gather_words()}
+        {_GATHER_ROWS if ROWS in weights else _GATHER_WORDS}
         beginning = Constant <value_ints = [0]> ()
         length = Shape <start = 1> (ids)
         places = Slice("{name}position_embeddings.weight", beginning, length)
@@ -61,18 +68,6 @@ def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: 
         embedded = Reshape(added, flat)
         {normalize(config, "embedded", f"{name}LayerNorm.", BEFORE)}
         {layer_nodes(config, int8=int8)}"""
-
-
-def _gather_words() -> str:
-    return f"""stored = Gather("{WORDS}", ids)
-        words = Cast <to = {TensorProto.FLOAT}> (stored)"""
-
-
-def _gather_rows() -> str:
-    return f"""stored = Gather("{ROWS}", ids)
-        numbers = Cast <to = {TensorProto.FLOAT}> (stored)
-        scales = Gather("{ROW_SCALES}", ids)
-        words = Mul(numbers, scales)"""
 
 
 def shape_nodes(config: dict[str, Any], sized: str) -> str:

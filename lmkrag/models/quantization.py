@@ -89,16 +89,12 @@ def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[
             quantized |= {f"{name}outliers": outliers, f"{name}outliers.weight": np.ascontiguousarray(weight[outliers])}
             weight, low, high = weight.copy(), low.copy(), high.copy()
             weight[outliers] = low[outliers] = high[outliers] = 0
-        quantized |= _quantize(name, weight, min(0.0, float(low.min())), max(_LEAST, float(high.max())))
+        least, greatest = min(0.0, float(low.min())), max(_LEAST, float(high.max()))
+        scales, scale = np.maximum(np.abs(weight).max(0), _LEAST) / 127, (greatest - least) / 255
+        quantized |= {
+            f"{name}int8": np.round(weight / scales).astype(np.int8),
+            f"{name}scales": scales.astype(np.float32),
+            f"{name}scale": np.array(scale, np.float32),
+            f"{name}zero_point": np.array(round(-least / scale), np.uint8),
+        }
     return quantized
-
-
-def _quantize(name: str, weight: Vectors, low: float, high: float) -> dict[str, Any]:
-    scales = np.maximum(np.abs(weight).max(0), _LEAST) / 127
-    scale = (high - low) / 255
-    return {
-        f"{name}int8": np.round(weight / scales).astype(np.int8),
-        f"{name}scales": scales.astype(np.float32),
-        f"{name}scale": np.array(scale, np.float32),
-        f"{name}zero_point": np.array(round(-low / scale), np.uint8),
-    }

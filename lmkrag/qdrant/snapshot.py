@@ -81,7 +81,7 @@ class QdrantSnapshot(Snapshot):
         """Find the sentences nearest to a question; ask in the same call for the similarities of those with words."""
         counts, share, few = self.documents.stop - self.documents.first, 1.0, None
         if allowed is not None:
-            inside = expand_ranges(self.documents.first[allowed.kept], counts[allowed.kept])
+            inside = expand_ranges(self.documents.first[allowed.positions], counts[allowed.positions])
             if len(inside) <= _SCORED:
                 self._ask(vector, np.union1d(inside, matched))
                 return _choose(inside, self.compare_sentences(vector, inside), top_k)
@@ -93,7 +93,7 @@ class QdrantSnapshot(Snapshot):
             sentences, similar = self._read_reply(reply)
             living = sentences >= 0
             if allowed is not None:
-                living &= np.isin(self.documents.owners(sentences), allowed.kept)
+                living &= np.isin(self.documents.owners(sentences), allowed.positions)
             if living.sum() >= top_k or len(sentences) < limit:
                 return _choose(sentences[living], similar[living], top_k)
             limit *= 4  # too many are of removed documents, or are not committed

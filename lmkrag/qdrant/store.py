@@ -32,8 +32,7 @@ from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE
 from lmkrag.qdrant.connection import Connection, in_parts
-from lmkrag.qdrant.entries import Entry, UploadedRows
-from lmkrag.qdrant.log import SESSION, Header, Log
+from lmkrag.qdrant.log import SESSION, Entry, Header, Log, UploadedRows
 from lmkrag.qdrant.snapshot import QdrantReader, QdrantSnapshot, write_points
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus

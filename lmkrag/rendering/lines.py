@@ -92,10 +92,11 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
             yield line._replace(shown="")
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
-            number = yield from _fence_table(lines, number - 1)
+            stop = next((below for below in range(number, len(lines)) if not lines[below].shown.strip()), len(lines))
+            yield from (Line(_FENCE), *lines[number - 1 : stop], Line(_FENCE))
+            number = stop
         elif text.rstrip().endswith("::"):
-            kept = text.rstrip()[:-1] if text.strip() != "::" else ""
-            yield line._replace(shown=kept)
+            yield line._replace(shown=text.rstrip()[:-1] if text.strip() != "::" else "")
             number = yield from _fence(lines, number, _indent(text))
         elif _ADORNMENT.fullmatch(text):
             yield line._replace(shown="")  # a heading has been given its mark already
@@ -123,7 +124,7 @@ def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[st
         is_picture = name in ("image", "figure")
         yield line._replace(shown="" if is_picture else f"**{title}** {argument}".rstrip())
         body = _dedent(lines[number:stop])
-        yield from shape_rst([one._replace(shown="") if _FIELD.match(one.shown) else one for one in body])
+        yield from shape_rst([inner._replace(shown="") if _FIELD.match(inner.shown) else inner for inner in body])
         number = stop
     return number
 
@@ -142,17 +143,9 @@ def _fence(lines: Sequence[Line], number: int, indent: int, *, options: bool = F
     return stop
 
 
-def _fence_table(lines: Sequence[Line], number: int) -> Generator[Line, None, int]:
-    stop = number
-    while stop < len(lines) and lines[stop].shown.strip():
-        stop += 1
-    yield from (Line(_FENCE), *lines[number:stop], Line(_FENCE))
-    return stop
-
-
 def _hide(lines: Sequence[Line], number: int, indent: int) -> Generator[Line, None, int]:
     stop = _block_end(lines, number, indent)
-    yield from (one._replace(shown="") for one in lines[number:stop])
+    yield from (line._replace(shown="") for line in lines[number:stop])
     return stop
 
 

@@ -6,7 +6,7 @@ reading each token's text in order.
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -32,7 +32,7 @@ def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
     The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
     instead of links), or ``"plain"``, in which only blocks have a form and words stand as they are.
     """
-    return _Blocks(lines, dialect).build(_parser(dialect).parse("\n".join(line.shown for line in lines)))
+    return _build(_parser(dialect).parse("\n".join(line.shown for line in lines)), _Blocks(lines, dialect).make)
 
 
 @cache
@@ -71,73 +71,59 @@ def _skip_attributes(state: StateInline, silent: bool) -> bool:
     return match is not None
 
 
-class _Builder:
-    """Makes a tree of tokens that open, close or stand alone."""
-
-    def build(self, tokens: Sequence[Token]) -> list[Node]:
-        root = element("")
-        open_nodes = [root]
-        for token in tokens:
-            if token.hidden:
-                continue  # paragraphs of a tight list
-            children = open_nodes[-1]["children"]
-            if token.nesting == 1:
-                children.append(element(token.tag, **_attributes(token)))
-                open_nodes.append(children[-1])
-            elif token.nesting == -1:
-                open_nodes.pop()
-                self.close(token)
-            else:
-                children += self.make(token)
-        nodes: list[Node] = root["children"]
-        return nodes
-
-    def make(self, token: Token) -> list[Node]:
-        """Return the nodes of a token that stands alone."""
-        raise NotImplementedError
-
-    def close(self, token: Token) -> None:
-        """Note that an element ends."""
+def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
+    """Make a tree of tokens; ``make`` gives the nodes of one that stands alone, and none for one that closes."""
+    nodes: list[Node] = []
+    levels = [nodes]
+    for token in tokens:
+        if token.hidden:
+            continue  # paragraphs of a tight list
+        if token.nesting == -1:
+            levels.pop()
+        if token.nesting == 1:
+            levels[-1].append(element(token.tag, **_attributes(token)))
+            levels.append(levels[-1][-1]["children"])
+        else:
+            levels[-1] += make(token)
+    return nodes
 
 
-class _Blocks(_Builder):
+class _Blocks:
     """The blocks of a text. State: how far each line's text has been found."""
 
     def __init__(self, lines: Sequence[Line], dialect: str) -> None:
         self._lines = lines
         self._joins = dialect == "markdown"
-        self._found: dict[int, int] = {}
+        self._places: dict[int, int] = {}
 
     def make(self, token: Token) -> list[Node]:
         if token.type == "inline":
             first = (token.map or [0])[0]
             lines = token.content.split("\n")
             starts = [self._find(first + number, line) for number, line in enumerate(lines)]
-            return _Inline(token.content, lines, starts, joins=self._joins).build(token.children or [])
+            return _build(token.children or [], _Inline(token.content, lines, starts, joins=self._joins).make)
         if token.type in ("fence", "code_block"):
-            return [element("pre", element("code", *self._code(token)))]
+            first = (token.map or [0])[0] + (token.type == "fence")
+            numbered = enumerate(token.content.splitlines(keepends=True), first)
+            code = (text_node(line, self._find(number, line.rstrip("\r\n"))) for number, line in numbered)
+            return [element("pre", element("code", *code))]
         if token.type == "hr":
             return [element("hr")]
         return [text_node(token.content)] if token.content else []
-
-    def _code(self, token: Token) -> list[Node]:
-        first = (token.map or [0])[0] + (token.type == "fence")
-        lines = token.content.splitlines(keepends=True)
-        return [text_node(line, self._find(first + number, line.rstrip("\r\n"))) for number, line in enumerate(lines)]
 
     def _find(self, number: int, piece: str) -> int:
         """Where a piece of a line stands in the source, behind what was found in the line before; -1 if nowhere."""
         if number >= len(self._lines) or self._lines[number].start < 0:
             return -1
         line = self._lines[number]
-        position = line.source.find(piece, self._found.get(number, 0))
+        position = line.source.find(piece, self._places.get(number, 0))
         if position < 0:
             return -1
-        self._found[number] = position + len(piece)
+        self._places[number] = position + len(piece)
         return line.start + position
 
 
-class _Inline(_Builder):
+class _Inline:
     """What stands within a block. State: how far its content has been read."""
 
     def __init__(self, content: str, lines: list[str], starts: list[int], *, joins: bool) -> None:
@@ -152,6 +138,8 @@ class _Inline(_Builder):
             return [element("br")]
         if token.type == "text_special":
             return [self._text(token.content, token.markup)]
+        if token.type == "link_close" and token.markup != "autolink":
+            self._skip_link()
         if not token.content:
             return []
         text = self._text(token.content, token.content)
@@ -161,10 +149,6 @@ class _Inline(_Builder):
             self._skip_link()
             return [element("em", text)]
         return [text]
-
-    def close(self, token: Token) -> None:
-        if token.type == "link_close" and token.markup != "autolink":
-            self._skip_link()
 
     def _skip_link(self) -> None:
         end = _LINK_END.match(self._content, self._read)

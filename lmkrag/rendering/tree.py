@@ -1,12 +1,23 @@
-"""A passage as a tree of elements whose texts know where they stand in their document."""
+"""A passage as a tree of elements whose texts know where they stand in their document, and the tree as HTML."""
 
 from collections.abc import Iterator, Sequence
+from html import escape
 from itertools import pairwise
 from typing import Any
 
 Node = dict[str, Any]  # ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
 Marks = Sequence[tuple[int, int, str]]  # ``[start, end)`` of the document, and what is there, such as ``"quoted"``
 _INSIDE_PARAGRAPHS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6")
+_STYLES = {
+    "table": "border-collapse: collapse",
+    "th": "border: 1px solid; padding: 0 .4em; text-align: left",
+    "td": "border: 1px solid; padding: 0 .4em",
+    "p": "white-space: pre-line",
+}
+TAGS = frozenset(
+    "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite".split()
+)
+"""The elements of a tree; a page may have these and no others."""
 
 
 def element(tag: str, *children: Node, **attributes: str | int) -> Node:
@@ -49,3 +60,23 @@ def append_inline(nodes: list[Node], inline: Node) -> None:
         last["children"] += [text_node(" "), inline]
     else:
         nodes.append(element("p", inline))
+
+
+def to_html(nodes: Sequence[Node]) -> str:
+    """Return a tree as HTML, safe wherever it is put: every text is escaped, only known elements are written."""
+    return "".join(_write(node) for node in nodes)
+
+
+def _write(node: Node) -> str:
+    if "text" in node:
+        return escape(node["text"])
+    inside, tag = to_html(node["children"]), node["tag"]
+    if tag not in TAGS:
+        return inside
+    if tag in ("br", "hr"):
+        return f"<{tag}>"
+    given = {name: value for name, value in node["attributes"].items() if name in ("href", "start")}
+    if tag in _STYLES:
+        given["style"] = _STYLES[tag]
+    attributes = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
+    return f"<{tag}{attributes}>{inside}</{tag}>"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -19,9 +19,11 @@ from tokenizers import Tokenizer
 from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
+from lmkrag.encoder.tokens import special_tokens
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
+from lmkrag.models.files import encodable
 from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
@@ -34,7 +36,6 @@ from lmkrag.reranker.base import (
     ScoredSentences,
     unread_scores,
 )
-from lmkrag.reranker.inputs import PASSAGE_TOKENS, PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import LOGITS, SHARE, ListwiseModel
 
 FORMAT = 1  # of ``reranker.json``
@@ -47,6 +48,65 @@ interaction, the similarity of the question's tokens to all: ``[question, length
 
 _LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
+_QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
+PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
+_LONGEST = 2_000  # characters of a question, title or sentence that are looked at
+
+
+class PairTokens(NamedTuple):
+    """A question and a passage as tokens."""
+
+    ids: Ids  # ``[tokens]``
+    question: int  # tokens of the question, which follow the first one
+    owners: Ids  # ``[tokens]``, the sentence that each is of, -1 for none
+    offsets: Ids  # ``[tokens, 2]``, where they stand in their sentences
+
+    @property
+    def types(self) -> Ids:
+        """``[tokens]``: 0 for the question, 1 for the passage."""
+        types = np.ones(len(self.ids), np.int64)
+        types[: self.question + 2] = 0
+        return types
+
+
+class PairTokenizer:
+    """Tokenizes: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``. State: the tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer, landmark: str, passage_tokens: int = PASSAGE_TOKENS) -> None:
+        """Take the model's tokenizer, whose settings are changed, its landmark, and the most tokens of a passage."""
+        self._passage_tokens = passage_tokens
+        self._tokens = tokenizer
+        self._tokens.no_truncation()
+        self._tokens.no_padding()
+        self._tokens.encode_special_tokens = True
+        (self._first,), (self._last,) = special_tokens(tokenizer)
+        self._landmark = int(tokenizer.token_to_id(landmark) or 0)
+
+    def pair(self, question: str, passage: RerankPassage) -> PairTokens:
+        """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
+        question_ids = self._encode(question, _QUESTION)[0]
+        title = self._encode(passage.title, _TITLE)[0]
+        ids = [self._first, *question_ids, self._last, *title, *([self._landmark] if title else [])]
+        owners = [-1] * len(ids)
+        offsets = [(0, 0)] * len(ids)
+        room = len(question_ids) + 2 + self._passage_tokens
+        for number, sentence in enumerate(passage.sentences):
+            tokens, passages = self._encode(sentence, _SENTENCE)
+            if len(ids) + len(tokens) + 2 > room:
+                break
+            ids += [*tokens, self._landmark]
+            owners += [number] * (len(tokens) + 1)
+            offsets += [*passages, (len(sentence), len(sentence))]
+        return PairTokens(
+            np.array([*ids, self._last], np.int64),
+            len(question_ids),
+            np.array([*owners, -1], np.int64),
+            np.array([*offsets, (0, 0)], np.int64),
+        )
+
+    def _encode(self, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
+        encoding = self._tokens.encode(encodable(text[:_LONGEST]), add_special_tokens=False)
+        return encoding.ids[:most], encoding.offsets[:most]
 
 
 class LandmarkReranker:

@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 from safetensors import safe_open
 
-from lmkrag.arrays import Ids, Scores, Vectors
+from lmkrag.arrays import Scores, Vectors
+from lmkrag.index.searchable import best_of_groups
 from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
@@ -69,24 +70,15 @@ def _columns(read: ScoredSentences) -> Iterator[Scores]:
         yield near @ values / near.sum(1) - values.max()
     for values in (read.rank, read.answers):
         yield np.where(near, values, -np.inf).max(1) - values.max()
-    yield _best_of(read.rank, read.passages) - read.rank.max()
+    yield best_of_groups(read.rank, read.passages) - read.rank.max()
     for values in (read.rank, read.score):
-        yield _best_of(values, read.documents) - values.max()
+        yield best_of_groups(values, read.documents) - values.max()
 
 
 def _log_softmax(values: Scores) -> Scores:
     shifted = values - values.max()
     logarithms: Scores = shifted - np.log(np.exp(shifted).sum())
     return logarithms
-
-
-def _best_of(values: Scores, groups: Ids) -> Scores:
-    """The best value in each one's group."""
-    _, group = np.unique(groups, return_inverse=True)
-    best = np.full(group.max() + 1, -np.inf, np.float32)
-    np.maximum.at(best, group, values)
-    best_of_each: Scores = best[group]
-    return best_of_each
 
 
 class ListwiseModel:

@@ -16,14 +16,10 @@ from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
-SCORE, ENDS = OUTPUTS = (
-    "score",
-    "ends",
-)  # of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text
-HEAD = (
-    *("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"),
-    *("ends.weight", "ends.bias"),
-)
+SCORE, ENDS = OUTPUTS = ("score", "ends")
+"""Of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text."""
+
+HEAD = tuple(f"{layer}.{kind}" for layer in ("pooler.dense", "classifier", "ends") for kind in ("weight", "bias"))
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
 
 _QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are looked at

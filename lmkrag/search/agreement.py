@@ -68,7 +68,7 @@ _ANY_YEAR = "9999"
 _read_sentence = lru_cache(maxsize=2_000)(read_tokens)
 
 
-class _Told:
+class _BestSentence:
     """A passage's best sentence: where it begins in the document, and its text; its tokens are read when needed."""
 
     def __init__(self, span: Span) -> None:
@@ -77,7 +77,7 @@ class _Told:
         self.text = span.text[self.start - span.start : min(span.end, hit.end) - span.start]
         self._pieces = set(_PIECE.findall(self.text.casefold()))
 
-    def is_like(self, other: "_Told") -> bool:
+    def is_like(self, other: "_BestSentence") -> bool:
         """Return whether two share enough words, spelling aside, to compare their tokens."""
         return _ALIKE * len(self._pieces | other._pieces) <= len(self._pieces & other._pieces)
 
@@ -103,28 +103,28 @@ def compare_passages(
         read: returns characters of a document by its name.
     """
     compared, rest = list(spans[:_COMPARED]), list(spans[_COMPARED:])
-    told = [_Told(span) for span in compared]
+    sentences = [_BestSentence(span) for span in compared]
     year = _choose_year(question, compared)
     notes: list[str] = []
     older: dict[int, int] = {}
     for one, other in combinations(range(len(compared)), 2):
         if one >= _BEST or compared[one].score < _RELEVANT * compared[0].score:
             break
-        if not 0 < _NEAR * compared[one].score <= compared[other].score or not told[one].is_like(told[other]):
+        if not 0 < _NEAR * compared[one].score <= compared[other].score or not sentences[one].is_like(sentences[other]):
             continue
-        difference = _contrast(compared[one], told[one], compared[other], told[other], question)
+        difference = _contrast(compared[one], sentences[one], compared[other], sentences[other], question)
         if difference is None:
             continue
-        places = [_place(told[one], difference.first), _place(told[other], difference.second)]
-        for number, beside, own, its in ((one, other, places[0], places[1]), (other, one, places[1], places[0])):
-            contrast = Contrast(*own, compared[beside].doc_id, *its)
+        places = [_place(sentences[one], difference.first), _place(sentences[other], difference.second)]
+        for number, beside, place, its in ((one, other, places[0], places[1]), (other, one, places[1], places[0])):
+            contrast = Contrast(*place, compared[beside].doc_id, *its)
             compared[number] = replace(compared[number], contrasts=(*compared[number].contrasts, contrast))
         valid = _choose_valid(compared[one], compared[other], year, read)
         if valid is not None:
             new, old = (one, other) if valid == 0 else (other, one)
             older.setdefault(old, new)
         if len(notes) < 2:
-            notes.append(_describe([compared[one], compared[other]], [told[one], told[other]], difference))
+            notes.append(_describe([compared[one], compared[other]], [sentences[one], sentences[other]], difference))
     order = list(range(len(compared)))
     for old, new in older.items():
         if year == _ANY_YEAR:
@@ -143,11 +143,11 @@ def _choose_year(question: str, spans: Sequence[Span]) -> str:
     return years.pop() if len(years) == 1 else "" if _PREVIOUS.search(question) else _ANY_YEAR
 
 
-def _place(told: _Told, bounds: tuple[int, int]) -> tuple[int, int]:
-    return told.start + bounds[0], told.start + bounds[1]
+def _place(sentence: _BestSentence, bounds: tuple[int, int]) -> tuple[int, int]:
+    return sentence.start + bounds[0], sentence.start + bounds[1]
 
 
-def _contrast(one: Span, first: _Told, other: Span, second: _Told, question: str) -> Difference | None:
+def _contrast(one: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str) -> Difference | None:
     """The one value in which two passages differ; None where they say the same, or are not about the same."""
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(first.words | second.words):
@@ -162,8 +162,8 @@ def _contrast(one: Span, first: _Told, other: Span, second: _Told, question: str
     (difference,) = differences
     asked = {token.value for token in read_tokens(question)}
     values = [
-        [token for token in told.tokens if start <= token.start < end]
-        for told, (start, end) in ((first, difference.first), (second, difference.second))
+        [token for token in sentence.tokens if start <= token.start < end]
+        for sentence, (start, end) in ((first, difference.first), (second, difference.second))
     ]
     if {token.value for tokens in values for token in tokens} & asked:  # it tells which of the two is asked about
         return None
@@ -190,9 +190,9 @@ def _are_values(difference: Difference, values: list[list[Token]], tokens: list[
     return _LABELS.isdisjoint(words)
 
 
-def _slice(told: _Told, side: int, difference: Difference) -> str:
+def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
     start, end = (difference.first, difference.second)[side]
-    return told.text[start:end].strip()
+    return sentence.text[start:end].strip()
 
 
 def _same_subject(one: Span, other: Span) -> bool:
@@ -233,17 +233,18 @@ def _names(text: str, span: Span) -> bool:
         return True
     words = {token.value for token in read_tokens(text)}
     titles = (span.title, *span.headings[:1], span.doc_id.rpartition("/")[2].rpartition(".")[0])
-    return any(own and own <= words for own in ({token.value for token in read_tokens(title)} for title in titles))
+    return any(name and name <= words for name in ({token.value for token in read_tokens(title)} for title in titles))
 
 
-def _describe(spans: Sequence[Span], told: Sequence[_Told], difference: Difference) -> str:
+def _describe(spans: Sequence[Span], sentences: Sequence[_BestSentence], difference: Difference) -> str:
     values = [
         (_slice(each, side, difference) or "without it")
         + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
-        for side, (span, each) in enumerate(zip(spans, told, strict=True))
+        for side, (span, each) in enumerate(zip(spans, sentences, strict=True))
     ]
     quotes = [
-        f"{span.locate(each.start)} “{' '.join(each.text.split())}”" for span, each in zip(spans, told, strict=True)
+        f"{span.locate(each.start)} “{' '.join(each.text.split())}”"
+        for span, each in zip(spans, sentences, strict=True)
     ]
     count = len({span.doc_id for span in spans})
     return f"{f'{count} documents' if count > 1 else '2 passages'} differ: {' and '.join(values)}; {', '.join(quotes)}"

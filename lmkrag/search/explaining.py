@@ -1,6 +1,7 @@
 """Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from lmkrag.index.view import DocumentView
@@ -38,28 +39,20 @@ def explain_span(
     fused_score = float(candidates.score[hit])
     if score != fused_score and fused_score:
         factors += (ScoreFactor("re-ranking", score / fused_score),)
-    before = after = added_before = added_after = 0
-    stopped_before = stopped_after = ""
+    explanation = Explanation(score, parts, factors, tuple(dict.fromkeys(words))[:_MOST_WORDS])
     runs = [grown[other] for other in hits if other in grown]
-    if runs:
-        first, last = min(run[0] for run in runs), max(run[1] for run in runs) - 1
-        top, bottom = (int(candidates.sentences[edge]) - first_sentence for edge in (first, last))
-        before, after = ordinal - top, bottom - ordinal
-        stopped_before = _why_stopped(candidates, view, hits, first, -1, grown)
-        stopped_after = _why_stopped(candidates, view, hits, last, 1, grown)
-        added_before = max(0, view.bounds(top)[0] - start)
-        added_after = max(0, end - view.bounds(bottom)[1])
-    return Explanation(
-        score=score,
-        parts=parts,
-        factors=factors,
-        words=tuple(dict.fromkeys(words))[:_MOST_WORDS],
-        sentences_before=before,
-        sentences_after=after,
-        stopped_before=stopped_before,
-        stopped_after=stopped_after,
-        added_before=added_before,
-        added_after=added_after,
+    if not runs:
+        return explanation
+    first, last = min(run[0] for run in runs), max(run[1] for run in runs) - 1
+    top, bottom = (int(candidates.sentences[edge]) - first_sentence for edge in (first, last))
+    return replace(
+        explanation,
+        sentences_before=ordinal - top,
+        sentences_after=bottom - ordinal,
+        stopped_before=_why_stopped(candidates, view, hits, first, -1, grown),
+        stopped_after=_why_stopped(candidates, view, hits, last, 1, grown),
+        added_before=max(0, view.bounds(top)[0] - start),
+        added_after=max(0, end - view.bounds(bottom)[1]),
     )
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.index.searchable import best_of_groups
 from lmkrag.search.weights import WEIGHTS, Weights
 
 
@@ -48,17 +49,17 @@ def fuse(
     ``title_match`` shares of the words of the document's title that the query names, ``document_score`` BM25 scores of
     documents as one text.
     """
-    own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
-    parts = [] if dense is None else [("similarity", own, 1.0)]
+    single = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
+    parts = [] if dense is None else [("similarity", single, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
         gathered = _gather_next(lexical, sentences, documents, weights.lexical_neighbour)
         words = np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
         parts.append(("words", words, 1.0))
-        own = own + words
-    parts.append(("paragraph", _best_of_group(own, paragraphs), weights.paragraph))
-    parts.append(("document", _best_of_group(own, documents), weights.document))
+        single = single + words
+    parts.append(("paragraph", best_of_groups(single, paragraphs), weights.paragraph))
+    parts.append(("document", best_of_groups(single, documents), weights.document))
     shares = dict(weights.neighbourhoods)
-    for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
+    for reach, best in _best_within(single, sentences, documents, max(shares, default=0)):
         if reach in shares:
             parts.append((f"{reach} sentences around", best.copy(), shares[reach]))
     weight = 1.0 + weights.paragraph + weights.document + sum(shares.values())
@@ -84,19 +85,11 @@ def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) 
     return total
 
 
-def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
+def _best_within(single: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
     """For every reach up to ``most``, the best score within that many sentences of the same document."""
-    best = own.copy()
+    best = single.copy()
     for reach in range(1, most + 1):
         near = (sentences[reach:] - sentences[:-reach] == reach) & (documents[reach:] == documents[:-reach])
-        np.maximum(best[reach:], own[:-reach], out=best[reach:], where=near)
-        np.maximum(best[:-reach], own[reach:], out=best[:-reach], where=near)
+        np.maximum(best[reach:], single[:-reach], out=best[reach:], where=near)
+        np.maximum(best[:-reach], single[reach:], out=best[:-reach], where=near)
         yield reach, best
-
-
-def _best_of_group(own: Scores, groups: Ids) -> Scores:
-    _, group = np.unique(groups, return_inverse=True)
-    best = np.full(len(groups), -np.inf, np.float32)
-    np.maximum.at(best, group, own)
-    spread: Scores = best[group]
-    return spread

@@ -30,41 +30,30 @@ def merge_level(
     top_k: int,
     per_document: int | None = None,
 ) -> list[Span]:
-    """Return the best documents, sentences or spans, best first: ``top_k`` at most, ``per_document`` of one."""
-    if level == "document":
-        return best_documents(results, candidates, score, top_k=top_k)
-    if level == "sentence":
-        return best_sentences(results, candidates, score, top_k=top_k, per_document=per_document)
-    return merge_spans(results, candidates, score, grown, top_k=top_k, per_document=per_document)
+    """Return the best documents, sentences or spans, best first: ``top_k`` at most, ``per_document`` of one.
 
-
-def best_sentences(
-    results: Results, candidates: Candidates, score: Scores, *, top_k: int, per_document: int | None = None
-) -> list[Span]:
-    """Return the best sentences with content as spans, best first: ``top_k`` at most, ``per_document`` of one."""
-    positions = np.flatnonzero(candidates.has_content)
+    A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are those with content.
+    """
+    if level not in ("document", "sentence"):
+        return _merge_spans(results, candidates, score, grown, top_k, per_document)
+    positions = np.arange(len(score)) if level == "document" else np.flatnonzero(candidates.has_content)
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()
     runs = ((hit, hit + 1, (hit,)) for hit in order)
-    return _make_spans(results, _limit(candidates, runs, top_k, per_document))
+    best = _limit(candidates, runs, top_k, 1 if level == "document" else per_document)
+    if level == "sentence":
+        return _make_spans(results, best)
+    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in best]
 
 
-def best_documents(results: Results, candidates: Candidates, score: Scores, *, top_k: int) -> list[Span]:
-    """Return the best documents as whole spans, each by its best sentence (LongRAG, arXiv 2406.15319)."""
-    best = np.argsort(-score, kind="stable").tolist()
-    runs = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
-    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in runs]
-
-
-def merge_spans(
+def _merge_spans(
     results: Results,
     candidates: Candidates,
     score: Scores,
     grown: Iterable[Grown],
-    *,
     top_k: int,
-    per_document: int | None = None,
+    per_document: int | None,
 ) -> list[Span]:
-    """Merge spans that have ``grown``, touch and are nearly as good, best first: see :func:`best_sentences`."""
+    """Merge spans that have ``grown``, touch and are nearly as good."""
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
@@ -144,7 +133,7 @@ def merge_passages(
     collapse: bool = False,
     weights: Weights = WEIGHTS,
 ) -> list[Span]:
-    """Complete grown spans to passages, and merge those that meet, best first: see :func:`best_sentences`.
+    """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
 
     Where they ``collapse``, each document has its best passage alone, which tells where others of it begin.
     """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from lmkrag.places import count_paragraphs
 from lmkrag.results import Span
@@ -13,27 +12,20 @@ _TOKENS_PER_SPAN = 40
 _MOST_LOOKS = 8  # times as many, at most: of a text that repeats itself, spans with the same words are left out
 
 
-class Packed(NamedTuple):
-    """The spans that fit, and whether some did not."""
-
-    spans: list[Span]
-    full: bool
-
-
 def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
     """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget limits them."""
     first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
     count = first
     while True:
         spans = search(count)
-        packed = pack_spans(spans, budget=budget, cost=cost)
-        if limit is not None or packed.full or len(spans) < count or count >= _MOST_LOOKS * first:
-            return packed.spans
+        packed, is_full = pack_spans(spans, budget=budget, cost=cost)
+        if limit is not None or is_full or len(spans) < count or count >= _MOST_LOOKS * first:
+            return packed
         count *= 2
 
 
-def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> Packed:
-    """Keep the best of the spans, which come best first, that fit into ``budget`` tokens; they stay in their order.
+def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[Span], bool]:
+    """Return the best of the spans that fit into ``budget`` tokens, in their order, and whether some did not fit.
 
     A span that does not fit whole is cut, if it is the first; else it is left out and smaller ones after it may still
     fit. A span with the same words as a better one is left out, too.
@@ -56,7 +48,7 @@ def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> Packed:
             packed.append(span)
             seen.add(words)
             left -= tokens
-    return Packed(packed, full)
+    return packed, full
 
 
 def _shorten(span: Span, budget: int, cost: Cost) -> Span:

@@ -34,7 +34,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_CONTEXT = 2_000  # tokens of context that a reader gets
 
 
-class _CommonOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """Options of any search; see :class:`SearchRequest`."""
+
     top_k: int | None
     mode: Mode
     filter: Filter | None
@@ -46,13 +48,13 @@ class _CommonOptions(TypedDict, total=False):
     question_dates: bool | None
 
 
-class AskOptions(_CommonOptions, total=False):
+class AskOptions(CommonOptions, total=False):
     """Options of a search for a reader; see :class:`SearchRequest`."""
 
     context_tokens: int | None
 
 
-class SearchOptions(_CommonOptions, total=False):
+class SearchOptions(CommonOptions, total=False):
     """Options of a search; see :class:`SearchRequest`."""
 
     max_tokens: int | None
@@ -291,9 +293,7 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
             raise UsageError(f"{name} must be at least 1, not {value}")
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
-    elif option.kind == "number" and not _is_positive(value):
-        raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < cast(float, value) <= sys.float_info.max
+    elif option.kind == "number":
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 < cast(float, value) <= sys.float_info.max:
+            raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")

@@ -1,13 +1,13 @@
 """Re-rank the best passages of a search: read them together with the question, and order spans by the new scores."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.arrays import Ids, Scores
 from lmkrag.index.view import DocumentView
 from lmkrag.reranker.base import (
     PASSAGE_CHARS,
@@ -41,28 +41,6 @@ class _Passage(NamedTuple):
         return self.view.row.id, self.first, self.stop
 
 
-class Reranked(NamedTuple):
-    """Scores of candidates after re-ranking."""
-
-    score: Scores  # ``[n]``; of those not read lowered so that none is above the best sentence of any passage that was
-    read: Mask  # ``[n]``, which were read
-
-    def order(self, grown: Iterable[Grown]) -> list[Grown]:
-        """Return spans by their best sentence, those that were read first; the others keep their order."""
-        spans = list(grown)
-        seen = [span for span in spans if self.read[span[2]]]
-        scores = self.score_spans(seen)
-        seen.sort(key=lambda span: -scores[span[2]])
-        return seen + [span for span in spans if not self.read[span[2]]]
-
-    def score_spans(self, grown: Iterable[Grown]) -> Scores:
-        """Return the scores ``[n]``, a span's hit with that of the best sentence of its span."""
-        scores = self.score.copy()
-        for first, stop, hit in grown:
-            scores[hit] = self.score[first:stop].max()
-        return scores
-
-
 class Reranking:
     """Re-ranks what one search found. State: what was read, so that the search may be repeated for more results."""
 
@@ -90,18 +68,10 @@ class Reranking:
     def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores] | None:
         """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which results are ordered.
 
-        Spans and passages have the score of their best sentence. None: nothing was read, since it is source code.
+        The passages around the best spans are read until time is up. None: nothing was read, since it is source code.
         """
-        grown = list(candidates.grow())
-        reranked = self.rerank(views, candidates, grown)
-        if not reranked.read.any():
-            return None
-        is_span = level in ("span", "passage")
-        return reranked.order(grown), reranked.score_spans(grown) if is_span else reranked.score
-
-    def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
-        """Read the passages around the spans that have ``grown``, best first, until time is up, and score anew."""
         # 1. Choose the passages to read.
+        grown = list(candidates.grow())
         chosen: list[_Passage] = []
         covered = np.zeros(len(candidates.sentences), bool)
         for first, stop, hit in grown:
@@ -117,11 +87,11 @@ class Reranking:
             chosen = []
         # 2. Read them.
         self._read(chosen)
-        found = self._gather(chosen, candidates)
-        if found is None:
-            return Reranked(candidates.score, np.zeros(len(candidates.sentences), bool))
-        # 3. Add the new scores to the old ones.
-        positions, sentences = found
+        reading = self._gather(chosen, candidates)
+        if reading is None:
+            return None
+        # 3. Add the new scores to the old ones. What was not read is not above the best sentence of what was.
+        positions, sentences = reading
         read = np.zeros(len(candidates.sentences), bool)
         read[positions] = True
         score = candidates.score.copy()
@@ -130,7 +100,12 @@ class Reranking:
             passages = sentences.passages
             lowest = min(float(score[positions[passages == number]].max()) for number in np.unique(passages))
             score[~read] -= max(0.0, float(score[~read].max()) - lowest)
-        return Reranked(score, read)
+        # 4. Order spans by their best sentence, those that were read first; the others keep their order.
+        of_spans = score.copy()
+        for first, stop, hit in grown:
+            of_spans[hit] = score[first:stop].max()
+        grown.sort(key=lambda span: (not read[span[2]], -of_spans[span[2]] if read[span[2]] else 0.0))
+        return grown, of_spans if level in ("span", "passage") else score
 
     def _read(self, chosen: Sequence[_Passage]) -> None:
         """Read passages that were not read yet: all at once, or two at a time while there is time, at least once."""
@@ -143,8 +118,8 @@ class Reranking:
                 return
             part = new[start : start + size]
             passages = [
-                RerankPassage(one.view.row.title, tuple(one.view.sentence(i) for i in range(one.first, one.stop)))
-                for one in part
+                RerankPassage(view.row.title, tuple(view.sentence(i) for i in range(first, stop)))
+                for view, first, stop, _ in part
             ]
             for passage, scores in zip(part, self._score(passages), strict=True):
                 self._known[passage.key] = scores
@@ -169,11 +144,11 @@ class Reranking:
             if scores is None:
                 continue
             view, first, stop, positions = passage
-            kept = np.flatnonzero((positions >= 0) & ~read[positions])
-            read[positions[kept]] = True
+            new = np.flatnonzero((positions >= 0) & ~read[positions])
+            read[positions[new]] = True
             lengths = np.diff([view.bounds(first)[0], *(view.bounds(ordinal)[1] for ordinal in range(first, stop))])
             values = (scores.rank, scores.answers, scores.strength)
-            parts.append((positions[kept], np.full(len(kept), number), lengths[kept], *(one[kept] for one in values)))
+            parts.append((positions[new], np.full(len(new), number), lengths[new], *(array[new] for array in values)))
         if not read.any():
             return None
         positions, passages, lengths, rank, answers, strength = map(np.concatenate, zip(*parts, strict=True))
@@ -222,9 +197,9 @@ def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> t
 
 def find_positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> Ids:
     """Return where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
-    wanted = np.arange(low, high) + view.row.first_sentence
-    found = np.minimum(np.searchsorted(candidates.sentences, wanted), len(candidates.sentences) - 1)
-    positions: Ids = np.where(candidates.sentences[found] == wanted, found, -1)
+    sentences = np.arange(low, high) + view.row.first_sentence
+    places = np.minimum(np.searchsorted(candidates.sentences, sentences), len(candidates.sentences) - 1)
+    positions: Ids = np.where(candidates.sentences[places] == sentences, places, -1)
     return positions
 
 

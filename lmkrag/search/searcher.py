@@ -1,25 +1,32 @@
 """A search, from the question to its results, in seven steps."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lmkrag.arrays import Hashes, Scores
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.formats.pages import Pages
-from lmkrag.index.searchable import retry_expired
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.live import Selection
+from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
-from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
+from lmkrag.search.fusion import fuse
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
@@ -30,7 +37,6 @@ from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
-from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from lmkrag.readers.prompt import Layout
 
 
+_AT_ONCE = 20_000  # vectors in memory
 _SWITCH = "question_dates=off searches all"
 
 
@@ -92,14 +99,14 @@ class Searcher:
 
         def search() -> list[SpanList]:
             with self._reading() as snapshot:
-                found = []
+                results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     collapse = not similarity
-                    one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
+                    run = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
                     index = self._encoders.path if self.names_folders else None
-                    spans = mark_stale(snapshot, search_period(text, request, one), index)
-                    found.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
-                return found
+                    spans = mark_stale(snapshot, search_period(text, request, run), index)
+                    results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
+                return results
 
         return retry_expired(search)
 
@@ -169,15 +176,11 @@ class Searcher:
         }
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
-        name = self._choose_reranker(question)
-        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
-        is_default = name == DEFAULT_RERANKER
-        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
-
-    def _choose_reranker(self, question: str) -> str:
-        """Which re-ranker of ours reads the language of a question."""
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
+        is_default = is_english or detect_language(question) == ENGLISH
+        name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
+        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
+        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
 
     def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
@@ -226,14 +229,6 @@ class Searcher:
             context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
             contexts.append(replace(context, notes=spans.notes))
         return contexts
-
-
-def _make_demands(operators: Operators, period: Period | None) -> Iterator[Callable[[Candidates, Views], Candidates]]:
-    """What a query and the options demand of candidates."""
-    if operators != NO_OPERATORS:
-        yield lambda candidates, views: apply_operators(operators, candidates, views.sentence)
-    if period is not None:
-        yield partial(keep_period, period)
 
 
 def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
@@ -293,8 +288,11 @@ def find_spans(
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
-    for narrow in _make_demands(operators, period):
-        candidates = narrow(candidates, views)
+    if operators != NO_OPERATORS:
+        candidates = apply_operators(operators, candidates, views.sentence)
+        views = Views(snapshot, candidates)
+    if period is not None:
+        candidates = keep_period(period, candidates, views)
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
@@ -317,10 +315,35 @@ def find_spans(
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
     as_they_are = None if ranking is None else make(candidates.grow(), candidates.score)
-    found = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
-    if found is None:
+    spans = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
+    if spans is None:
         order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
-        found = as_they_are if order is None else make(*order)
-        found = make(candidates.grow(), candidates.score) if found is None else found
-        found = found if ranking is None else ranking.refine(found)
-    return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]
+        spans = as_they_are if order is None else make(*order)
+        spans = make(candidates.grow(), candidates.score) if spans is None else spans
+        spans = spans if ranking is None else ranking.refine(spans)
+    return [span for span in compare(spans) if not operators.excludes(span.text)][:top_k]
+
+
+def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+    """Return the score of every sentence of a document, from its first to its last character.
+
+    The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
+    ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
+    """
+    sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
+    dense = np.concatenate(
+        [np.zeros(0, np.float32)]
+        + [
+            snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector
+            for low in range(0, len(sentences), _AT_ONCE)
+        ]
+    )
+    inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
+    matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
+    lexical = spread_scores(matches.lexical, matches.sentences, sentences)
+    owners = snapshot.documents.owners(sentences)
+    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR))
+    score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
+    view = snapshot.view_document(row.id)
+    values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
+    return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

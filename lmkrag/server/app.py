@@ -1,13 +1,15 @@
-"""The web application: routes, MCP and the page around some indexes."""
+"""The web application: routes, MCP and the page around some indexes; it stops without losing a request."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
@@ -15,6 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lmkrag.engine import Engine
+from lmkrag.errors import UsageError
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes, Workers
@@ -29,6 +32,9 @@ from lmkrag.server.uploads import Uploads
 from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
+_BACKLOG = 1_024
+_IDLE = 20  # seconds that a connection is kept for the next request
+_STOP = 30  # seconds that requests in flight have when the server stops
 _TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
 _DOCUMENTS = b"/api/documents/"
 _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # kinds of the files of the page
@@ -152,3 +158,41 @@ class _Paths:
             elif scope["path"] == "/mcp":
                 scope["path"] = "/mcp/"  # as a mount wants it, without a redirect
         await self._app(scope, receive, send)
+
+
+def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
+    """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound, StorageError."""
+    listening = _listen(settings.host, settings.port)
+    with listening:
+        app = create_app(settings)
+        host, port = listening.getsockname()[:2]
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            access_log=False,  # questions stand in addresses
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=settings.limits.connections,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=_STOP,
+        )
+        server = uvicorn.Server(config)
+        server.run(sockets=[listening])
+        if server.lifespan.should_exit and not server.started:
+            raise UsageError("the server could not start; its log says why")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise UsageError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
+    # asyncio sets it on sockets that it made itself; without it every response waits 40 ms for an acknowledgement
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening

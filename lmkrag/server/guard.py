@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import Problem, RequestAborted, busy
-from lmkrag.server.settings import ServerLimits, ServerSettings, is_loopback
+from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
@@ -129,13 +129,10 @@ class Guard:
             )
 
     def _is_allowed(self, host: str) -> bool:
-        if host in self._hosts or is_loopback(host):
-            return True
         try:
-            ipaddress.ip_address(host.strip("[]"))
+            return host in self._hosts or bool(ipaddress.ip_address(host.strip("[]")))
         except ValueError:
             return False
-        return True
 
     # Who asks
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
 from lmkrag.engine import Engine
-from lmkrag.results import Answer, Span
+from lmkrag.results import Answer, CitationRecord, Span
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
-from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
 MAX_QUERY = 10_000  # characters of a question
@@ -34,9 +33,7 @@ class _Request(BaseModel):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(
-            exclude={"query", "queries", "question", "index", "stream", "history", "citations", "blocks"}
-        )
+        return self.model_dump(exclude={"query", "queries", "question", "index", "stream", "history", "blocks"})
 
 
 WithBlocks = Annotated[StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")]
@@ -52,18 +49,11 @@ class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of 
     blocks: WithBlocks = False
 
 
-class NamedQuery(_Request):
-    """A question and what its results are called."""
-
-    query_id: str | int
-    query: Question
-
-
 class BatchBody(SearchFields):  # type: ignore[misc]
     """Several searches, in one state of the index."""
 
     index: IndexName = None
-    queries: list[Question | NamedQuery] = Field(min_length=1, max_length=MAX_BATCH)
+    queries: list[Question] = Field(min_length=1, max_length=MAX_BATCH)
 
 
 class AskBody(AskFields):  # type: ignore[misc]
@@ -74,9 +64,6 @@ class AskBody(AskFields):  # type: ignore[misc]
     explain: StrictBool = Field(False, description="Explain why each passage was found.")
     history: list[tuple[Question, str]] = Field(
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
-    )
-    citations: list[dict[str, Any]] = Field(
-        [], max_length=MAX_CITATIONS, description="Citations of the last answer: accepted, and not needed."
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False
@@ -107,16 +94,10 @@ class SpansReply(BaseModel):
     blocks: list[Blocks] | None = None
 
 
-class NamedSpans(SpansReply):
-    """Results of one question."""
-
-    query_id: str | int
-
-
 class BatchReply(BaseModel):
     """Results of each question, in the order of the questions."""
 
-    results: list[NamedSpans]
+    results: list[SpansReply]
 
 
 _ANSWER_FIELDS: dict[str, Any] = {
@@ -299,10 +280,9 @@ class SummaryModel(BaseModel):
     summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
 
 
-class ExamplesReply(BaseModel):
-    """Questions to begin with, and the first documents."""
+class SummariesReply(BaseModel):
+    """The first documents."""
 
-    questions: list[str]
     documents: list[SummaryModel]
 
 

@@ -9,7 +9,7 @@ from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.settings import FollowerState, ServerSettings
+from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
 
 
@@ -25,12 +25,6 @@ class Service:
     uploads: Uploads | None
     guard: Guard | None = None
     ready: bool = False
-
-    @property
-    def follower_state(self) -> FollowerState:
-        """What becomes of the folder that is served."""
-        read = self.settings.follower_state
-        return FollowerState() if read is None else read()
 
 
 def get_service(request: Request) -> Service:

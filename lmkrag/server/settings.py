@@ -64,7 +64,7 @@ class ServerSettings:
     rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None  # a folder or hub name
     limits: ServerLimits = field(default_factory=ServerLimits)
-    follower_state: Callable[[], FollowerState] | None = None  # returns what becomes of the folder that is served
+    follower_state: Callable[[], FollowerState] = FollowerState  # returns what becomes of the folder that is served
 
     def __post_init__(self) -> None:
         if not self.indexes:

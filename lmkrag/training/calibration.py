@@ -18,7 +18,6 @@ from lmkrag.models.session import Session
 from lmkrag.sentences.split import split_sentences
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
-_QUESTIONS = 8  # of each set
 
 
 def sample_texts(sets: Iterable[Path]) -> Iterator[str]:

@@ -174,6 +174,7 @@ class LandmarkObjective(nn.Module):
     def forward(self, step: Step) -> dict[str, Tensor]:
         sentences = read_sentences(self.backbone, self.pooling, step.windows)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
+        scores, temperature = questions @ sentences.T, self._stage.temperature
         distillation = sentences.new_zeros(())
         if self._teacher and step.is_taught:
             teacher = self._teacher[0]
@@ -182,22 +183,16 @@ class LandmarkObjective(nn.Module):
                 vectors = [read_sentences(teacher.backbone, teacher.pooling, windows) for windows in readings]
                 taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
-            distillation = self._distil(sentences, questions, taught, taught_questions)
-        scores, temperature = questions @ sentences.T, self._stage.temperature
+            # How far the vectors are from the teacher's, and the order of the sentences from its order.
+            anchors = torch.cat([taught, taught_questions])
+            distillation = self._stage.anchor * anchor_loss(torch.cat([sentences, questions]), anchors)
+            if self._stage.imitation > 0:
+                imitation = imitation_loss(scores, taught_questions @ taught.T, temperature=temperature)
+                distillation = distillation + self._stage.imitation * imitation
         loss = landmark_loss(
             scores, step.weights, step.candidate, step.same, mixing=step.mixing, temperature=temperature
         )
         return {"loss": loss + distillation}
-
-    def _distil(self, sentences: Tensor, questions: Tensor, taught: Tensor, taught_questions: Tensor) -> Tensor:
-        """How far the vectors are from the teacher's, and the order of the sentences from its own."""
-        loss = self._stage.anchor * anchor_loss(
-            torch.cat([sentences, questions]), torch.cat([taught, taught_questions])
-        )
-        if self._stage.imitation > 0:
-            scores, targets = questions @ sentences.T, taught_questions @ taught.T
-            loss = loss + self._stage.imitation * imitation_loss(scores, targets, temperature=self._stage.temperature)
-        return loss
 
 
 def pack_encoder(folder: Path, base: Path) -> None:

@@ -19,9 +19,8 @@ from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError, UsageError
 from lmkrag.models.bert import has_codewords
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
-from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
-from lmkrag.training.steps import Step, StepBuilder
+from lmkrag.training.steps import Step, StepBuilder, TrainingSet
 from lmkrag.training.student import (
     LandmarkObjective,
     average_encoders,

@@ -24,8 +24,8 @@ from lmkrag import Engine
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.sentences.split import split_sentences
-from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import load_settings
+from lmkrag.training.steps import TrainingSet
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from real import read_questions

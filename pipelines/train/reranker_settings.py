@@ -9,7 +9,7 @@ import numpy as np
 
 from lmkrag.arrays import Floats
 from lmkrag.errors import UsageError
-from lmkrag.reranker.inputs import PASSAGE_TOKENS
+from lmkrag.reranker.landmark import PASSAGE_TOKENS
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 

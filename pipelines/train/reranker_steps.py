@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from lmkrag.encoder.torch_model import move_tensors
 from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.inputs import PairTokenizer, PairTokens
+from lmkrag.reranker.landmark import PairTokenizer, PairTokens
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
 _BATCHES = 4  # of passages by their lengths, so that little is padding

@@ -31,9 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from lmkrag.encoder.torch_model import Pooling, pack_windows, read_sentences
 from lmkrag.encoder.windows import plan_windows
-from lmkrag.training.data import Question, TokenDocument
 from lmkrag.training.settings import SetSettings, StageSettings
-from lmkrag.training.steps import Step, StepBuilder
+from lmkrag.training.steps import Question, Step, StepBuilder, TokenDocument
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
 WINDOW = 254

@@ -26,8 +26,7 @@ from lmkrag.errors import TrainingError
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.inputs import PairTokenizer
-from lmkrag.reranker.landmark import read_body
+from lmkrag.reranker.landmark import PairTokenizer, read_body
 from lmkrag.training.calibration import RangeMeter
 from lmkrag.training.settings import prepare_training, use_bfloat16
 

@@ -385,16 +385,14 @@ def test_at_most_so_many_results_of_a_document(lmkrag, notes):
 def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
     text = lmkrag("show", "boats.md", "--index", notes).stdout
     place = text.index("nine tonnes")
-    part = json.loads(lmkrag("show", "boats.md", "--index", notes, "--around", place, "--json").stdout)
-    assert part["text"] == text[part["start"] : part["end"]]
-    assert part["start"] <= place < part["end"]
+    part = json.loads(lmkrag("show", "boats.md", "--index", notes, "--span", place, place + 11, "--json").stdout)
+    assert part == {"doc_id": "boats.md", "start": place, "end": place + 11, "text": "nine tonnes"}
     page = lmkrag("show", "reports/viaduct-inspection.pdf", "--index", index, "--page", 2).stdout
     assert page.startswith("Findings")
     assert "Recommendations and cost" not in page
     for wrong, message in (
         (["--page", 1], "boats.md has no pages"),
-        (["--around", 10_000], f"boats.md has {len(text)} characters"),
-        (["--around", 1, "--page", 1], "give one of --around, --page and --span; --image takes --page and --span"),
+        (["--page", 1, "--span", 1, 2], "give --page or --span; --image takes both"),
     ):
         result = lmkrag("show", "boats.md", "--index", notes, *wrong)
         assert (result.returncode, result.stderr) == (2, f"lmkrag: {message}\n")

@@ -15,7 +15,7 @@ from xxhash import xxh3_128_hexdigest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog, catalog_segments, catalog_texts, files, merging
+from lmkrag.index import catalog, catalog_segments, files, live
 from lmkrag.index.files import File, MappedFile
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
@@ -84,7 +84,7 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
 def contents(store: IndexStore) -> dict[str, str]:
     with store.reader.snapshot() as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
-        return {row.doc_id: catalog_texts.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
 
 
 def check_against(store: IndexStore, model: dict[str, str]) -> None:
@@ -199,8 +199,8 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
 
 
 def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkeypatch):
-    monkeypatch.setattr(merging, "_SMALL", 2)
-    monkeypatch.setattr(merging, "_FACTOR", 3)
+    monkeypatch.setattr(live, "_SMALL", 2)
+    monkeypatch.setattr(live, "_FACTOR", 3)
     written, merge = [0], store._merge
 
     def count(group, sentences):
@@ -360,7 +360,7 @@ def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store)
         with store.writing():
             store.compact()
         row = catalog.find_document(snapshot.connection, "a")
-        assert catalog_texts.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
+        assert catalog.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
         _, ids = snapshot.search_dense(vector_of("alpha old.")[None], 5)
         assert ids.tolist() == [[row.first_sentence]]
     assert contents(other) == {"a": "beta new.", "b": "gamma."}
@@ -620,7 +620,7 @@ def test_documents_survive_whole(store):
     )
     with store.reader.snapshot() as snapshot:
         for start, end in [(0, 10), (16_380, 16_390), (39_000, 50_000), (len(text) - 3, len(text))]:
-            assert catalog_texts.read_text(snapshot.connection, row, start, end) == text[start:end]
+            assert catalog.read_text(snapshot.connection, row, start, end) == text[start:end]
 
 
 def test_an_index_with_shards_says_what_to_do(tmp_path, lmkrag):

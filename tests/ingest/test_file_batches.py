@@ -14,7 +14,7 @@ from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.report import Run
-from lmkrag.ingest.walk import Found, walk
+from lmkrag.ingest.walk import SourceFile, walk
 from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.system import FileStamp
 
@@ -42,10 +42,11 @@ def any_store(built_index):
         yield engine._store
 
 
-def make_files(sizes) -> list[Found]:
+def make_files(sizes) -> list[SourceFile]:
     paths = [Path(f"/docs/{number}.txt") for number in range(len(sizes))]
     return [
-        Found(path, path.name, "/docs", FileStamp(size, 1), str(path)) for path, size in zip(paths, sizes, strict=True)
+        SourceFile(path, path.name, "/docs", FileStamp(size, 1), str(path))
+        for path, size in zip(paths, sizes, strict=True)
     ]
 
 
@@ -64,7 +65,7 @@ def test_a_batch_is_named_by_what_goes_into_it(any_store):
     known = read_known(any_store)
     row = next(iter(known.values()))
 
-    def name(file: Found, row: DocumentRow | None = None) -> str:
+    def name(file: SourceFile, row: DocumentRow | None = None) -> str:
         (batch,) = plan_batches([file], {} if row is None else {file.doc_id: row}, any_store, size=1)
         return batch.name
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from lmkrag.errors import UsageError
-from lmkrag.ingest.walk import Found, walk
+from lmkrag.ingest.walk import SourceFile, walk
 from lmkrag.types import Skipped
 
 
@@ -22,7 +22,7 @@ def tree(tmp_path):
 
 
 def names(source, **how):
-    return [item.doc_id for item in walk(source, **how) if isinstance(item, Found)]
+    return [item.doc_id for item in walk(source, **how) if isinstance(item, SourceFile)]
 
 
 def test_files_are_found_in_order_and_ignore_rules_hold(tree):
@@ -51,7 +51,7 @@ def test_links(tmp_path):
     (tmp_path / "self").symlink_to(tmp_path / "self")
     (tmp_path / "good.txt").symlink_to(tmp_path / "a.txt")
     items = list(walk(tmp_path))
-    assert [i.doc_id for i in items if isinstance(i, Found)] == ["a.txt", "good.txt"]
+    assert [i.doc_id for i in items if isinstance(i, SourceFile)] == ["a.txt", "good.txt"]
     skipped = {i.path: i.reason for i in items if isinstance(i, Skipped)}
     assert skipped["loop"] == "link to a directory: not followed, add it by its own path"
     assert "can't be read" in skipped["self"]
@@ -106,7 +106,7 @@ def test_patterns_of_many_wildcards_are_left_aside(tree):
     found = list(walk(tree))
     told = [item.reason for item in found if isinstance(item, Skipped)]
     assert [reason.partition(":")[0] for reason in told] == [f"line {number} is not a pattern" for number in (1, 2, 3)]
-    assert "a" * 200 in [item.doc_id for item in found if isinstance(item, Found)]
+    assert "a" * 200 in [item.doc_id for item in found if isinstance(item, SourceFile)]
 
 
 def test_links_out_of_the_folder_are_followed_only_where_that_is_asked_for(tree, tmp_path_factory):

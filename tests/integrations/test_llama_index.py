@@ -69,12 +69,12 @@ def test_documents_of_its_readers(encoder, tmp_path):
     ]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         retriever = LandmarkRetriever(engine, similarity_top_k=1)
-        assert retriever.index_documents(documents).added == 2
+        assert engine.add(documents).added == 2
         assert retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"] == "boats"
         assert engine.read(documents[0].id_) == "The ferry leaves at seven."
         assert engine.document(documents[0].id_).path == "timetable.txt"
         again = Document(text="The ferry leaves at eight.", metadata={"file_path": "timetable.txt"})
-        assert retriever.index_documents([again]).added == 1
+        assert engine.add([again]).added == 1
         assert len(engine.documents()) == 3
 
 

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from lmkrag.cli.output import one_line
 from lmkrag.rendering.blocks import parse_blocks
-from lmkrag.rendering.html import to_html
 from lmkrag.rendering.terminal import to_terminal
-from lmkrag.rendering.tree import mark_nodes
+from lmkrag.rendering.tree import mark_nodes, to_html
 from lmkrag.results import Answer, Citation, Quote, ShortAnswer, Span
 
 

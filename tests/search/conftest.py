@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from lmkrag.index import catalog, catalog_texts
+from lmkrag.index import catalog
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.view import DocumentView
 from lmkrag.sentences.split import split_sentences
@@ -25,8 +25,8 @@ def make_view(tmp_path_factory):
         row = catalog.find_document(connection, document.doc_id)
         return DocumentView(
             row,
-            partial(catalog_texts.read_sentences, connection, row),
-            partial(catalog_texts.read_text, connection, row),
+            partial(catalog.read_sentences, connection, row),
+            partial(catalog.read_text, connection, row),
         )
 
     yield view

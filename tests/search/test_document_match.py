@@ -5,7 +5,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.index.words.terms import query_words
-from lmkrag.search.document_match import match_document
+from lmkrag.search.candidates import match_document
 
 TENANTS = {
     "Aurora Fisheries": ("boathouse", 1450, 3),

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from lmkrag.cli.serve import serve as serve_command
-from lmkrag.server import run
+from lmkrag.server import app
 from lmkrag.server.settings import ServerSettings
 
 CHROMIUM = "/usr/bin/chromium"
@@ -40,7 +40,7 @@ LIMITED = """
 import json
 import sys
 from pathlib import Path
-from lmkrag.server.run import serve
+from lmkrag.server.app import serve
 from lmkrag.server.settings import ServerLimits, ServerSettings
 settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=ServerLimits(**json.loads(sys.argv[2])))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
@@ -97,7 +97,7 @@ def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = 
     """A server in a thread of this process; ``start`` gets what is told its URL, and returns once it has stopped."""
     servers, urls = queue.Queue(), queue.Queue()
 
-    class Recorded(run._Server):
+    class Recorded(app.uvicorn.Server):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             servers.put(self)
@@ -109,7 +109,7 @@ def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = 
             urls.put(error)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_Server", Recorded)
+        patch.setattr(app.uvicorn, "Server", Recorded)
         thread = threading.Thread(target=begin)
         thread.start()
         url = urls.get(timeout=120)
@@ -129,10 +129,10 @@ def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = 
 @contextlib.contextmanager
 def serve_here(_: Path, *arguments, **environment: str):
     """``lmkrag serve`` in a thread, which takes a fraction of the time of a process; the variables are set at first."""
-    listen = run.serve
+    listen = app.serve
 
     def start(announce: Callable[[str], None]) -> None:
-        patch.setattr(run, "serve", lambda settings, **_: listen(settings, announce=announce))
+        patch.setattr(app, "serve", lambda settings, **_: listen(settings, announce=announce))
         serve_command.main([*map(str, ("--port", 0, *arguments))], "lmkrag serve", standalone_mode=False)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
@@ -178,7 +178,7 @@ def impatient(built_index, tmp_path_factory):
 @pytest.fixture(scope="session")
 def serve_settings():
     """Starts a server in this process, with settings of its own; ``ready=False`` does not wait for its indexes."""
-    return lambda settings, **options: run_here(lambda announce: run.serve(settings, announce=announce), **options)
+    return lambda settings, **options: run_here(lambda announce: app.serve(settings, announce=announce), **options)
 
 
 @pytest.fixture(scope="session")

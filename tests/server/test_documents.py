@@ -23,7 +23,7 @@ def local(built_index):
 def test_list_is_paged_and_filtered(client, local):
     everything = client.get("/api/documents").json()
     assert everything["total"] == len(everything["documents"]) == len(local.documents())
-    part = client.get("/api/documents", params={"offset": 1, "limit": 2}).json()
+    part = client.get("/api/documents", params={"after": everything["documents"][0]["doc_id"], "limit": 2}).json()
     assert part["documents"] == everything["documents"][1:3]
     filtered = client.get("/api/documents", params={"filter": "kind=pdf"}).json()
     assert [item["doc_id"] for item in filtered["documents"]] == [PDF]

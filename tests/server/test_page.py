@@ -60,46 +60,20 @@ def follow_up(page, question: str) -> None:
     page.locator(".turn:last-child .citations li").first.wait_for()
 
 
-def test_the_first_screen_has_examples_and_the_cursor(page, server):
+def test_the_first_screen_shows_what_is_indexed_and_has_the_cursor(page, server):
     page.goto(server.url)
     page.get_by_text("Answers quote exact passages of 5 documents.").wait_for()
     until(page, "document.activeElement.id === 'q'")
-    example = page.locator(".examples a").first
-    question = example.inner_text()
-    example.click()
-    page.get_by_role("heading", name=question, level=2).wait_for()
-    page.locator(".result").first.wait_for()
-    assert parse_qs(urlsplit(page.url).query)["q"] == [question]
-
-
-def test_the_first_screen_shows_what_is_indexed(page, server, client):
-    page.goto(server.url)
     page.locator(".contents a").first.wait_for()
     lines = page.locator(".contents li").all_inner_texts()
     assert len(lines) == 5
     assert lines[0].split("\n")[0] == "beekeeping.html Beekeeping through the year"
     assert "A colony follows the weather, not the calendar." in lines[0]
-    questions = page.locator(".examples a").all_inner_texts()
-    assert questions and all(question.endswith("?") for question in questions)
-    for question in questions:
-        assert client.post("/api/ask", json={"question": question}).json()["found"]
     page.get_by_role("link", name="All documents").click()
     page.locator(".list a").first.wait_for()
     page.go_back()
     page.locator(".contents a", has_text="lighthouse-handbook.md").click()
     page.locator(".document h2", has_text="Keeper's Handbook").wait_for()
-
-
-def test_nothing_is_asked_for_where_nothing_asks(page, serve, tmp_path):
-    with Engine.open(tmp_path / "index", create=True) as engine:
-        engine.add(
-            Document("a.md", "a.md", "# Lamps and wicks of Skerry\n\nWicks, lamps, oil.\n", "Lamps and wicks of Skerry")
-        )
-        engine.add(Document("faq.md", "faq.md", "# Frequent matters\n\n## May dogs travel free?\n\nYes, they may.\n"))
-    with serve(tmp_path, "--index", tmp_path / "index") as running:
-        page.goto(running.url)
-        page.locator(".contents a").first.wait_for()
-        assert page.locator(".examples a").all_inner_texts() == ["May dogs travel free?"]
 
 
 def test_documents_fit_a_phone(page, writable_page):

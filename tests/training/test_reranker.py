@@ -24,8 +24,7 @@ from lmkrag.models.bert import read_weights
 from lmkrag.models.packing import WORDS
 from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.inputs import PairTokenizer
-from lmkrag.reranker.landmark import LandmarkReranker, read_body
+from lmkrag.reranker.landmark import LandmarkReranker, PairTokenizer, read_body
 
 RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
 QUESTION = "How often is the clockwork wound?"

@@ -3,8 +3,8 @@ import pytest
 
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError, UsageError
-from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings
+from lmkrag.training.steps import TrainingSet
 from lmkrag.training.student import create_student, load_student
 from lmkrag.training.trainer import StageData
 

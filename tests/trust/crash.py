@@ -38,14 +38,14 @@ import numpy as np
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.errors import StorageError
 from lmkrag.formats import load
-from lmkrag.index import catalog, catalog_texts
+from lmkrag.index import catalog
 from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files
-from lmkrag.ingest.walk import Found
+from lmkrag.ingest.walk import SourceFile
 from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.sentences.split import split_sentences
 
@@ -95,7 +95,7 @@ class Job:
                 engine.compact()
         tell("done", step)
 
-    def adopt(self, store: IndexStore, files: list[Found], run: Run) -> list[Found]:
+    def adopt(self, store: IndexStore, files: list[SourceFile], run: Run) -> list[SourceFile]:
         """Encode files into a batch, which lies elsewhere, and adopt it."""
         out = self.index.with_name("batches")
         shutil.rmtree(out, ignore_errors=True)
@@ -153,7 +153,7 @@ def read_state(index: Path) -> State:
     store = IndexStore.open(index)
     with store.reader.snapshot(segments=False) as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
-        state = {row.doc_id: catalog_texts.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
     store.close()
     return state
 
@@ -205,7 +205,7 @@ def compare(job: Job, fresh: Path) -> None:
             found = {}
             for row in catalog.all_documents(snapshot.connection):
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-                ends = catalog_texts.read_stored(snapshot.connection, row).sentences.ends
+                ends = catalog.read_stored(snapshot.connection, row).sentences.ends
                 found[row.doc_id] = (row.content_checksum, ends.tolist(), snapshot.read_vectors(ids))
         store.close()
         return found

@@ -15,7 +15,6 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
-from lmkrag.index import catalog_texts
 from lmkrag.ingest.reindex import reindex
 
 HERE = Path(__file__).parent
@@ -199,7 +198,7 @@ def contents(index: Path) -> dict:
         found = {}
         for row in catalog.all_documents(snapshot.connection):
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-            ends = catalog_texts.read_stored(snapshot.connection, row).sentences.ends.tolist()
+            ends = catalog.read_stored(snapshot.connection, row).sentences.ends.tolist()
             found[row.doc_id] = (row.first_sentence, row.content_checksum, ends, snapshot.read_vectors(ids))
         return found
 

@@ -17,18 +17,7 @@ from lmkrag.server.service import TheService
 router = APIRouter(tags=["Dify"])
 
 _NOT_IN_WORDS = re.compile(r"[\s()=<>!\"'*?]")
-_COMPARED = {
-    "is": "=",
-    "=": "=",
-    "is not": "!=",
-    "≠": "!=",
-    ">": ">",
-    "<": "<",
-    "≥": ">=",
-    "≤": "<=",
-    "after": ">",
-    "before": "<",
-}
+_SIGNS = {"is": "=", "is not": "!=", "≠": "!=", "≥": ">=", "≤": "<=", "after": ">", "before": "<"}
 _PATTERNS = {"contains": "*{}*", "not contains": "*{}*", "start with": "{}*", "end with": "*{}"}
 
 
@@ -110,8 +99,8 @@ def _to_term(name: str, condition: Condition) -> str:
     if not name or _NOT_IN_WORDS.search(name):
         raise UsageError(f"{name!r} can't be the name of metadata")
     operator, value = condition.comparison_operator, "" if condition.value is None else str(condition.value)
-    if operator in _COMPARED:
-        return f"{name}{_COMPARED[operator]}{quote(value)}"
+    if operator in _SIGNS or operator in ("=", "<", ">"):
+        return f"{name}{_SIGNS.get(operator, operator)}{quote(value)}"
     if operator in _PATTERNS:
         pattern = _PATTERNS[operator].format(_NOT_IN_WORDS.sub("?", value))
         return f"{'not ' if operator == 'not contains' else ''}{name}={pattern}"

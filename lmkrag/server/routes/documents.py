@@ -3,15 +3,14 @@
 In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``%2F`` an id may even end in ``/text``.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, status
+from fastapi import APIRouter, Depends, Path, Query, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import ValidationError
@@ -21,10 +20,9 @@ from lmkrag.errors import LmkragError
 from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.server import schemas
-from lmkrag.server.asking import Event, stream_events
 from lmkrag.server.problems import Problem
 from lmkrag.server.service import Service, TheService
-from lmkrag.server.uploads import UploadJob, Uploads
+from lmkrag.server.uploads import Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
@@ -35,7 +33,6 @@ _MOST_BLOCKS = 400_000  # characters of a document that are shown at once
 _LONGEST_LINE = 20_000  # characters of a line that is not torn
 _MOST_POINTS = 20_000
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
-_INTERVAL = 0.25  # seconds between two looks at a job
 
 _IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
 
@@ -64,7 +61,6 @@ async def list_documents(
     service: TheService,
     index: _IndexName = None,
     filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
-    offset: Annotated[int, Query(ge=0, le=2**31, description="Documents to leave out first.")] = 0,
     after: Annotated[str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
@@ -73,9 +69,9 @@ async def list_documents(
     def read(engine: Engine) -> dict[str, Any]:
         if filter:
             documents = engine.documents(filter=filter)
-            total, page = len(documents), [info for info in documents if info.doc_id > after][offset : offset + limit]
+            total, page = len(documents), [info for info in documents if info.doc_id > after][:limit]
         else:
-            total, page = engine.status().documents, engine.documents(after=after, limit=offset + limit)[offset:]
+            total, page = engine.status().documents, engine.documents(after=after, limit=limit)
         return {"documents": page, "total": total}
 
     return await service.indexes.find(index).run(read)
@@ -236,32 +232,6 @@ async def _read_json(request: Request) -> bytes:
 @jobs.get("/{job_id}", response_model=schemas.JobReply)
 async def find_job(job_id: str, service: TheService) -> Any:
     """Return a job."""
-    return asdict(_find_job(service, job_id))
-
-
-@jobs.get(
-    "/{job_id}/events",
-    response_class=Response,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "A `job` event for every change."}},
-)
-async def follow_job(
-    job_id: str, service: TheService, last_event_id: Annotated[str | None, Header(max_length=100)] = None
-) -> Response:
-    """Follow a job until it ends. A client that was cut off asks again and gets the job as it is now."""
-    job = _find_job(service, job_id)
-
-    async def events() -> AsyncIterator[Event]:
-        record: dict[str, Any] = {}
-        while record.get("state") not in ("done", "failed"):
-            if record:
-                await asyncio.sleep(_INTERVAL)
-            if record != (record := asdict(job)):
-                yield "job", record
-
-    return stream_events(events())
-
-
-def _find_job(service: TheService, job_id: str) -> UploadJob:
     if service.uploads is None:
         raise Problem(404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs")
-    return service.uploads.find(job_id)
+    return asdict(service.uploads.find(job_id))

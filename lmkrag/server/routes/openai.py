@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import BaseModel, Field, StrictBool
 
 from lmkrag.errors import LmkragError
@@ -73,8 +72,7 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     base = str(request.base_url)
     reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
-        response: Response = stream_events(_chunks(index, evidence, base, reply))
-        return response
+        return stream_events(_chunks(index, evidence, base, reply))
     said = await answer(index, evidence)
     texts = question, said.text
     asked, answered = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])

@@ -3,7 +3,6 @@
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import Response
 
 from lmkrag.serialization import to_json
 from lmkrag.server import schemas
@@ -26,14 +25,8 @@ async def search(body: schemas.SearchBody, service: TheService) -> Any:
 async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     """Find the passages that answer each of several questions, all in one state of the index."""
     index = service.indexes.find(body.index)
-    named = [
-        (item.query_id, item.query) if isinstance(item, schemas.NamedQuery) else (number, item)
-        for number, item in enumerate(body.queries)
-    ]
-    queries = [query for _, query in named]
-    spans = await index.run(lambda engine: engine.search_many(queries, **body.options()))
-    results = zip(named, spans, strict=True)
-    return {"results": [{"query_id": name, "spans": to_json(one), "notes": one.notes} for (name, _), one in results]}
+    results = await index.run(lambda engine: engine.search_many(body.queries, **body.options()))
+    return {"results": [{"spans": to_json(spans), "notes": spans.notes} for spans in results]}
 
 
 @router.post(
@@ -46,8 +39,7 @@ async def ask(body: schemas.AskBody, service: TheService) -> Any:
     index = service.indexes.find(body.index)
     evidence = await find_evidence(index, service.reader, body.question, body.options(), history=body.history)
     if body.stream:
-        response: Response = stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
-        return response
+        return stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
     reply = await answer(index, evidence)
     return answer_reply(body.question, reply, blocks=body.blocks)
 

@@ -4,7 +4,6 @@ import { html, useContext, useEffect, useRef, useState } from "/static/vendor/ht
 import { getJson } from "/static/requests.js";
 import { CLOSED, Page } from "/static/state.js";
 
-const NOTHING = { questions: [], documents: [] };
 const FIELDS = ["folder", "kind", "from", "to", "mode"];
 
 function Filters({ state, kinds }) {
@@ -67,10 +66,10 @@ export function Composer({ input }) {
 
 export function Home({ composer }) {
   const { index, status, server, linkTo } = useContext(Page);
-  const [{ questions, documents }, setExamples] = useState(NOTHING);
+  const [documents, setDocuments] = useState([]);
   useEffect(() => {
-    setExamples(NOTHING);
-    if (status?.documents) getJson("/api/examples", { index }).then(setExamples, () => {});
+    setDocuments([]);
+    if (status?.documents) getJson("/api/summaries", { index }).then((reply) => setDocuments(reply.documents), () => {});
   }, [index, status?.generation]);
   const empty = status && !status.documents;
   return html`<div class="home">
@@ -86,10 +85,6 @@ export function Home({ composer }) {
     !status.indexing &&
     html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index ${status.path}</code>`}</p>`}
     ${!empty && composer}
-    ${questions.length > 0 &&
-    html`<ul class="examples" aria-label="Examples">
-      ${questions.map((question) => html`<li><a ...${linkTo({ questions: [question] })}>${question}</a></li>`)}
-    </ul>`}
     ${documents.length > 0 &&
     html`<h3>What is here</h3>
       <ul class="contents">

@@ -2,12 +2,13 @@
 
 import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
 import { ago, count, isNamed } from "/static/ask.js";
-import { documentPath, getJson, putFile, remove, streamEvents } from "/static/requests.js";
+import { documentPath, getJson, putFile, remove } from "/static/requests.js";
 import { Page } from "/static/state.js";
 
 const PAGE = 1000; // documents of one request
 const SHOWN = 200; // rows at first
 const UNDO = 7000; // milliseconds
+const PAUSE = 250; // milliseconds between two looks at a job
 
 const folderOf = (docId) => docId.slice(0, Math.max(0, docId.lastIndexOf("/")));
 
@@ -145,8 +146,13 @@ export function useUploads(index, onAdded) {
       const name = file.webkitRelativePath || file.name;
       try {
         show(name, { state: "sending" });
-        const job = await putFile(`${documentPath(name)}?${new URLSearchParams({ index })}`, file);
-        for await (const { data } of streamEvents(`/api/jobs/${job.job_id}/events`)) show(name, data);
+        let job = await putFile(`${documentPath(name)}?${new URLSearchParams({ index })}`, file);
+        while (!["done", "failed"].includes(job.state)) {
+          show(name, job);
+          await new Promise((resume) => setTimeout(resume, PAUSE));
+          job = await getJson(`/api/jobs/${job.job_id}`);
+        }
+        show(name, job);
       } catch (error) {
         show(name, { state: "failed", error: error.message });
       }
