@@ -28,7 +28,7 @@ LINES = {
     "integrations": 255,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 702,  # an index on Qdrant
-    "readers": 2_150,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_144,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_555,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
