@@ -203,7 +203,8 @@ class Outcome(NamedTuple):
 
     ``kind`` is "answered" or why nothing answers it; ``three``, whether one of the first three passages answers;
     ``right``, whether the answer does and is not called doubtful; ``short``, whether the short answer is right, None
-    without one; ``seconds`` of the processor for a search and for `ask`.
+    without one; ``brief``, whether a few words that are not yes or no answer, and ``first``, whether the first passage
+    does; ``seconds`` of the processor for a search and for `ask`.
     """
 
     corpus: str
@@ -211,6 +212,8 @@ class Outcome(NamedTuple):
     three: bool
     right: bool
     short: bool | None
+    brief: bool
+    first: bool
     label: str
     confidence: float
     features: tuple[float, ...]
@@ -236,6 +239,8 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
                 any(pattern.search(span.text) for span in spans[:3]),
                 answer.found and any(map(pattern.search, said)),
                 bool(question.short and question.short.search(answer.short[0].text)) if answer.short else None,
+                question.short is not None and question.kind != "yes/no",
+                bool(spans) and pattern.search(spans[0].text) is not None,
                 answer.label,
                 answer.confidence or 0.0,
                 weigh(question.text, spans),
@@ -267,8 +272,16 @@ def print_corpora(outcomes: Sequence[Outcome]) -> None:
         f"not doubtful for {right} ({right / len(reached):.1%}) of these, {sum(one.right for one in answered)} of all"
     )
     shown = [one for one in outcomes if one.short is not None]
-    correct = sum(bool(one.short) for one in shown)
-    print(f"short answers: {len(shown)} shown ({len(shown) / len(answered):.1%} of the answered), {correct} right")
+    brief = [one for one in answered if one.brief]
+    print(f"short answers: {len(shown)} shown, {sum(bool(one.short) for one in shown)} right; of the questions with an")
+    counts = {
+        "answer": answered,
+        "answer in a few words": brief,
+        "one in the first passage": [one for one in brief if one.first],
+    }
+    for what, ones in counts.items():
+        count = sum(one.short is not None for one in ones)
+        print(f"- {what}, for {count} of {len(ones)} ({count / len(ones):.1%})")
     search, ask = np.array([one.seconds for one in outcomes]).mean(0)
     print(f"CPU time of a search {1e3 * search:.0f} ms, of `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times")
     print("\n| questions | strong | fair | weak |\n|---|---|---|---|")

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
 from lmkrag.errors import ReaderError
@@ -15,36 +15,39 @@ from lmkrag.results import Answer, Span
 Exchange = tuple[str, str]  # a question of a conversation and what was answered
 
 
-class AnswerStream(Iterator[str]):
-    """The pieces of an answer as they come; :meth:`answer` is the whole, checked.
+class _Stream:
+    """What streams share: how the whole is made of the pieces, and the notes of the search before its warnings."""
 
-    Leave the ``with`` block, or call :meth:`close`, to stop the reader before the end.
-    """
-
-    def __init__(self, pieces: Iterator[str], finish: Callable[[str], Answer]) -> None:
-        self._pieces = pieces
-        self._finish = finish
+    def __init__(self, pieces: Any, finish: Callable[[str], Answer]) -> None:
+        self._pieces, self._finish = pieces, finish
         self._parts: list[str] = []
-        self._answer: Answer | None = None
         self._notes: Sequence[str] = ()
-
-    def __next__(self) -> str:
-        piece = next(self._pieces)
-        self._parts.append(piece)
-        return piece
-
-    def answer(self) -> Answer:
-        """Wait for the rest and return the answer, its citations checked."""
-        if self._answer is None:
-            for _ in self:
-                pass
-            self._answer = self._finish("".join(self._parts)).with_notes(self._notes)
-        return self._answer
 
     def with_notes(self, notes: Sequence[str]) -> Self:
         """Have the answer begin its warnings with the notes of the search."""
         self._notes = notes
         return self
+
+    @cached_property
+    def _answer(self) -> Answer:
+        return self._finish("".join(self._parts)).with_notes(self._notes)
+
+
+class AnswerStream(_Stream, Iterator[str]):
+    """The pieces of an answer as they come; :meth:`answer` is the whole, checked.
+
+    Leave the ``with`` block, or call :meth:`close`, to stop the reader before the end.
+    """
+
+    def __next__(self) -> str:
+        self._parts.append(next(self._pieces))
+        return self._parts[-1]
+
+    def answer(self) -> Answer:
+        """Wait for the rest and return the answer, its citations checked."""
+        for _ in self:
+            pass
+        return self._answer
 
     def close(self) -> None:
         """Stop the reader; nothing more comes."""
@@ -59,18 +62,11 @@ class AnswerStream(Iterator[str]):
         self.close()
 
 
-class AsyncAnswerStream(AsyncIterator[str]):
+class AsyncAnswerStream(_Stream, AsyncIterator[str]):
     """:class:`AnswerStream` for ``async for``; ``await stream.answer()`` is the whole.
 
     Leave the ``async with`` block, or call :meth:`aclose`, to stop the reader before the end.
     """
-
-    def __init__(self, pieces: AsyncIterator[str], finish: Callable[[str], Answer]) -> None:
-        self._pieces = pieces
-        self._finish = finish
-        self._parts: list[str] = []
-        self._answer: Answer | None = None
-        self._notes: Sequence[str] = ()
 
     @classmethod
     def begin_with(cls, begin: "Callable[[], Awaitable[AsyncAnswerStream]]") -> "AsyncAnswerStream":
@@ -89,22 +85,14 @@ class AsyncAnswerStream(AsyncIterator[str]):
         return self
 
     async def __anext__(self) -> str:
-        piece = await anext(self._pieces)
-        self._parts.append(piece)
-        return piece
+        self._parts.append(await anext(self._pieces))
+        return self._parts[-1]
 
     async def answer(self) -> Answer:
         """Wait for the rest and return the answer, its citations checked."""
-        if self._answer is None:
-            async for _ in self:
-                pass
-            self._answer = self._finish("".join(self._parts)).with_notes(self._notes)
+        async for _ in self:
+            pass
         return self._answer
-
-    def with_notes(self, notes: Sequence[str]) -> Self:
-        """Have the answer begin its warnings with the notes of the search."""
-        self._notes = notes
-        return self
 
     async def aclose(self) -> None:
         """Stop the reader; nothing more comes."""

@@ -81,7 +81,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         warnings.append(
             "the answer has no citations; those shown are of the sentences that share its words"
             if citations
-            else "the answer cites no span"
+            else "the answer cites no passage, and none has its words"
         )
     return Answer(
         said,

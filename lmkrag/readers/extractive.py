@@ -42,8 +42,13 @@ _GREETING = re.compile(
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
-_UNMARKED = frozenset({"text", "rst"})  # kinds of documents without marks of Markdown
-_MARKS = re.compile(r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<!\*)\*\*(?!\*)")
+_MARKS = re.compile(
+    r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<![\w*`])\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?![\w*`])"
+    r"|(?<=[.,;:!?”’)])\^\d+"  # a note at the foot
+)
+_REMAINS = re.compile(r"\A[”’»)\]*]+(?:\^\d+)?\s+")  # of a sentence before a passage
+_OUTDENT = re.compile(r"^( +\S.*\n)(?![-*+•] |\d+[.)] |\s)", re.MULTILINE)
+_INDENT = re.compile(r"^ +(?![-*+•] |\d+[.)] | )", re.MULTILINE)
 _UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
 _LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>]+)|[^\s)]+)>?\)|\[[^\[\]]*\])")
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
@@ -98,7 +103,8 @@ class ExtractiveReader(Reader):
         # much or where the first is not sure.
         if is_weak:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
-        if not find_missing(question, [citations[0].span]):
+        missing = find_missing(question, [citations[0].span])
+        if not missing:
             codes = find_exact_words(question)
             citations = [cited for cited in citations if all(holds(add_context(cited.span), code) for code in codes)]
         is_strong = confidence >= STRONG
@@ -106,13 +112,12 @@ class ExtractiveReader(Reader):
             least = spans[0].score - ANSWERS.strong_margin
             near = [citation for citation in citations if citation.span.score >= least or citation.number - 1 in needed]
             citations = near or citations[:1]
-        cited = citations[0]
-        is_whole = not parts and readings and not find_missing(question, [cited.span])
-        is_likely = confidence >= ANSWERS.min_short_confidence
-        short = find_short_answer(question, readings[cited.number - 1], cited) if is_whole and is_likely else None
-        if short is not None:
-            return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
-        return self._make(spans, "" if is_strong else FAIR_INTRODUCTION, citations, confidence)
+        # 4. The words of the first that answer, if it has all names and numbers of a question about one thing.
+        short = None
+        if readings and not parts and not missing:
+            short = find_short_answer(question, readings[citations[0].number - 1], citations[0], confidence)
+        first = " ".join(short.text.split()) if short else "" if is_strong else FAIR_INTRODUCTION
+        return self._make(spans, first, citations, confidence, [short] if short else [])
 
     def _make(
         self,
@@ -218,41 +223,60 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         lines += [""] if lines else []
         lines += filter(None, (quote.heading, quote.header))
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
-        lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind not in _UNMARKED)
+        text = _read_rst(text) if span.kind == "rst" else text
+        lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
     return lines
 
 
+def _read_rst(text: str) -> str:
+    """Text in reStructuredText as Markdown, in which only code is indented; of roles what a reader sees."""
+    from lmkrag.rendering.lines import shape_rst, split_lines
+    from lmkrag.rendering.markdown import ROLE
+
+    parts = "\n".join(line.shown for line in shape_rst(split_lines(text, 0))).split("```")
+    for number in range(0, len(parts), 2):
+        prose = ROLE.sub(lambda role: (role[2] or role[3] or role[4]).lstrip("~!"), parts[number])
+        parts[number] = _INDENT.sub("", _OUTDENT.sub("\\1\n", prose))
+    return "```".join(parts).strip()
+
+
 def _reflow(text: str, *, is_marked: bool) -> list[str]:
-    """The lines of a text, those of a paragraph or an item joined; after a short line, nothing was wrapped."""
+    """The lines of a text, those of a paragraph or an item joined, without the marks of Markdown."""
     lines: list[str] = []
-    fenced = False
-    last = ""
-    for line in text.splitlines():
-        if last.strip() and not fenced and _UNDERLINE.fullmatch(line):
-            last = ""
+    before, fenced = "", False
+    code: set[int] = set()  # numbers of lines
+    for line in _REMAINS.sub("", text).splitlines():
+        is_fence = is_marked and line.lstrip().startswith(("```", "~~~"))
+        if is_fence or (before.strip() and not fenced and _UNDERLINE.fullmatch(line)):
+            before, fenced = "", fenced != is_fence
             continue
-        if is_marked and line.lstrip().startswith(("```", "~~~")):
-            fenced, last = not fenced, ""
-            continue
-        block = fenced or bool(_BLOCK.match(line)) or "\t" in line or " | " in line
-        goes_on = line.lstrip()[:1].islower()
-        if _ITEM.match(last) and not last.lstrip().startswith("|"):
-            wrapped = len(last) >= (_WRAPPED if goes_on else _LONG)
-        else:
-            wrapped = len(last.strip()) >= _WRAPPED or (goes_on and len(lines) == 1)
-            wrapped = wrapped and not (_BLOCK.match(last) or "\t" in last or " | " in last)
-        if is_marked and not fenced:
-            line = _remove_marks(line)
-        if wrapped and line.strip() and not block:
+        is_block = fenced or _is_block(line)
+        if line.strip() and not is_block and _goes_on(before, line, is_first=len(lines) == 1):
             lines[-1] += " " + line.strip()
-        elif line.strip() or (lines and lines[-1]):
-            lines.append(line.rstrip() if block else line.strip())
-        last = line
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines or [""]
+        else:
+            code |= {len(lines)} if fenced or not is_marked else set()
+            lines.append(line.rstrip() if is_block else line.strip())
+        before = line
+    shown = "\n".join(line if number in code else _remove_marks(line) for number, line in enumerate(lines))
+    return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
+
+
+def _is_block(line: str) -> bool:
+    """Whether a line is an item, a row, code, or another thing that no line before it goes on with."""
+    return _BLOCK.match(line) is not None or "\t" in line or " | " in line
+
+
+def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
+    """Whether a line goes on with the paragraph or item of the line before it: after a short one, nothing was wrapped.
+
+    The first line of a passage may be the rest of a line.
+    """
+    is_lower = line.lstrip()[:1].islower()
+    if _ITEM.match(before) and "|" not in before:
+        return len(before) >= (_WRAPPED if is_lower else _LONG)
+    return not _is_block(before) and (len(before.strip()) >= _WRAPPED or (is_lower and is_first))
 
 
 def _remove_marks(line: str) -> str:

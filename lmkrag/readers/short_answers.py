@@ -56,6 +56,7 @@ _VALUE = re.compile(
     r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
     re.IGNORECASE,
 )
+_COUNT = rf"\d|{_NUMERALS}|\ban? (?:second|minute|hour|day|week|month|year|decade|century)\b"
 _AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
 _LOOSE_END = re.compile(r"(?:\s*\([^()]*)?[\s.,;:]*\Z")
@@ -71,6 +72,7 @@ _CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
 _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
+_OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 
 LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
@@ -93,11 +95,12 @@ def has_short_answer(question: str) -> bool:
     return not (asks and asks[1]) and not _ASKS_FOR_SEVERAL.search(question)
 
 
-def find_short_answer(question: str, reading: Reading, citation: Citation) -> ShortAnswer | None:
+def find_short_answer(question: str, reading: Reading, citation: Citation, confidence: float) -> ShortAnswer | None:
     """Return the words of a citation's passage, as it was read, that answer, if they are of the type asked for."""
     span = citation.span
     text, start, end = span.text, reading.start, reading.end
-    if not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question):
+    has_none = not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question)
+    if has_none or confidence < ANSWERS.min_short_confidence:
         return None
     sentence = text[citation.start - span.start : citation.end - span.start]
     first = citation.start - span.start
@@ -118,17 +121,14 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
     is_torn = "\n" in words and (":" in words or not fit)  # labels and values in lines, or what stands in two
-    if is_asked or is_torn or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
+    if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0:
         return None
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
-    min_lead = ANSWERS.min_lead
-    if has_others:
-        min_lead = ANSWERS.strong_lead if fit > 0 and reading.strength >= ANSWERS.plain_strength else ANSWERS.plain_lead
-    min_sum = ANSWERS.min_short_strength + min_lead if fit else ANSWERS.min_untyped
-    total = reading.strength + reading.lead
-    if reading.strength < ANSWERS.min_short_strength or reading.lead < min_lead or total < min_sum:
+    needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + (ANSWERS.beside_others if has_others else 0)
+    strength, lead = reading.strength, reading.lead
+    if strength < ANSWERS.min_short_strength or lead < ANSWERS.min_lead or strength + lead < needed:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())
@@ -164,13 +164,13 @@ def fit_type(question: str, answer: str) -> float:
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):
-        return 0.0 if is_number else 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
+        return 0.0 if is_number else 1.0 if re.search(_COUNT, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
-        return 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
+        return 1.0 if re.search(_COUNT, answer) else -1.0
     if re.search(r"\b(?:what|which) month\b", lowered):
         return 1.0 if re.search(_TIMES.partition("|monday")[0], answer) else -1.0
     if _ASKS_TIME.search(lowered):
-        return 1.0 if re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer) else -1.0
+        return 1.0 if re.search(rf"{_TIMES}|{_COUNT}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):
         return -1.0 if is_number else 1.0
     return 0.0

@@ -30,29 +30,14 @@ _ASKED = {
     "what time": ("time", "departure", "arrival", "opens", "closes"),
 }
 """Headers of the kind that a question asks for."""
-_MEANINGS = {
-    **{"heavy": "weight mass", "weigh": "weight mass", "long": "length duration", "tall": "height", "high": "height"},
-    **{"wide": "width", "deep": "depth draught", "thick": "thickness", "fast": "speed", "hot": "temperature temp"},
-    **{"far": "distance", "old": "age", "large": "size area", "big": "size area", "loud": "noise", "own": "owner"},
-    **{"colour": "color", "color": "colour", "telephone": "phone tel", "phone": "telephone tel", "mail": "email"},
-    **{"maximum": "max", "max": "maximum", "minimum": "min", "min": "minimum", "average": "avg", "avg": "average"},
-    **{
-        "temperature": "temp",
-        "temp": "temperature",
-        "quantity": "qty",
-        "department": "dept",
-        "inhabitants": "population",
-    },
-    **{
-        "born": "birth",
-        "job": "role position",
-        "died": "deaths fatalities",
-        "position": "role",
-        "pay": "salary wage",
-        "earn": "salary wage",
-    },
-}
-"""Words of questions, with what headers and the names of properties call it."""
+_MEANINGS = """
+heavy weight mass|weigh weight mass|long length duration|tall height|high height|wide width|deep depth draught
+far distance|thick thickness|fast speed|hot temperature temp|old age|large size area|big size area|loud noise
+own owner|born birth|colour color|color colour|telephone phone tel|phone telephone tel|mail email|maximum max
+max maximum|minimum min|min minimum|average avg|avg average|temperature temp|temp temperature|inhabitants population
+department dept|quantity qty|job role position|position role|died deaths fatalities|pay salary wage|earn salary wage
+"""
+"""A word of questions, and what headers and the names of properties call it."""
 _VALUES = "value values amount detail details description data setting default wert valeur valor valore waarde"
 _PROPERTIES = "property parameter feature characteristic specification spec attribute field key setting quantity"
 _YEAR = re.compile(r"(_|\bFY ?|['’])(\d\d)(?!\d)")  # FY23, '23, deaths_99
@@ -118,7 +103,8 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
 
 @cache
 def _read_meanings() -> dict[int, set[int]]:
-    return {word: hash_singles(meanings) for plain, meanings in _MEANINGS.items() for word in hash_singles(plain)}
+    rows = (row.split(" ", 1) for row in re.split(r"[|\n]", _MEANINGS.strip()))
+    return {word: hash_singles(meanings) for plain, meanings in rows for word in hash_singles(plain)}
 
 
 def _read_question(question: str) -> list[tuple[str, set[int]]]:

@@ -36,14 +36,12 @@ class AnswerWeights:
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
     min_short_confidence: float = 0.5  # the least probability of an answer for a short answer
     min_short_strength: float = 4.5  # the least strength of a short answer
-    min_lead: float = 1.0  # the least lead of a short answer
-    min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
-    plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
-    plain_strength: float = 5.5  # the strength from which a value of the type asked for needs a lesser lead
-    strong_lead: float = 2.0  # that lead
+    min_lead: float = 2.0  # the least lead of a short answer
+    min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for
+    untyped: float = 3.5  # what the sum must have more where the question does not tell the type
+    beside_others: float = 2.0  # the same for a value in a sentence with other values
     max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value
-    max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 
 

@@ -22,7 +22,7 @@ _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
 _WRAPPED = 60  # a shorter line was ended by its author
 _ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
-_ROLE = re.compile(r":([\w:+.-]+):`([^`<]+?)(?:\s*<[^`>]*>)?`|`([^`<]+?)\s*<[^`>]*>`__?|`([^`<]+)`__?")
+ROLE = re.compile(r":([\w:+.-]+):`([^`<]+?)(?:\s*<[^`>]*>)?`|`([^`<]+?)\s*<[^`>]*>`__?|`([^`<]+)`__?")
 _ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menuselection", "sup", "sub")
 
 
@@ -50,7 +50,7 @@ def _parser(dialect: str) -> MarkdownIt:
 
 def _read_role(state: StateInline, silent: bool) -> bool:
     """Take ``:func:`name``` and ```words <target>`_`` as what a reader sees of them."""
-    match = _ROLE.match(state.src, state.pos)
+    match = ROLE.match(state.src, state.pos)
     if match is None:
         return False
     if not silent:

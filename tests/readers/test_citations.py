@@ -140,7 +140,7 @@ def test_what_is_no_quotation(said):
 
 def test_an_answer_that_cites_nothing_is_told():
     answer = check("At dusk.")
-    assert (answer.found, answer.warnings) == (True, ("the answer cites no span",))
+    assert (answer.found, answer.warnings) == (True, ("the answer cites no passage, and none has its words",))
 
 
 @pytest.mark.parametrize(

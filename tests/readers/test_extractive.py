@@ -4,7 +4,9 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.readers.extractive import FAIR_INTRODUCTION, NOT_FOUND, WEAK_INTRODUCTION, ExtractiveReader
-from lmkrag.results import COVERAGE, Span, weigh_evidence
+from lmkrag.readers.short_answers import find_short_answer
+from lmkrag.reranker.passages import Reading
+from lmkrag.results import COVERAGE, Citation, Span, weigh_evidence
 from lmkrag.types import Hit
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."
@@ -110,13 +112,10 @@ def test_a_row_of_a_table_is_no_heading():
 def quote_passage(text: str, kind: str) -> str:
     """What an answer shows of a passage, without its introduction and number."""
     span = replace(make_span(hit(0, 9, 1.0), text=text, start=0), kind=kind, coverage=1.0)
-    return (
-        ExtractiveReader()
-        .answer("When is the lamp lit?", [span])
-        .text.partition("\n\n")[2]
-        .removesuffix("[1]")
-        .removesuffix(" ")
-    )
+    answer = ExtractiveReader().answer("When is the lamp lit?", [span])
+    has_introduction = answer.short or answer.label != "strong"
+    shown = answer.text.partition("\n\n")[2] if has_introduction else answer.text
+    return shown.removesuffix("[1]").removesuffix(" ")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +148,20 @@ def quote_passage(text: str, kind: str) -> str:
             "• The lamp is lit at dusk by one of the keepers,\n  who climbs the stairs\n• The horn sounds in fog",
             "• The lamp is lit at dusk by one of the keepers, who climbs the stairs\n• The horn sounds in fog",
         ),
+        ("pdf", "”^47 The lamp is lit.^48 It costs 10^3 euros.", "The lamp is lit. It costs 10^3 euros."),
+        (
+            "markdown",
+            "## When is the lamp of the northern pier lit?\nIt is lit at dusk. `te**ne` matches **both** of `a**b`.",
+            "When is the lamp of the northern pier lit?\nIt is lit at dusk. `te**ne` matches both of `a**b`.",
+        ),
+        (
+            "rst",
+            ".. _lamps:\n\nLamps\n~~~~~\n\nSee :ref:`the rota <rota>` and :option:`--dusk`.\n\n"
+            "1 Hour\n    The lamp of the northern pier is always lit at\n    dusk.\n2 Hours\n    It is dark.",
+            "Lamps\n\nSee the rota and --dusk.\n\n"
+            "1 Hour\nThe lamp of the northern pier is always lit at dusk.\n\n2 Hours\nIt is dark.",
+        ),
+        ("rst", "Light it::\n\n    lamp --at dusk\n      --for 2", "Light it:\n\nlamp --at dusk\n  --for 2\n"),
     ],
 )
 def test_a_quotation_reads_as_plain_text(kind, text, shown):
@@ -256,6 +269,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
         ("The harbour has a pool of up to 15 pilots.", "How many pilots does the harbour have?", "15 pilots"),
         ("The keepers are trained in Skerry by the pilots.", "In which town are the keepers trained?", "Skerry"),
         ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
+        ("The parcel is kept at the pier for up to a day.", "How long is the parcel kept?", "up to a day"),
     ],
 )
 def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):
@@ -265,6 +279,15 @@ def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_
         assert [short.text for short in answer.short] == [value]
         (short,) = answer.short
         assert engine.read("note.md")[short.start : short.end] == value
+
+
+@pytest.mark.parametrize(("words", "shown"), [("Maud Ellery", True), ("Maud Ellery, chief pilot Mr Okafor", False)])
+def test_names_of_two_roles_are_no_short_answer(words, shown):
+    text = "The pilots elected their warden Maud Ellery, chief pilot Mr Okafor."
+    reading = Reading(2.0, text.index(words), text.index(words) + len(words), 8.0, 8.0)
+    citation = Citation(1, make_span(text=text, start=0), text, 0, len(text))
+    short = find_short_answer("Who is the warden of the pilots?", reading, citation, 0.9)
+    assert (short is not None) is shown
 
 
 @pytest.mark.parametrize("question", ["Who?", "灯台はいつ建てられたか", "qzxv wqpt", "?"])
