@@ -55,7 +55,8 @@ def test_each_text_is_read_once():
 
 def test_what_answers_gains_whatever_its_score():
     given = [replace(span, score=score) for span, score in zip(spans(-5, 2, 0.5), (0.1, -0.1, -0.2), strict=True)]
-    assert [span.score for span in ranking(Reader()).rank(given)][1:] == pytest.approx([-0.1, -0.27], abs=1e-3)
+    found = ranking(Reader(), weights=replace(WEIGHTS, reading=5.0)).rank(given)
+    assert [span.score for span in found][1:] == pytest.approx([-0.1, -0.27], abs=1e-3)
 
 
 def test_more_is_read_only_in_doubt():
