@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_034,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_182,  # a single question without ONNX Runtime
     "evaluation": 692,
-    "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 4_225,  # headers of tables, merged cells, Excel's formats, JSON's layouts, mail; what heads nothing in PDFs
     "index": 3_922,  # columns of fields, tiers of segments
     "ingest": 1_564,  # a folder in step needs no parser
     "integrations": 255,  # options that do not exist get a hint
@@ -32,14 +32,14 @@ LINES = {
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
     "search": 4_555,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
-    "sentences": 1_015,  # headings by the layout; what declares a name
+    "sentences": 1_016,  # headings by the layout; what declares a name
     "server": 3_294,  # a session that begins without click, and names no folder to clients
     "training": 1_255,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_655,  # 31,500 was to be the most: an index on Qdrant and its seams took 861
+    "lines": 31_685,  # 31,500 was to be the most: an index on Qdrant and its seams took 861; headings of PDFs 30
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
