@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_034,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_182,  # a single question without ONNX Runtime
     "evaluation": 692,
-    "formats": 4_225,  # headers of tables, merged cells, Excel's formats, JSON's layouts, mail; what heads nothing in PDFs
+    "formats": 4_225,  # headers of tables, merged cells, Excel's formats, JSON's layouts, mail; headings of PDFs
     "index": 3_922,  # columns of fields, tiers of segments
     "ingest": 1_564,  # a folder in step needs no parser
     "integrations": 255,  # options that do not exist get a hint
