@@ -16,11 +16,12 @@ from lmkrag.formats.base import Attachment, Loaded, describe_properties, join_pa
 from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_text import PageText
+from lmkrag.formats.titles import TITLE_MARK
 
 _MAGIC = b"%PDF"
-_FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp or a page number
-_COVERED = 0.5  # of such a page by its picture, at least
+_FEW_CHARACTERS, _COVERED = 200, 0.5  # of a page that may be a scan with a stamp, and its share under the picture
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
+_TITLE, _MOST_OFTEN = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE), 3  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
@@ -54,16 +55,17 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages with spaces for headers and footers that most share, so that characters keep their places."""
+    """Return pages with spaces for running headers and footers, and for the marks of headings that often repeat."""
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for found in edges for key in found)
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
+    titles = Counter(title[0] for page in pages for title in _TITLE.finditer(page))
     blanked = []
     for page, found in zip(pages, edges, strict=True):
         for key, (start, end) in found.items():
-            if counts[key] >= least:
+            if counts[key] >= least and titles[page[start:end]] != 1:  # else the title that headers repeat
                 page = page[:start] + " " * (end - start) + page[end:]
-        blanked.append(page)
+        blanked.append(_TITLE.sub(lambda one: one[0].replace(TITLE_MARK, "   ", titles[one[0]] > _MOST_OFTEN), page))
     return blanked
 
 
@@ -74,7 +76,7 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
     found = {}
     for number, (start, end) in enumerate(lines):
         if not edge <= number < len(lines) - edge:
-            words = " ".join(page[start:end].lower().split())
+            words = " ".join(page[start:end].removeprefix(TITLE_MARK).lower().split())
             found[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
     return found
 

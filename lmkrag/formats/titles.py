@@ -7,17 +7,27 @@ from collections.abc import Callable, Sequence
 from lmkrag.formats.columns import Measure, Source
 
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_LARGER, _NO_SMALLER = 1.12, 0.9  # than the height of most text: what is a heading, and bold text that may be one
-_SAME = 0.06  # of a height: between the lines of one heading
-_LEADING = 2.0  # heights of a line between the lines of one heading at most, from bottom to bottom
-_APART = 2.0  # heights of a letter between the columns of a table
+_LARGER, _LARGER_NUMBERED, _NO_SMALLER = 1.12, 1.06, 0.9  # than most text: headings, and bold text that may be one
+_SAME, _LEADING = 0.06, 2.0  # of a height: how lines of one heading differ, and the most between their bottoms
+_APART, _CENTRED = 2.0, 0.1  # heights of a letter between columns; of the width of a title in the middle of a page
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
-_MARK = "## "
+TITLE_MARK = "## "
 _TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d{1,3}\.?)*\W+)?[^\W\d_].*[^\W\d_]{2}")
+_NUMBERED = re.compile(r"(?:\d{1,2}(?:\.\d{1,2})*\.?|[^\W\d_][.)]) ?[^\W\d_]")
+_PAGE_NUMBER = re.compile(r"\d{3,} |.*\w \w.*[^\W\d_]\W+\d{1,4}$")  # of a title in a header or in the contents
+CUT = re.compile(  # a line that goes on
+    r"(?i)(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
+    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have|can|may|see|use|using"
+    r"|this|these|which|following|includes?|called)$|\([^)]*$"
+)
 _NONE = re.compile(
-    r"\t|://|www\.|\S@\S|(?:[.…_] ?){4,}|[,;:.!–—#-]$"
-    r"|^(?:figure|fig\.|table|abbildung|abb\.|tabelle|tableau|figura|tabla|tabella|tabela)\s*\d",
-    re.IGNORECASE,
+    CUT.pattern + r"|\t|://|www\.|\S@\S|(?:[.…_*] ?){4,}|[,;:.!–—#-]$"
+    r"|^(?:note|important|tip|warning|caution|hinweis|achtung|warnung|remarque|attention|avertissement|nota|aviso)$"
+    r"|^(?:figure|fig\.|table|tab\.|listing|algorithm|chart|abbildung|abb\.|tabelle|tableau|figura|tabla|tabella|tabela)"
+    r"\s*[A-Z]?[.-]?\d|^(?:page|seite|página|pagina)\s*\d"
+    r"|^(?:\d\d?\.? (?:de )?)?(?:(?:janu|febru)ary?|m(?:ar(?:ch|s|zo)|ärz|a[iy]o?)|a(?:p|v|b)ril|a(?:ugust|oût|gosto)"
+    r"|ju(?:n[eio]+|l[yio]+|in|illet)|\w{3,5}emb(?:er|re)|o[ck]t[ou]b(?:er|re)|janvier|février|enero|febrero)"
+    r" (?:de )?(?:\d\d?,? )?\d{4}$"
 )
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -35,9 +45,11 @@ def mark_titles(
         return text, sources
     strong = sum(end - start for (start, end), (_, is_bold) in zip(lines, looks, strict=True) if is_bold)
     plain_body = 2 * strong < sum(end - start for start, end in lines)
+    numbered = [_NUMBERED.match(text, start) is not None for start, _ in lines]
     stands_out = [
-        height >= _LARGER * body or (is_bold and plain_body and height >= _NO_SMALLER * body)
-        for height, is_bold in looks
+        height >= (_LARGER_NUMBERED if begins else _LARGER) * body
+        or (is_bold and plain_body and height >= _NO_SMALLER * body)
+        for begins, (height, is_bold) in zip(numbered, looks, strict=True)
     ]
     if 2 * sum(stands_out) > len(lines):
         return text, sources  # a poster, or a title page
@@ -46,23 +58,29 @@ def mark_titles(
     done = number = 0
     while number < len(lines):
         stop = number + 1
-        while stop < len(lines) and stands_out[number] and _continues(lines, looks, number, stop, box):
+        while stop < len(lines) and stands_out[number] and not numbered[stop]:
+            if not _continues(lines, looks, number, stop, box):
+                break
             stop += 1
         start, end = lines[number][0], lines[stop - 1][1]
         title = text[start:end].replace("\n", " ")
         heads = stands_out[number] and stop < len(lines) and look(lines[stop][0]) != looks[stop - 1]
-        if heads and stop - number <= _MOST_LINES and _is_title(title) and not _has_columns(text, start, end, box):
-            pieces += [text[done:start], _MARK, title]
-            marked += [*sources[done:start], *[sources[start]] * len(_MARK), *sources[start:end]]
+        heads = heads and stop - number <= _MOST_LINES and _is_title(title) and not _has_columns(text, start, end, box)
+        on_edge = number == 0 or (heads and _PAGE_NUMBER.match(text[slice(*lines[stop])]))
+        beside = heads and number and not numbered[number] and _is_beside(lines, number, stop, box)
+        if heads and not beside and not (on_edge and _PAGE_NUMBER.match(title)):
+            pieces += [text[done:start], TITLE_MARK, title]
+            marked += [*sources[done:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
             done = end
         number = stop
     return "".join([*pieces, text[done:]]), [*marked, *sources[done:]]
 
 
 def _look(text: str, start: int, end: int, look: Callable[[int], tuple[float, bool]]) -> tuple[float, bool]:
-    """The size of a line, and whether it is bold throughout."""
-    (first, is_bold), (last, ends_bold) = look(start), look(end - 1)
-    return min(first, last), is_bold and ends_bold
+    """The size of a line, whose first letter may be larger or smaller, and whether it is bold throughout."""
+    middle = (start + end) // 2
+    sizes, bold = zip(*map(look, (start, middle - text[middle].isspace(), end - 1)), strict=True)
+    return sorted(sizes)[1], all(bold)
 
 
 def _continues(
@@ -76,13 +94,22 @@ def _continues(
     return 0 < above[1] - below[1] <= _LEADING * height
 
 
+def _is_beside(lines: Sequence[tuple[int, int]], first: int, stop: int, box: Measure) -> bool:
+    """Whether a title stands beside the line after it, as a cell and a name at a picture do, and is not centred."""
+    edges = [(one[0], two[2], one[1]) for line in lines if (one := box(line[0])) and (two := box(line[1] - 1))]
+    if len(edges) < len(lines):
+        return False
+    (start, end, bottom), (left, right, _) = edges[stop], edges[first]
+    centre = (min(edge[0] for edge in edges) + max(edge[1] for edge in edges)) / 2
+    is_below = start < right and left < end and bottom < edges[stop - 1][2]
+    return not is_below and abs((left + right) / 2 - centre) > _CENTRED * (right - left)
+
+
 def _has_columns(text: str, start: int, end: int, box: Measure) -> bool:
     """Whether words of a line stand so far apart that they name the columns of a table."""
-    for space in re.finditer(r"\S \S", text[start:end]):
-        left, right = box(start + space.start()), box(start + space.end() - 1)
-        if left is not None and right is not None and right[0] - left[2] > _APART * (left[3] - left[1]):
-            return True
-    return False
+    spaces = re.compile(r"(?<=\S) (?=\S)").finditer(text, start, end)
+    sides = ((box(space.start() - 1), box(space.end())) for space in spaces)
+    return any(left and right and right[0] - left[2] > _APART * (left[3] - left[1]) for left, right in sides)
 
 
 def _is_title(title: str) -> bool:

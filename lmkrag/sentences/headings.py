@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from lmkrag.formats.titles import CUT, TITLE_MARK
 from lmkrag.specs import BLOCK_KINDS, Sentence
 
 _LONGEST = 100  # characters of a heading
@@ -22,12 +23,12 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.)]\s|\s(?=[^\W\d_]))")
 _ROMAN = re.compile(r"[IVXLC]{1,7}[.)]\s")
 _CHAPTER = re.compile(
-    r"(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
+    r"(?i)(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
     r"|anlage|chapitre|partie|livre|titre|annexe|capítulo|parte|sección|artículo|anexo|capitolo|sezione|articolo|allegato"
     r"|seção|artigo|hoofdstuk|deel|bijlage|avsnitt|del|bilaga|bilag|rozdział|część|kapitola|część|глава|часть|раздел|статья"
     r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]{1,7}|[A-Z])"
-    r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]",
-    re.IGNORECASE,
+    r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|§{1,2}\s?\d{1,4}[a-z]?\.?\s+(?=[^\W\d_])"
+    r"|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]"
 )
 _ENTRY = re.compile(r"(?:\d{1,3}|[IVXLC]{1,7})[.)]\s[^\n]*\S {3,}\d+(?:[-–]\d+)?$", re.MULTILINE)  # of contents
 _CLOSING = r"[\"'”’»)\]]*$"
@@ -35,17 +36,14 @@ _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
 _GOES_ON = re.compile(r"[:;,：；，、=–—-]" + _CLOSING)
 _EMPHASIS = re.compile(r"(\*{1,2}|_{1,2})(\w.*[\w)?!.])\1", re.DOTALL)
+_PROMPT = re.compile(r"# [a-z][\w.-]* ")  # of a shell, before a command
+_ASKS = re.compile(r"[?？]$")
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
 _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of contents
     r"(?i:^copyright\b|^version \d)|©"
     r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]"
-    r"|[^\W\d_]\s+\d+$|\s\S?\d*\.\d\d$"
-)
-_CUT = re.compile(  # a line that goes on
-    r"(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
-    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have|can|may|see|use|using"
-    r"|this|these|which|following|includes?)$|\([^)]*$",
-    re.IGNORECASE,
+    r"|[^\W\d_]\s+\d+$|\s\S?\d*\.\d\d$|\\\w|^\S+\.\w{2,4}$"
+    r"|^(?i:note|tip|hint|hinweis|remarque|nota)$"
 )
 
 
@@ -79,14 +77,17 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     held: list[_Line] = []  # that may be headings of what comes next
     marks = 0  # headings with markup; a text may have its title underlined and no other
     repeated: Counter[str] = Counter()
+    capitals = 0  # headings in capitals and of chapters, less questions: beside them the text itself asks
     complete = True  # is what comes before them?
     for line in _lines(sentences):
-        if kind in _PAGES and line.kind == "heading" and not line.body.startswith("## "):  # not ours
+        is_ours = line.body.startswith(TITLE_MARK) if kind in _PAGES else kind != "text" or not _PROMPT.match(line.body)
+        if line.kind == "heading" and not is_ours:
             line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
         marks += (1 + line.single) * (line.kind == "heading")
         marked = marks > (kind == "text")
         all_marked = kind in _SLIDES or (kind in _PAGES and marked)
-        if not all_marked and _may_head(line, marked=marked or kind in _PAGES):
+        asks = capitals > _DEEPEST and _ASKS.search(line.body) and not _NUMBER.match(line.body)
+        if not (all_marked or asks) and _may_head(line, marked=marked or kind in _PAGES):
             held.append(line)
             if len(held) > _DEEPEST:
                 complete = False
@@ -96,6 +97,7 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
         for above in held:
             repeated[above.body] += 1 if head else 0
             if head and repeated[above.body] <= _MOST_REPEATED:
+                capitals += 1 if above.body.isupper() or _CHAPTER.match(above.body) else -bool(_ASKS.search(above.body))
                 yield replace(above.sentences[0], end=above.sentences[-1].end, kind="heading")
             else:
                 yield from above.sentences
@@ -141,14 +143,14 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
     if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
         return False
     letters = sum(map(str.isalpha, body))
-    if not body[0].isalnum() or body[0].islower() or 2 * letters < len(body.replace(" ", "")):
+    if not (body[0].isalnum() or body[0] == "§") or body[0].islower() or 2 * letters < len(body.replace(" ", "")):
         return False
     chapter = _CHAPTER.match(body)
-    if _CUT.search(body) or _GOES_ON.search(body) or _NO_HEADING.search(body, chapter.end() if chapter else 0):
+    if CUT.search(body) or _GOES_ON.search(body) or _NO_HEADING.search(body, chapter.end() if chapter else 0):
         return False
     if chapter:
         return not _ENDS_SENTENCE.search(body) or (line.alone and _is_title(body[chapter.end() :]))
-    asks = body.endswith(("?", "？")) and not _OPENS_QUOTE.match(body)  # else someone speaks
+    asks = _ASKS.search(body) and not _OPENS_QUOTE.match(body)  # else someone speaks
     if body.isupper() and letters >= _FEWEST_CAPITALS and kind != "turn":
         ends = _ENDS_SENTENCE.search(body) is not None
         return (kind == "text" or _NUMBER.match(body) is not None) and (not ends or (line.alone and line.gap > 2))
@@ -178,13 +180,8 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
         return False  # a numbered list
     kind, body = following.kind, following.body
     last = lines[-1]
-    plain = not (
-        _NUMBER.match(last.body)
-        or last.bold
-        or last.body.isupper()
-        or _ROMAN.match(last.body)
-        or _CHAPTER.match(last.body)
-    )
+    numbered = _NUMBER.match(last.body) or _ROMAN.match(last.body) or _CHAPTER.match(last.body)
+    plain = not (numbered or last.bold or last.body.isupper())
     if plain and last.line_ends < 2 and kind not in ("item", "row"):
         return False
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
@@ -193,6 +190,9 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
         return False
     if _ENTRY.match(body):
         return False
-    if last.body.endswith(("?", "？")) and (following.bold or body[:1] in "_*"):
+    is_title = following.line_ends == 1 and len(body) <= 2 * _LONGEST and body[-1:] not in ".;:,"
+    if is_title and (number := _NUMBER.match(body)) and "." in number[1]:
+        return False  # contents
+    if _ASKS.search(last.body) and (following.bold or body[:1] in "_*"):
         return False  # someone speaks
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))

@@ -248,7 +248,7 @@ def _underlines(line: str, title: str) -> bool:
     rule = _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
     is_long = rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
-    return is_long and any(map(str.isalnum, title))
+    return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:

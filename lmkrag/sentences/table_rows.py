@@ -19,6 +19,7 @@ _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
 _STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # words of a sentence, at least, that is no caption
 _LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
+_RUNNING = re.compile(r"^\d+ |\b[ivxl]+$|^\D* \d{1,3}$")  # a header of a page
 _LABELS = 1  # lines in a row that may stand between the rows of one table
 
 
@@ -117,8 +118,8 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
     first = len(above)
     while first and _is_caption(text, above[first - 1]):
         first -= 1
-    before = text[above[first - 1].start : above[first - 1].end] if 0 < first < len(above) else "."
-    first = first if _BLANK_LINE.search(before) or _ENDS.search(before.rstrip()) else len(above)  # else it goes on
+    before = text[max(0, above[first].start - 2 * _LONGEST_CAPTION) : above[first].start] if first < len(above) else ""
+    first = first if not before.strip() or _BLANK_LINE.search(before) else len(above)  # else it goes on
     yield from above[:first]
     yield from (replace(sentence, kind="heading") for sentence in above[first:])
 
@@ -142,5 +143,5 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
-    short = short and _WORDS.search(lines[-1]) is not None
-    return sentence.kind == "text" and short and not _ENDS.search(lines[-1])
+    short = short and _WORDS.search(lines[-1]) is not None and not _ENDS.search(lines[-1])
+    return sentence.kind == "text" and short and not lines[0][0].islower() and not _RUNNING.search(lines[0])

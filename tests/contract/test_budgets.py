@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_006,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_168,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_196,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 4_225,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 3_865,  # columns of fields, tiers of segments
     "ingest": 1_553,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
@@ -32,14 +32,14 @@ LINES = {
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
     "search": 4_476,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
-    "sentences": 1_015,  # headings by the layout; what declares a name
+    "sentences": 1_016,  # headings by the layout; what declares a name
     "server": 3_148,  # a session that begins without click, and names no folder to clients
     "training": 1_241,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_188,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_218,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 26,

@@ -7,7 +7,7 @@ from fpdf import FPDF
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_with_attachments
-from lmkrag.formats.pdf import find_rectangles, read
+from lmkrag.formats.pdf import blank_running_lines, find_rectangles, read
 
 
 def write(*lines: str, annotations: str = "", catalog: str = "", objects: str = "", pages: int = 1) -> bytes:
@@ -120,6 +120,57 @@ def test_larger_and_bold_lines_are_headings():
     start = text.index("reserving")
     ((left, top, right, bottom),) = find_rectangles(data, 1, start, start + len("reserving"))
     assert (left, right) == (pytest.approx(0.25, abs=0.03), pytest.approx(0.37, abs=0.03)) and bottom - top < 0.04
+
+
+def test_what_heads_nothing_is_no_heading():
+    pdf = FPDF(unit="pt", format=(400, 400))
+    pdf.set_margin(20)
+    pdf.add_page()
+    prose = "The ferry leaves at seven in the morning. Dogs travel free, and bicycles cost a pound."
+    for size, style, line in (
+        (10, "", prose),
+        (11, "", "3 Fares and refunds"),
+        (10, "", prose),
+        (10, "B", "September 3, 2010"),
+        (10, "", prose),
+        (10, "B", "Note"),
+        (10, "", prose),
+        (10, "B", "The berths of the"),
+        (10, "", prose),
+        (10, "B", "A.2 Tables"),
+        (10, "", prose),
+        (10, "B", "Table A.2"),
+        (10, "", prose),
+        (10, "B", "Of piers and berths 65"),
+        (10, "", "Of lamps and buoys 66"),
+    ):
+        pdf.set_font("helvetica", style, size)
+        pdf.multi_cell(0, size * 1.2, line, new_x="LMARGIN", new_y="NEXT")
+    text = text_of(bytes(pdf.output()))
+    assert [line for line in text.splitlines() if line.startswith("#")] == ["## 3 Fares and refunds", "## A.2 Tables"]
+
+
+def test_a_bold_cell_or_a_name_beside_a_picture_is_no_heading():
+    pdf = FPDF(unit="pt", format=(400, 400))
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=10)
+    pdf.text(20, 40, "These are the parts of the boat that the yard has looked at this year, each with its state.")
+    for place, name in ((60, "Remarks"), (160, "Ruth Okafor")):
+        pdf.set_font("Helvetica", style="B", size=12)
+        pdf.text(300, place, name)
+        pdf.set_font("Helvetica", size=10)
+        for number, part in enumerate(["Keel", "Mast", "Rudder"], 1):
+            pdf.text(20, place + 15 * number, part)
+    assert "#" not in text_of(bytes(pdf.output()))
+
+
+def test_headers_that_repeat_a_title_are_blanked_and_the_title_is_not():
+    prose = [f"The ferry of pier {number} leaves at seven.\n" for number in range(8)]
+    pages = ["".join([title, *prose[:4], "## Remark\n", *prose[4:]]) for title in ["## Ferries\n", *["Ferries\n"] * 3]]
+    blanked = blank_running_lines(pages)
+    assert [len(page) for page in blanked] == [len(page) for page in pages]
+    assert [page.split("\n")[0].strip() for page in blanked] == ["## Ferries", "", "", ""]
+    assert all("   Remark\n" in page for page in blanked)  # it comes again too often to say something
 
 
 FORM = """100 0 obj << /Type /Annot /Subtype /Widget /FT /Tx /T (ship) /V (Grey Heron) /Rect [120 275 300 292] >> endobj

@@ -59,6 +59,21 @@ def headings(text: str) -> list[str]:
             "_Ida_ (_sits down_).\n\nAre you angry?\n\n_Ruth_ (_rises_). I am.", [], id="a play with directions"
         ),
         pytest.param("How do I join?\n\nSend a card.", ["How do I join?"], id="question"),
+        pytest.param(
+            "".join(f"CHAPTER {n}\n\nIt rained.\n\n" for n in (1, 2, 3, 4)) + "What was that?\n\nA bell rang.",
+            ["CHAPTER 1", "CHAPTER 2", "CHAPTER 3", "CHAPTER 4"],
+            id="a question in a book",
+        ),
+        pytest.param("§ 3 Haftung\n\nWer ein Boot leiht, haftet.", ["§ 3 Haftung"], id="a section of a law"),
+        pytest.param("Dann baut man.\n\n# make install\n\nDas ist alles.", [], id="a command"),
+        pytest.param("Note\n\nIt burns.\n\nC:\\bees\n\nIt is a folder.\n\nwax.png\n\nA picture.", [], id="no titles"),
+        pytest.param(
+            "1. Bees\n1.1. How do they fly?\n1.2. How do they sleep?\n\nNow.", [], id="contents with questions"
+        ),
+        pytest.param("We sell | 2 |\nWax     | 1 |\n-----------\n\nIt melts.", [], id="a rule below a table"),
+        pytest.param(
+            "It pays.\nAll that we sold\nItem\tMay\tJune\nWax\t4\t1\n", [], id="a line that goes on above a table"
+        ),
         pytest.param("Boats\n- Ida\n- Ruth\n", ["Boats"], id="of a list"),
         pytest.param("Oars by boat\n\n| Ida | four |\n| Ruth | two |\n", ["Oars by boat"], id="of a table"),
         pytest.param("蜂蜜的来源\n\n蜜蜂采集花蜜。", ["蜂蜜的来源"], id="no capitals"),
