@@ -203,5 +203,5 @@ def _with_neighbours(sentences: Ids, best: Ids, documents: DocumentRanges, reach
     owner = documents.owners(best)
     near = best[:, None] + np.arange(-reach, reach + 1)
     inside = (near >= documents.first[owner][:, None]) & (near < documents.stop[owner][:, None])
-    gathered = np.union1d(sentences, near[inside])
+    gathered = np.unique(np.append(sentences, near[inside]), return_index=True)[0]
     return gathered, documents.owners(gathered)

@@ -65,7 +65,8 @@ def match_document(
     mass = _add_up(held, inverse, len(documents))
     likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(documents)), _TITLED)
     titled = snapshot.words_in_titles(terms.words, documents[likely])
-    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
+    pairs = (np.append(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True))
+    opened = [np.unique(each, return_index=True)[0] for each in pairs]
     shares = _add_up(opened, inverse, len(documents)) / total
     best = int(np.argmax(shares))
     mass += 0.5 * total * shares
