@@ -32,7 +32,6 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Level, SentenceScore
 
@@ -176,8 +175,11 @@ class Searcher:
 
     def _choose_reranker(self, question: str) -> str:
         """Which re-ranker of ours reads the language of a question."""
-        is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
+        if self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question):
+            return DEFAULT_RERANKER
+        from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
+
+        return DEFAULT_RERANKER if detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
     def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
