@@ -5,8 +5,9 @@
 
 Starts a process for each figure and waits for it; medians of interleaved runs. "By torch" is the same search with
 the encoder in torch and transformers. ``--agents N`` opens N sessions of ``lmkrag mcp``, one after another, and asks a
-question in each. It prints the memory of all processes (proportional set size), first with the shared process, then
-with ``--in-process``.
+question in each. It prints when each had its answer by the clock of its client, what all processes took of the
+processor until then, and their memory (proportional set size), first with the shared process, then with
+``--in-process``.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 QUESTION = "how is leave accrued?"
@@ -64,7 +66,7 @@ def measure_agents(index: str, count: int) -> None:
     for options in ([], ["--in-process"]):
         with tempfile.TemporaryDirectory() as cache:
             command = [sys.executable, "-m", "lmkrag", "mcp", "--index", index, *options]
-            agents, times, memory = [], [], []
+            agents, times, memory, spent = [], [], [], [0.0]
             for _ in range(count):
                 began = time.perf_counter()
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -72,8 +74,10 @@ def measure_agents(index: str, count: int) -> None:
                 ask(agents[-1])
                 times.append(time.perf_counter() - began)
                 memory.append(sum(find_memory(cache).values()))
+                spent.append(sum(map(count_seconds, find_memory(cache))))
             print(" ".join(["lmkrag mcp", *options]))
             print("  first answers, s   ", *(f"{seconds:.2f}" for seconds in times))
+            print("  processor, s       ", *(f"{after - before:.2f}" for before, after in pairwise(spent)))
             print("  memory in all, MB  ", *(f"{size / 1e6:.0f}" for size in memory))
             for number in find_memory(cache):
                 os.kill(number, signal.SIGKILL)
@@ -94,6 +98,12 @@ def ask(agent: "subprocess.Popen[bytes]") -> None:
         agent.stdin.flush()
         if "id" in message and "error" in (reply := json.loads(agent.stdout.readline())):
             raise SystemExit(reply["error"]["message"])
+
+
+def count_seconds(number: int) -> float:
+    """Seconds of the processor that a process took."""
+    fields = Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def find_memory(cache: str) -> dict[int, int]:

@@ -56,6 +56,17 @@ class computed_once(cached_property[T]):  # noqa: N801
         self.lock = nullcontext()
 
 
+class LateRegex:
+    """A regular expression that is compiled when it is first used: a single command needs few of them."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.__dict__[name] = getattr(re.compile(*self._arguments), name)
+        return value
+
+
 def check_platform() -> None:
     """Raise LmkragError where lmkrag can't run: its locks, memory maps and limits are those of POSIX."""
     if sys.platform == "win32":

@@ -111,11 +111,9 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 def _walk_directory(
     root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
 ) -> Iterator[SourceFile | Skipped]:
-    stack = [(root, ignores)]
+    stack = [(root, "", ignores)]
     while stack:
-        directory, ignores = stack.pop()
-        relative = directory.relative_to(root).as_posix()
-        prefix = "" if relative == "." else relative + "/"
+        directory, prefix, ignores = stack.pop()
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
@@ -124,7 +122,7 @@ def _walk_directory(
         names = {entry.name for entry in entries}
         if names >= _INDEX_FILES:
             continue
-        spec, problems = _read_gitignore(directory)
+        spec, problems = _read_gitignore(directory) if ".gitignore" in names else (None, [])
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
         rules = [*ignores, ("", prefix, spec)] if spec else ignores
         inner = []
@@ -134,7 +132,7 @@ def _walk_directory(
             if entry.name.startswith(".") or _ignored(name + "/" * is_directory, rules):
                 continue
             if is_directory:
-                inner.append((Path(entry.path), rules))
+                inner.append((Path(entry.path), name + "/", rules))
             elif entry.is_symlink() and Path(entry.path).is_dir():
                 yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
             elif included is None or included.match_file(name):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
-from lmkrag.index.words.terms import drop_stop_words, hash_content, split_words
+from lmkrag.index.words.terms import STRAIGHT, drop_stop_words, hash_content, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.results import Answer, Citation, Span
 from lmkrag.sentences.split import split_sentences
@@ -26,7 +26,6 @@ _QUOTED = re.compile(
     re.MULTILINE,
 )
 _MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
-STRAIGHT = str.maketrans("“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--")  # one character for one: offsets stay
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ unit, name or negation, and if their titles, headings and folders are of the sam
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
 from pathlib import PurePath
 
 from lmkrag.index.words.quantities import MONTHS
 from lmkrag.results import Contrast, Span
 from lmkrag.search.dating import find_date
-from lmkrag.search.differences import Difference, Token, find_differences, read_tokens
+from lmkrag.search.differences import Difference, Token, find_differences, read_sentence, read_tokens
+from lmkrag.system import LateRegex
 
 _COMPARED = 12  # passages, the best ones
 _BEST = 3  # passages, one of which the others are compared with
@@ -40,32 +41,29 @@ _LABELS = frozenset(_LABEL_WORDS.split())
 _VERSION_WORDS = """version release edition draft final copy new old update updated amendment amended revised rev v
 current latest previous archive archived archives older former backup neu alt aktuell fassung ancien nouveau"""
 _VERSIONS = frozenset(_VERSION_WORDS.split())
-_DATED = re.compile(
+_DATED = LateRegex(
     rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|\d+(?:\.\d+)+"
     rf"|\d{{1,2}}[. ]+(?={'|'.join(MONTHS)})|\b(?:{'|'.join(MONTHS)})\b(?: \d{{1,2}}\b)?|(?<=\d)[_-](?=\d)",
     re.IGNORECASE,
 )
-_REPLACES = re.compile(
+_REPLACES = LateRegex(
     r"\b(?:replaces|supersedes|takes the place of|amends|amendment (?:\w+ )?(?:to|of)|ersetzt|remplace|sustituye"
     r"|sostituisce|vervangt|substitui|änderung (?:de[rs]|zu[mr]?)|avenant (?:au|à))\b"
     r"([^.\n]{0,120})",
     re.IGNORECASE,
 )
-_AS_OF = re.compile(
+_AS_OF = LateRegex(
     r"\b(?:as of|as at|back in|stand|en date de|a fecha de)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
     r"|\b(?:in|by|according to|under)\s+the\s+((?:19|20)\d\d)\s+(?:version|edition|release|rules|policy|handbook)\b",
     re.IGNORECASE,
 )
-_PREVIOUS = re.compile(
+_PREVIOUS = LateRegex(
     r"\b(?:previous|former|earlier|prior|old(?:er)?)\s+(?:version|release|edition|polic|rule|price|fee|handbook|contract)"
     r"|\b(?:alte|vorige|frühere)[nrsm]?\s+(?:fassung|version|ausgabe|preis)|\bversi[oó]n (?:précéd|anteri)",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_YEAR = LateRegex(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _ANY_YEAR = "9999"
-
-
-_read_sentence = lru_cache(maxsize=2_000)(read_tokens)
 
 
 class _BestSentence:
@@ -83,7 +81,7 @@ class _BestSentence:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        return _read_sentence(self.text)
+        return read_sentence(self.text)
 
     @cached_property
     def words(self) -> set[str]:
@@ -104,7 +102,6 @@ def compare_passages(
     """
     compared, rest = list(spans[:_COMPARED]), list(spans[_COMPARED:])
     sentences = [_BestSentence(span) for span in compared]
-    year = _choose_year(question, compared)
     notes: list[str] = []
     older: dict[int, int] = {}
     for one, other in combinations(range(len(compared)), 2):
@@ -119,6 +116,7 @@ def compare_passages(
         for number, beside, place, its in ((one, other, places[0], places[1]), (other, one, places[1], places[0])):
             contrast = Contrast(*place, compared[beside].doc_id, *its)
             compared[number] = replace(compared[number], contrasts=(*compared[number].contrasts, contrast))
+        year = _choose_year(question, compared)
         valid = _choose_valid(compared[one], compared[other], year, read)
         if valid is not None:
             new, old = (one, other) if valid == 0 else (other, one)
@@ -138,7 +136,7 @@ def compare_passages(
 def _choose_year(question: str, spans: Sequence[Span]) -> str:
     """The year whose newest passage counts; an empty one where the question asks for the previous version."""
     if match := _AS_OF.search(question):
-        return match[1] or match[2]
+        return str(match[1] or match[2])
     years = set(_YEAR.findall(question)) & {span.date[:4] for span in spans if span.date_source != "file"}
     return years.pop() if len(years) == 1 else "" if _PREVIOUS.search(question) else _ANY_YEAR
 
@@ -151,6 +149,9 @@ def _contrast(one: Span, first: _BestSentence, other: Span, second: _BestSentenc
     """The one value in which two passages differ; None where they say the same, or are not about the same."""
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(first.words | second.words):
+        return None
+    kinds = {token.kind for token in (*first.tokens, *second.tokens) if token.value not in shared}
+    if "word" in kinds and "date" not in kinds:  # an ordinary word differs; of a date it may be a part
         return None
     differences = [
         each

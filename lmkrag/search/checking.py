@@ -17,8 +17,8 @@ from operator import eq
 from typing import Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
+from lmkrag.index.words.terms import STRAIGHT
 from lmkrag.places import LINED, line_at, number_paragraph
-from lmkrag.readers.citations import STRAIGHT
 from lmkrag.results import Span
 from lmkrag.search.differences import Token, find_differences, read_tokens
 from lmkrag.search.outline import outline

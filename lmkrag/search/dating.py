@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
+from lmkrag.system import LateRegex
 
 DATE_KEYS = (
     *("date", "updated", "last_updated", "lastupdated", "modified", "last_modified", "lastmod", "revised", "effective"),
@@ -20,29 +21,29 @@ WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods",
 """Kinds of documents whose metadata are those of their program."""
 
 _MONTH = "|".join(MONTHS)
-_DAY = re.compile(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
-_EAST_ASIAN = re.compile(
+_DAY = LateRegex(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
+_EAST_ASIAN = LateRegex(
     r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. (\d\d?)\. (\d\d?)\."
 )
-_MONTH_YEAR = re.compile(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
-_NAMED_MONTH = re.compile(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
-_YEAR_MONTH = re.compile(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
-_MONTH_NUMBER = re.compile(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
-_QUARTER = re.compile(
+_MONTH_YEAR = LateRegex(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
+_NAMED_MONTH = LateRegex(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
+_YEAR_MONTH = LateRegex(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
+_MONTH_NUMBER = LateRegex(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
+_QUARTER = LateRegex(
     r"(?<![^\W_])Q([1-4])[ /_-]?((?:19|20)\d\d)(?!\d)|(?<!\d)((?:19|20)\d\d)[ /_-]?Q([1-4])(?!\w)"
     r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? ((?:19|20)\d\d)(?!\d)",
     re.IGNORECASE,
 )
-_YEAR = re.compile(
+_YEAR = LateRegex(
     r"(?:(?<=\bFY)|(?<=\bv)|(?<=\bversion )|(?<=\brelease )|(?<![\w.,$€£/-])(?<!\d:)(?<!\brfc )(?<!\biso )"
     r"(?<!\broom )(?<!\bpage )(?<!\bport ))((?:19|20)\d\d)"
     r"(?:(?<=\bv....)|(?<=\brelease ....)|(?<=\bversion ....)|(?!\.\d))(?![\w%]|,\d)",
     re.IGNORECASE,
 )
-_GLUED = re.compile(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d\d)(?=[^\W\d_]{4})")
+_GLUED = LateRegex(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d\d)(?=[^\W\d_]{4})")
 _MAY_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d|\d[./-]\d")
 _HEADER = 600  # characters at a document's beginning that may date it
-_DATES_TEXT = re.compile(
+_DATES_TEXT = LateRegex(
     r"^(?:\W*(?:date|sent|version|release|revision|stand|datum|version du|fecha|data|[^\n]{0,40}?\b(?:dated|effective"
     r"|amended|amendment|updated|modified|changed|revised|published|issued|valid from|in force|fassung vom|gültig ab"
     r"|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)[^\n]{0,60}$",

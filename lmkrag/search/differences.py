@@ -3,12 +3,11 @@
 import re
 from collections import Counter
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from lmkrag.index.words.quantities import MONTHS, find_days
-from lmkrag.index.words.terms import drop_stop_words
-from lmkrag.readers.citations import STRAIGHT
+from lmkrag.index.words.terms import STRAIGHT, drop_stop_words
 
 Kind = Literal["number", "date", "unit", "name", "negation", "word"]
 
@@ -90,6 +89,10 @@ def read_tokens(text: str) -> list[Token]:
     return tokens
 
 
+read_sentence = lru_cache(maxsize=2_000)(read_tokens)
+"""The same, remembered for the sentences that were read last."""
+
+
 @cache
 def _has_content(word: str) -> bool:
     return len(drop_stop_words([word, _NO_STOP_WORD])) == 2
@@ -131,7 +134,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
     ...     "It costs 1,200 euros.", "It costs 900 €.")]
     ['1,200 for 900']
     """
-    ours, theirs = read_tokens(first), read_tokens(second)
+    ours, theirs = read_sentence(first), read_sentence(second)
     matcher = SequenceMatcher(None, [token.value for token in ours], [token.value for token in theirs], autojunk=False)
     operations = [
         (tag, ours[a:b], theirs[c:d], ours[a - 1].end if a else 0, theirs[c - 1].end if c else 0)

@@ -12,6 +12,7 @@ from lmkrag.search.candidates import Candidates
 from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage, find_date
 from lmkrag.search.filters import PredicateFilter, Test, parse_filter
 from lmkrag.search.results import Views, find_headings
+from lmkrag.system import LateRegex
 
 _UNITS = (
     ("day", "days?|tage?n?|jours?|d[íi]as?|giorn[oi]|dag(?:en)?"),
@@ -31,7 +32,7 @@ _LAST = (
 _NOT_PART = r"(?!\s+(?:of|before|des|der|du|del?|van)\b)"  # "the last week of the season"
 _SINCE = "since|seit|depuis|desde|dal|sinds"
 _RELATIVE = [
-    (kind, re.compile(rf"(?<!\w)(?:{pattern})(?!\w){_NOT_PART}", re.IGNORECASE))
+    (kind, LateRegex(rf"(?<!\w)(?:{pattern})(?!\w){_NOT_PART}", re.IGNORECASE))
     for kind, pattern in (
         ("ago", "yesterday|gestern|ayer|ieri|gisteren|ontem"),
         ("since", rf"(?:seit|depuis|sinds|desde hace)\s+{_COUNT}\s+{_UNIT}"),
@@ -52,19 +53,19 @@ _MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
     r"|bef|ava|ant|pri|voo|unt|bis|jusq|has|fin|tot|até|bet|from|zwi|vom|ent|du|tra|tus|van)"
 )
 # The figures of that time are meant there, not what was written then.
-_COMPARED = re.compile(
+_COMPARED = LateRegex(
     r"\b(?:than|compared?|versus|vs|verglichen|(?:over|to|with) (?:last|this)|from last year)\b", re.I
 )
-_BORDER = re.compile(
+_BORDER_WORD = (
     rf"\b(?:(?P<since>{_SINCE})|(?P<after>after|nach|après|después|dopo|depois)"
     r"|(?P<before>before|vor|avant|antes|prima|voor)|(?P<until>until|bis|jusqu'au|hasta|fino|tot|até)"
-    r"|(?P<between>between|from|zwischen|vom|entre|du|tra|dal|tussen|van))\b(?P<rest>[^,;?]{0,40})",
-    re.IGNORECASE,
+    r"|(?P<between>between|from|zwischen|vom|entre|du|tra|dal|tussen|van))\b"
 )
-_BEFORE = re.compile(rf"{_BORDER.pattern.partition('(?P<rest>')[0]}\s+(?:the|la|le|der|dem|lo)?\s*\Z", re.IGNORECASE)
-_AND = re.compile(r"\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
-_MONTH = re.compile(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
-_OTHER_YEAR = re.compile(r"\s*,?\s*1\d{3}\b")
+_BORDER = LateRegex(rf"{_BORDER_WORD}(?P<rest>[^,;?]{{0,40}})", re.IGNORECASE)
+_BEFORE = LateRegex(rf"{_BORDER_WORD}\s+(?:the|la|le|der|dem|lo)?\s*\Z", re.IGNORECASE)
+_AND = LateRegex(r"\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
+_MONTH = LateRegex(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
+_OTHER_YEAR = LateRegex(r"\s*,?\s*1\d{3}\b")
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}
 _OLDEST = 10  # years: what a question says of a time before that is hardly about when documents were written

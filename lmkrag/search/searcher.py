@@ -38,7 +38,6 @@ from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Level, SentenceScore
 
@@ -176,6 +175,8 @@ class Searcher:
         }
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
+        from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
+
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         is_default = is_english or detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER

@@ -39,8 +39,8 @@ CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|cat
 
 def measure_indentation(line: str) -> int:
     """Return how many columns a line is indented by."""
-    indent = line[: len(line) - len(line.lstrip())]
-    return len(indent.expandtabs())
+    indent = len(line) - len(line.lstrip())
+    return len(line[:indent].expandtabs()) if "\t" in line else indent
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:

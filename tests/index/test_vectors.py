@@ -63,6 +63,20 @@ def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_pat
         np.testing.assert_allclose(scores[rows >= 0], exact[rows >= 0], atol=0.02)
 
 
+def test_exact_vectors_are_compared_alike_by_the_first_search_and_by_faiss(vectors, tmp_path):
+    segment = build(tmp_path / "s.faiss", lambda: [vectors], len(vectors), load_recipe("flat"))
+    queries, alive = clustered(3, 64, seed=2), np.arange(len(vectors)) % 2 == 0
+    for allowed in (None, alive):
+        without_faiss = VectorFile(segment._file, segment.rows, load_recipe("flat")).search(queries, 20, allowed)
+        by_faiss = segment.search(queries, 20, allowed) and segment.search(queries, 20, allowed)
+        for (scores, rows), (other_scores, other_rows) in zip(
+            zip(*without_faiss, strict=True), zip(*by_faiss, strict=True), strict=True
+        ):
+            assert dict(zip(rows.tolist(), scores.tolist(), strict=True)) == dict(
+                zip(other_rows.tolist(), other_scores.tolist(), strict=True)
+            )
+
+
 @pytest.mark.parametrize("name", ["flat", "ivf-sq8"])
 def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vectors, tmp_path):
     import faiss

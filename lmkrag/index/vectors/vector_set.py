@@ -29,6 +29,8 @@ _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 
 _LEAST_SAMPLE = 32_768
 _ITERATIONS = 8  # of k-means: with FAISS's 25, half a point of recall in three times the time
 _FEW = 1_000  # rows that are read rather than looked for
+_FLAT_HEAD, _FLOAT16 = 81, 4  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
+_FIRST = 20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
 
@@ -170,35 +172,42 @@ class VectorFile:
     """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
     def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
-        faiss = _load_faiss()
         file.read(0, file.file.head or None)
         self._file, self._content = file, np.frombuffer(file.content, np.uint8)  # the index has views of it
-        try:
-            reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size)
-            self._index: Any = faiss.read_index(reader)
-        except RuntimeError as error:
-            raise IndexCorrupt(f"{file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
+        self.rows = rows
+        self._recipe = recipe
+        self._codes = _find_codes(self._content, rows)
+        self._is_first = self._codes is not None and rows <= _FIRST
+        if self._codes is None:
+            _ = self._index
         if file.file.head:  # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
             sizes = np.fromiter(map(self._index.invlists.list_size, range(self._index.nlist)), np.int64)
             self._lists = file.file.head + np.append(0, np.cumsum(sizes * (self._index.code_size + 8)))
-            self._places: Ids = faiss.rev_swig_ptr(self._index.direct_map.array.data(), rows)
-        self.rows = rows
-        self._recipe = recipe
+            self._places: Ids = _load_faiss().rev_swig_ptr(self._index.direct_map.array.data(), rows)
+
+    @computed_once
+    def _index(self) -> Any:
+        faiss = _load_faiss()
+        try:
+            return faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size))
+        except RuntimeError as error:
+            raise IndexCorrupt(f"{self._file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
         """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those ``allowed`` ``[rows]``.
 
         Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
         """
-        faiss = _load_faiss()
         top_k = min(top_k, self.rows)
-        index, selector, share = self._index, None, 1.0
+        if self._is_first or (allowed is not None and np.count_nonzero(allowed) <= _FEW):
+            self._is_first = False
+            rows = np.arange(self.rows) if allowed is None else np.flatnonzero(allowed)
+            parts = (np.einsum("ij,kj->ik", queries, part) for part in self.slices(rows))
+            similar = np.concatenate([np.zeros((len(queries), 0), np.float32), *parts], 1)
+            best = np.argsort(-similar, axis=1, kind="stable")[:, :top_k]
+            return np.take_along_axis(similar, best, 1), rows[best]
+        faiss, index, selector, share = _load_faiss(), self._index, None, 1.0
         if allowed is not None:
-            if np.count_nonzero(allowed) <= _FEW:
-                few = np.flatnonzero(allowed)
-                similar = np.einsum("ij,kj->ik", queries, self.read(few))  # see Snapshot.score_sentences
-                best = np.argsort(-similar, axis=1, kind="stable")[:, :top_k]
-                return np.take_along_axis(similar, best, 1), few[best]
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
             share = max(1, int(np.count_nonzero(allowed))) / self.rows
             if share < _NARROW and isinstance(index, faiss.IndexHNSW):
@@ -207,6 +216,9 @@ class VectorFile:
         if self._file.file.head:
             return self._search_lists(np.ascontiguousarray(queries, np.float32), top_k, parameters)
         scores, rows = index.search(queries, top_k, params=parameters)
+        if self._codes is not None:  # as the first search compares them
+            vectors = self.read(rows.ravel()).reshape(*rows.shape, -1)
+            scores = np.where(rows < 0, scores, np.einsum("ij,ikj->ik", queries, vectors))
         return scores, rows
 
     def _search_lists(self, queries: Vectors, top_k: int, parameters: Any) -> tuple[Scores, Ids]:
@@ -236,15 +248,14 @@ class VectorFile:
         for first in range(0, len(rows), _SLICE):
             yield self.read(rows[first : first + _SLICE])
 
-    @computed_once
-    def _codes(self) -> NDArray[np.float16] | None:
-        """The float16 matrix inside the mapped file, where the segment is stored exactly."""
-        faiss, index = _load_faiss(), self._index
-        if not isinstance(index, faiss.IndexScalarQuantizer) or index.sq.qtype != faiss.ScalarQuantizer.QT_fp16:
-            return None
-        codes = faiss.rev_swig_ptr(index.codes.data(), index.codes.size())
-        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, index.d)
-        return matrix
+
+def _find_codes(content: NDArray[np.uint8], rows: int) -> NDArray[np.float16] | None:
+    """The float16 matrix at the end of FAISS's file of exact vectors; None for other files."""
+    head = content[:_FLAT_HEAD].tobytes()
+    dimensions = int.from_bytes(head[4:8], "little")
+    if head[:4] != b"IxSQ" or head[37] != _FLOAT16 or len(content) != _FLAT_HEAD + 2 * rows * dimensions:
+        return None
+    return content[_FLAT_HEAD:].view(np.float16).reshape(rows, dimensions)
 
 
 def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:

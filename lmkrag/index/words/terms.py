@@ -13,7 +13,9 @@ from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Hashes
 from lmkrag.specs import CODE, ENGLISH
+from lmkrag.system import LateRegex
 
+STRAIGHT = str.maketrans("“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--")  # one character for one: offsets stay
 _INVISIBLE = frozenset("\u00ad\u200c\u200d\u2060\ufeff")  # inside words: soft hyphens, joiners, byte order marks
 _SPELLING = range(0x0900, 0x1000)  # scripts of India and South-East Asia, whose marks are vowels
 
@@ -48,9 +50,9 @@ STEMMERS = {
 
 _MARKS = "".join(c for c in map(chr, range(0x0900, 0x1000)) if unicodedata.category(c) in ("Mn", "Mc"))
 _CJK_CHARACTERS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_CJK = re.compile(f"[{_CJK_CHARACTERS}]")
-_CJK_RUN = re.compile(f"[{_CJK_CHARACTERS}]{{2,}}")
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
+_CJK = LateRegex(f"[{_CJK_CHARACTERS}]")
+_CJK_RUN = LateRegex(f"[{_CJK_CHARACTERS}]{{2,}}")
+_UNSPACED = LateRegex(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
 _WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
 _VERSION = re.compile(r"v\d+\.\d.*")
