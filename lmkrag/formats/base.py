@@ -62,6 +62,16 @@ _PAGE_COUNT = re.compile(  # Page 1 of 9
     r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*\d{0,4})?\s*",
     re.IGNORECASE,
 )
+_BAR, _ESCAPED_BAR = re.compile(r"(?<!\\)\|"), r"\\|"
+_SYMBOLS = {  # of the fonts Symbol and Wingdings, which Office has as private characters
+    **dict(enumerate("ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", 0xF041)),
+    **dict(enumerate("αβχδεφγηιϕκλμνοπθρστυϖωξψζ", 0xF061)),
+    **{
+        0xF000 + code: sign
+        for code, sign in zip(b"\xa3\xa5\xa8\xb0\xb1\xb3\xb4\xb7\xb8\xb9\xbb", "≤∞☐°±≥×•÷≠≈", strict=True)
+    },
+    **dict(enumerate("✗✓☒☑", 0xF0FB)),
+}
 _EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
@@ -124,15 +134,20 @@ def mark_raised(before: str, text: str) -> str:
 def read_run(run: Any) -> str:
     """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers and fractions."""
     if run.tag != MATH_TEXT:
-        return str(run.text or "").replace(SOFT_HYPHEN, "")
+        return show_symbols(str(run.text or "").replace(SOFT_HYPHEN, ""))
     part = next(run.iterancestors(*_MATH_SIGNS), None)
     sign = _MATH_SIGNS[part.tag] if part is not None and next(part.iter(MATH_TEXT)) is run else ""
     return sign + (run.text or "")
 
 
+def show_symbols(text: str) -> str:
+    """Return a text with letters and signs in place of the private characters of Office's fonts of symbols."""
+    return text.translate(_SYMBOLS)
+
+
 def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute has, or a default."""
-    return int(text) if text and re.fullmatch(r"-?\d{1,9}", text) else default
+    return int(text.partition(".")[0]) if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text) else default
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
@@ -158,7 +173,7 @@ def read_margins(lines: Iterable[str]) -> list[str]:
 
 def table_row(cells: Iterable[str]) -> str:
     """Return the cells of a row between bars, as Markdown has them."""
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(_BAR.sub(_ESCAPED_BAR, cell) for cell in cells)} |"
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:

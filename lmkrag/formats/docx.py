@@ -24,16 +24,19 @@ from lmkrag.formats.base import (
     read_margins,
     read_run,
     read_whole,
+    show_symbols,
 )
 from lmkrag.formats.drawings import read_drawings
-from lmkrag.formats.tabular import Grid, bar_lines
-from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
+from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
+from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
 _RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
 _LIFT = f"{qn('w:rPr')}/{qn('w:position')}"
+_NO_LEVEL = 9  # of an outline: text
+_ON = ("1", "true", "on")
 _NOT_READ = (qn("w:moveFrom"), qn("w:rt"), _FALLBACK)  # w:rt: how to pronounce the text below it
 _NOTES = (
     (qn("w:footnoteReference"), RELATIONSHIP_TYPE.FOOTNOTES, "decimal"),
@@ -61,13 +64,26 @@ class _Reader:
 
     def __init__(self, document: Any) -> None:
         self._part = document.part
-        self._style = cache(lambda key: self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH).name or "")  # in English
+        self._style = cache(self._name_style)
         self._numbers = WordNumbers(next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element)
         self._notes = [
             (mark, {note.get(qn("w:id")): note for root in self._related(kind) for note in root}, ordinals, count(1))
             for mark, kind, ordinals in _NOTES
         ]
         self.title = ""
+
+    def _name_style(self, key: str | None) -> str:
+        """The English name of a style, ``Heading 1`` of one that is made from it or stands on its level."""
+        style = first = self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH)
+        for _ in range(MOST_BASES):
+            if style is None:
+                break
+            level = read_whole(_value(style.element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
+            name = f"Heading {level + 1}" if level < _NO_LEVEL and style.name != "Title" else style.name or ""
+            if name == "Title" or (name.startswith("Heading") and name[-1].isdigit()):
+                return name
+            style = style.base_style
+        return first.name or ""
 
     def _related(self, kind: str) -> Iterator[Any]:
         """The roots of the document's parts of a kind."""
@@ -89,7 +105,7 @@ class _Reader:
         text = _text(paragraph)
         prefix = self._prefix(paragraph, text)  # of an empty paragraph, too: Word counts it
         if text:
-            yield prefix + text
+            yield prefix + (" ".join(text.split()) if prefix.startswith("#") else text)
         for box in _inside(paragraph, qn("w:txbxContent")):
             yield from self.blocks(box)
         for drawing in _inside(paragraph, qn("w:drawing")):
@@ -99,6 +115,8 @@ class _Reader:
     def _prefix(self, paragraph: Any, text: str) -> str:
         """What marks a heading or an item."""
         style = self._style(paragraph.style)
+        if (level := read_whole(_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)) < _NO_LEVEL:
+            style = f"Heading {level + 1}"
         number = self._numbers.next(paragraph)
         if style == "Title":
             self.title = self.title or " ".join(text.split())
@@ -122,12 +140,18 @@ class _Reader:
         grid = Grid()
         above: dict[int, str] = {}  # by column
         for row in _children(table, qn("w:tr")):
-            column = 0
+            if row.find(f"{qn('w:trPr')}/{qn('w:del')}") is not None:
+                continue
+            column = read_whole(_value(row, "w:trPr", "w:gridBefore"), 0)
+            grid.add("", columns=column) if column else None
             for cell in _children(row, qn("w:tc")):
-                text = above.get(column, "") if cell.vMerge == "continue" else self._cell(cell)
-                above[column] = text
-                grid.add(text, columns=cell.grid_span)
-                column += cell.grid_span
+                covered = [_value(cell, "w:tcPr", merge, default="continue") for merge in ("w:vMerge", "w:hMerge")]
+                from_left = above.get(column - 1, "") if covered[1] == "continue" else self._cell(cell)
+                text = above.get(column, "") if covered[0] == "continue" else from_left
+                width = max(1, read_whole(_value(cell, "w:tcPr", "w:gridSpan"), 1))
+                above |= dict.fromkeys(range(column, column + min(width, MOST_COVERED)), text)
+                grid.add(text, columns=width)
+                column += width
             grid.end_row()
         if lines := bar_lines(grid.rows):
             yield "\n".join(lines)
@@ -142,6 +166,12 @@ class _Reader:
             if text:
                 texts.append(f"{number} {text}" if number else text)
         return " ".join(" ".join(texts).split())
+
+
+def _value(element: Any, *path: str, default: str = "") -> str:
+    """The value of an element inside another; a default where it has none, empty where it is not there."""
+    found = element.find("/".join(map(qn, path)))
+    return "" if found is None else found.get(qn("w:val"), default)
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
@@ -168,8 +198,12 @@ def _text(paragraph: Any) -> str:
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):
+        if any(_value(run, "w:rPr", kind, default="1") in _ON for kind in ("w:strike", "w:dstrike", "w:vanish")):
+            continue  # what is no longer so, and what is not shown
+        symbols = "".join(chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym")))
         raised = run.find(_RAISED) is not None or any(
             read_whole(by.get(qn("w:val")), 0) > 0 for by in run.iterfind(_LIFT)
         )
-        text += mark_raised(text, read_run(run)) if raised else read_run(run)
+        shown = read_run(run) + show_symbols(symbols)
+        text += mark_raised(text, shown) if raised else shown
     return text.strip()

@@ -38,6 +38,8 @@ def read_paragraph(paragraph: Any) -> str:
     text = ""
     for run in paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", MATH_TEXT):
         properties = run.getparent().find(f"{DRAWING}rPr")
+        if properties is not None and properties.get("strike", "noStrike") != "noStrike":
+            continue  # what is no longer so
         raised = properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
         part = " " if run.tag == f"{DRAWING}br" else read_run(run)
         text += mark_raised(text, part) if raised else part

@@ -18,7 +18,7 @@ _ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browse
 _NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*>", re.IGNORECASE)
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
-_CONTAINER = "meta-inf/container.xml"
+_CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
@@ -87,6 +87,9 @@ def _read_styles(root: etree._Element) -> None:
 def read_svg(data: bytes, name: str) -> Loaded:
     """Read what a drawing says, a line for each text of it."""
     root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
+    for span in root.iterfind(".//{*}tspan"):
+        if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
+            span.text = f" {span.text or ''}"
     elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
     lines = {element: " ".join("".join(element.itertext()).split()) for element in elements}
     title = next((text for element, text in lines.items() if etree.QName(element).localname == "title"), "")
@@ -107,10 +110,13 @@ def read_epub(data: bytes, name: str) -> Loaded:
         spine = [key for key in opf.xpath("//*[local-name()='itemref']/@idref") if key in items]
         chapters = []
         for key in spine or pages:
-            path = posixpath.normpath(posixpath.join(base, unquote(items[key].get("href", ""))))
+            href = unquote(items[key].get("href", "").partition("#")[0]).replace("\\", "/")
+            path = posixpath.normpath(posixpath.join(base, href))
             with suppress(Exception):  # of a spine that names what is not there: the other chapters are still good
                 chapters.append(extract(archive.read(names[path.lower()])))
         title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
         author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()
     text = "\n\n".join(chapter for chapter in chapters if chapter)
+    if not text and _ENCRYPTION in names:
+        raise DocumentError("encrypted EPUB file: its publisher protects it")
     return Loaded(text, "epub", title, meta={"author": author} if author else {})

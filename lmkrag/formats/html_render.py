@@ -14,7 +14,7 @@ _SKIPPED |= {"del", "s", "strike"}  # what is no longer so
 _HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
-_PARAGRAPHS |= {"details", "summary", "hr", "body", "option"}
+_PARAGRAPHS |= {"details", "summary", "hr", "body", "option", "button", "dialog", "select", "textarea"}
 _ROWS = {"tr", "td", "th"}
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # of ordered lists
@@ -98,7 +98,8 @@ class _Renderer:
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
-        if tag == "sup" or "vertical-align:super" in element.get("style", "").replace(" ", ""):
+        is_mark = tag == "sup" or "noteref" in element.get("epub:type", element.get("role", ""))
+        if is_mark or "vertical-align:super" in element.get("style", "").replace(" ", ""):
             self._raised = not (element.tail or "").startswith(("/", "⁄"))
             self.write("" if self._raised else " ")  # 1 1/2
         if tag in ("ol", "ul"):
@@ -118,10 +119,12 @@ class _Renderer:
         elif tag in ("td", "th") and self._table:
             self._cells += 1
             self._lines.append(_Lines())
+        elif tag == "br" and next(element.iterancestors(*_HEADINGS), None) is not None:
+            self.write(" ")
         elif tag == "br":
             lines.end(min(2, lines.ends + 1))
         elif tag in _PARAGRAPHS or tag in _ROWS:
-            lines.end(2)
+            lines.end(1 if tag == "dd" else 2)
             if tag == "table":
                 self._tables.append(Grid() if _holds_data(element) else None)
 
@@ -154,7 +157,7 @@ class _Renderer:
                 for line in bar_lines(grid.rows):
                     lines.end(1)
                     lines.write(line)
-            lines.end(2)
+            lines.end(1 if tag == "dt" else 2)
 
     @property
     def _table(self) -> Grid | None:

@@ -125,6 +125,8 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
         if len(rows) > 1 and 2 * sum(isinstance(row, list) and _is_flat(row) for row in value) > len(value):
             others = [item for item in value if not isinstance(item, list)]
             return table_lines(rows) + [format_record(_leaves(item, name, depth)) for item in others]
+        if depth < _MAX_DEPTH and any(isinstance(item, list) and not _is_flat(item) for item in value):
+            return [line for item in value for line in _read_value(item, name, depth + 1)]
         return [format_record(_leaves(item, name, depth)) for item in value]
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return [format_record(_leaves(value, name, depth))]

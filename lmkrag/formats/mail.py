@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
+from functools import lru_cache
 from typing import Any
 
 from lmkrag.errors import DocumentError
@@ -21,7 +22,7 @@ _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
 _MOST_MESSAGES = 20_000  # of a mailbox
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
-_EVENT = ("SUMMARY", "DTSTART", "DTEND", "DUE", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
+_EVENT = ("SUMMARY", "DTSTART", "DTEND", "DURATION", "RRULE", "DUE", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 # The line before each mail of a mailbox.
 _POSTMARK = re.compile(
     rb"^From (?:[^\r\n]* |)[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])[^\r\n]* \d\d?:\d\d"
@@ -42,18 +43,23 @@ class _Policy(email.policy.EmailPolicy):
     """Reads long headers, such as the recipients of a newsletter, and those in wrong encodings without their parts."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
-        parsed = super().header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
-        if parsed is not None and "=?" not in parsed and "\ufffd" not in parsed:
-            return parsed
-        value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
-        with suppress(DocumentError, ValueError, email.errors.MessageError):
-            value = decode(value.encode("utf-8", "surrogateescape"))  # bytes as old programs write them
-            words: list[tuple[Any, str | None]] = email.header.decode_header(value[:_MOST_ENCODED])
-            value = "".join(
-                word if isinstance(word, str) else decode_labelled(word, code or "raw-unicode-escape")
-                for word, code in (words if "=?" in value else [(value, None)])
-            )
-        return value
+        return _read_header(name, value)
+
+
+@lru_cache(maxsize=256)  # a mail is asked for the types of its parts again and again
+def _read_header(name: str, value: str) -> Any:
+    parsed = email.policy.default.header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
+    if parsed is not None and "=?" not in parsed and "\ufffd" not in parsed:
+        return parsed
+    value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
+    with suppress(DocumentError, ValueError, email.errors.MessageError):
+        value = decode(value.encode("utf-8", "surrogateescape"))  # bytes as old programs write them
+        words: list[tuple[Any, str | None]] = email.header.decode_header(value[:_MOST_ENCODED])
+        value = "".join(
+            word if isinstance(word, str) else decode_labelled(word, code or "raw-unicode-escape")
+            for word, code in (words if "=?" in value else [(value, None)])
+        )
+    return value
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -200,7 +206,7 @@ def _read_events(calendar: str) -> Iterator[str]:
             yield from [""] if value.upper() in _COMPONENTS else ()
         elif name == "END":
             inside = inside[:-1]
-        elif name in _EVENT and value and inside[-1:] and inside[-1] in _COMPONENTS:
+        elif (name in _EVENT or value == "CANCELLED") and value and inside[-1:] and inside[-1] in _COMPONENTS:
             if "QUOTED-PRINTABLE" in options.upper():
                 value = decode(quopri.decodestring(value.encode()))
             value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value).removesuffix(

@@ -1,38 +1,46 @@
-"""Jupyter notebooks, by nbformat: Markdown cells as they are, code cells and what they printed in fences."""
+"""Jupyter notebooks of all versions: Markdown cells as they are, code cells and what they printed in fences."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
-
-import nbformat
 
 from lmkrag.formats.base import Loaded
 from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode
+from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
 _SCREEN = re.compile(r"\x1b\[[\d;?]*[A-Za-z]|[^\n]*\r(?!\n)")  # colours, and lines that were written over
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
+_FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}  # what version 3 calls it
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a notebook's cells in order."""
-    notebook = nbformat.reads(decode(data), as_version=4)
-    text = "\n\n".join(part for cell in notebook.cells for part in _read_cell(cell) if part)
+    """Read a notebook's cells in order, without those that are none."""
+    notebook = json.loads(decode(data).removeprefix(BYTE_ORDER_MARK))
+    cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
+    text = "\n\n".join(part for cell in cells if isinstance(cell, dict) for part in _read_cell(cell) if part)
     title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
     return Loaded(text, "notebook", title)
 
 
-def _read_cell(cell: Any) -> Iterator[str]:
-    source = cell.source.strip("\n")
-    if cell.cell_type != "code":
-        yield source
+def _join(value: Any) -> str:
+    """A text that may be given as a list of its lines."""
+    return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
+    source = _join(cell.get("source", cell.get("input"))).strip("\n")
+    if cell.get("cell_type") != "code":
+        yield f"{'#' * int(cell.get('level', 1))} {source}" if cell.get("cell_type") == "heading" else source
         return
     yield _fence(source)
     left = _MOST_PRINTED
-    for is_plain, outputs in groupby(map(_output_text, cell.outputs), key=lambda shown: shown[0]):
-        text = ("" if is_plain else "\n\n").join(text for _, text in outputs).strip("\n")[:left]
+    outputs = [output for output in cell.get("outputs") or () if isinstance(output, dict)]
+    for is_plain, shown in groupby(map(_output_text, outputs), key=lambda shown: shown[0]):
+        text = ("" if is_plain else "\n\n").join(text for _, text in shown).strip("\n")[:left]
         left -= len(text)
         yield _fence(text) if is_plain else text
 
@@ -41,16 +49,17 @@ def _fence(text: str) -> str:
     return f"```\n{text}\n```" if text.strip() else ""
 
 
-def _output_text(output: Any) -> tuple[bool, str]:
+def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
     """Whether an output is plain text, and the text; empty for warnings, pictures and what is only for a screen."""
-    if output.output_type == "stream":
-        return True, _SCREEN.sub("", output.text) if output.name == "stdout" else ""
-    if output.output_type == "error":
-        return True, f"{output.ename}: {output.evalue}\n"
-    data = output.get("data", {})
+    if output.get("output_type") == "stream":
+        is_printed = "stderr" not in (output.get("name"), output.get("stream"))
+        return True, _SCREEN.sub("", _join(output.get("text"))) if is_printed else ""
+    if "ename" in output:
+        return True, _SCREEN.sub("", f"{output['ename']}: {output.get('evalue', '')}\n")
+    data = output.get("data") or {kind: output[former] for former, kind in _FORMER.items() if former in output}
     if "text/markdown" in data:
-        return False, str(data["text/markdown"])
-    plain = str(data.get("text/plain", ""))
-    if "text/html" in data and (shown := extract(str(data["text/html"]).encode())):
+        return False, _join(data["text/markdown"])
+    plain = _join(data.get("text/plain"))
+    if "text/html" in data and (shown := extract(_join(data["text/html"]).encode())):
         return False, shown
-    return True, f"{data.get('text/latex', '')}\n" if _OBJECT.match(plain) else f"{plain}\n"
+    return True, f"{_join(data.get('text/latex'))}\n" if _OBJECT.match(plain) else f"{plain}\n"

@@ -4,6 +4,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from lxml import etree
 
@@ -32,6 +33,10 @@ _MARGINS = [f"{_STYLE}{margin}{pages}" for margin in ("header", "footer") for pa
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
 _SUPERSCRIPT = re.compile(r"super|[1-9]\d*%")
 _MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
+_KINDS = ("", "string-", "boolean-", "time-")  # of values
+_DAY = len("2024-03-01")
+_TOO_NARROW = re.compile("#+")  # a column for its numbers
+_PROPERTIES = f"{_STYLE}text-properties"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
 
@@ -55,14 +60,14 @@ def read_flat(data: bytes, name: str) -> Loaded:
 
 
 def _read_parts(content: etree._Element, styles: etree._Element, about: etree._Element) -> Loaded:
-    _mark_raised_spans(content)
+    _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
     margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)]
     head = read_margins(map(_text, margins))
     kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
     if content.find(f"{body}spreadsheet") is not None:
         kind, pages = "ods", [_join(map(_read_sheet, content.iter(f"{_TABLE}table")))]
-    elif content.find(f"{body}presentation") is not None:
+    elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
         kind, pages = "odp", [_join(_read_slide(slide)) for slide in content.iter(f"{_DRAW}page")]
     text, starts = join_pages(pages)
     title, author, changed = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date"))
@@ -90,16 +95,22 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
         frame.getparent().replace(frame, shown)
 
 
-def _mark_raised_spans(content: etree._Element) -> None:
-    """Put a sign before exponents and numbers of notes: spans whose style is a superscript."""
-    raised = set()
-    for properties in content.iter(f"{_STYLE}text-properties"):
-        style = properties.getparent()
-        if style is not None and _SUPERSCRIPT.match(properties.get(f"{_STYLE}text-position", "")):
-            raised.add(style.get(f"{_STYLE}name"))
-    for span in content.iter(f"{_TEXT}span") if raised else ():
-        if span.get(f"{_TEXT}style-name") in raised and span.text:
-            span.text = mark_raised("".join(span.xpath("preceding::text()[1]")), span.text)
+def _read_styles(content: etree._Element, styles: etree._Element) -> None:
+    """Put a sign before exponents and numbers of notes, which are spans in superscript; empty those struck through."""
+    raised, struck = set(), set()
+    for properties in chain(styles.iter(_PROPERTIES), content.iter(_PROPERTIES)):
+        name = properties.getparent().get(f"{_STYLE}name", "")
+        if _SUPERSCRIPT.match(properties.get(f"{_STYLE}text-position", "")):
+            raised.add(name)
+        if properties.get(f"{_STYLE}text-line-through-style", "none") != "none":
+            struck.add(name)
+    for span in [*content.iter(f"{_TEXT}span")] if raised or struck else ():
+        name, tail = span.get(f"{_TEXT}style-name"), span.tail
+        if name in struck:
+            span.clear()
+            span.tail = tail
+        elif name in raised and (part := next((part for part in span.iter() if part.text), None)) is not None:
+            part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
 
 
 def _join(blocks: Iterable[str]) -> str:
@@ -132,9 +143,14 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
 
 
 def _value(cell: etree._Element) -> str:
-    shown = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ") or _text(cell)
+    text, date = _text(cell), cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
+    numbers = {int(number) for number in re.findall(r"\d{1,9}", text)}
+    if len(date) == _DAY and numbers and int(date[-2:]) not in numbers:  # only its month or year is shown
+        date = date[:4] if text.isdecimal() else date[:7]
+    shown = date or ("" if _TOO_NARROW.fullmatch(text) else text)
+    stored = next(filter(None, (cell.get(f"{_OFFICE}{kind}value") for kind in _KINDS)), None)
     formula = cell.get(f"{_TABLE}formula", "").partition("=")[2]
-    return shown or cell.get(f"{_OFFICE}value") or (f"={formula} {NOT_COMPUTED}" if formula else "")
+    return shown or stored or (f"={formula} {NOT_COMPUTED}" if formula else "")
 
 
 def _count(node: etree._Element, what: str) -> int:
@@ -157,14 +173,11 @@ def _read(node: etree._Element) -> list[str]:
     """The blocks below an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
-        if child.tag == _HEADING:
-            level = read_whole(child.get(f"{_TEXT}outline-level"), 1)
-            blocks.append("#" * min(6, level) + " " + _text(child))
-        elif child.tag == _PARAGRAPH:
-            blocks.append(_text(child))
+        if child.tag in (_HEADING, _PARAGRAPH):
+            blocks.append(_mark(child) + _text(child))
         elif child.tag == f"{_TEXT}list":
-            items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
-            blocks.append("\n".join(f"- {item}" for item in items if item))
+            items = [item for item in child.iter(_PARAGRAPH, _HEADING) if not _is_aside(item, child)]
+            blocks.append("\n".join((_mark(item) or "- ") + text for item in items if (text := _text(item))))
         elif child.tag == f"{_TABLE}table":
             blocks.append("\n".join(bar_lines(_read_rows(child))))
         elif child.tag in _NO_TEXT:
@@ -174,6 +187,11 @@ def _read(node: etree._Element) -> list[str]:
             continue
         blocks += _beside(child)
     return blocks
+
+
+def _mark(node: etree._Element) -> str:
+    """What marks a heading."""
+    return "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " " if node.tag == _HEADING else ""
 
 
 def _text(node: etree._Element) -> str:

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
-_DIGITS = re.compile(r"(?<=[\w\n)\]}%.,;:!?\"'”’»°])[−–-]?\d+")
+_DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
 _RAISED, _SMALLER = 0.15, 0.85  # of the size of the text: where an exponent begins, and its own size at most
 _CLOSE, _BACK = 0.12, 0.3  # of the height of a line: no space between two characters; how far one may reach back
@@ -246,7 +246,9 @@ class PageText:
         """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are left out."""
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
-            if self._raw[start - 1] == "\n" and start not in joined:
+            if start not in joined and (not start or self._raw[start - 1] == "\n"):
+                start += 1  # a number that begins a line may end with an exponent
+            if start == stop:
                 continue
             before = joined.get(start, start) - 1
             most = _SMALLER * self._size(before)
@@ -330,7 +332,12 @@ class PageText:
 def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
     if words[before + after] > 0:
         return False
-    return words[f"{before}-{after}"] > 0 or before in _COMPOUNDS or (words[before] > 0 and words[after] > 0)
+    return (
+        words[f"{before}-{after}"] > 0
+        or len(before) == 1
+        or before in _COMPOUNDS
+        or (words[before] > 0 and words[after] > 0)
+    )
 
 
 def _read_string(function: Any, *asked: Any) -> str:

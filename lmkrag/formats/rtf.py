@@ -5,9 +5,16 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, show_symbols, table_row
 
-_HIDDEN = re.compile(rb"\{(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?)(?![a-z0-9-])")
+_GROUP = re.compile(  # notes, margins, boxes, objects; in the second line what is not shown, or no longer so
+    rb"\{(?:(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?|shp|object)"
+    rb"|(?:\\[a-z]+-?\d* ?){0,20}?\\(?:v|deleted|strike|striked1))(?![a-z0-9-])"
+)
+_INNER = re.compile(rb"\{\\(?:shptxt|result)(?![a-z])")  # what a box or an object shows
+_LEVEL = re.compile(rb"\\outlinelevel([0-5])(?!\d) ?")
+_NO_TITLE = re.compile(r"^#+ *$", re.MULTILINE)
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
 _RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
@@ -17,12 +24,20 @@ _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .rtf file: each header and footer once, cells of a table between ``|``, notes and comments in place."""
+    """Read an .rtf file: headings as ``#``, cells of a table between ``|``, notes and comments in place.
+
+    Each header and footer is there once, what is hidden or struck through is not.
+    """
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
-    marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+    data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data).replace(b"\\nestcell", b"\\emspace")
+    marked = _LEVEL.sub(
+        lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+    )
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
-    text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
+    text = rtf_to_text(marked.decode("latin-1"), errors="replace")
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # characters beyond U+FFFF have two
+    text = _NO_TITLE.sub("", show_symbols(text.replace(SOFT_HYPHEN, "")))
     *rows, rest = text.split("\x1e")
     lines: list[str] = []
     above: list[str] = []
@@ -43,7 +58,7 @@ def read(data: bytes, name: str) -> Loaded:
 def _show_hidden(data: bytes) -> bytes:
     """Make text of the groups that striprtf leaves out; of headers and footers, the first of those that are equal."""
     pieces, done, margins = [], 0, set()
-    for match in _HIDDEN.finditer(data):
+    for match in _GROUP.finditer(data):
         if match.start() < done:
             continue
         end = _find_end(data, match.end())
@@ -52,6 +67,9 @@ def _show_hidden(data: bytes) -> bytes:
             shown = b" [" + inner + b"]"
         elif match[1] == b"footnote":
             shown = b" " + inner
+        elif match[1] in (None, b"shp", b"object"):
+            box = _INNER.search(inner) if match[1] else None
+            shown = b" %s\\par " % inner[box.end() : _find_end(inner, box.end())] if box else b""
         else:
             ended = inner.rstrip().endswith(b"\\par")
             shown = b"" if inner in margins or b"\\chpgn" in inner else b" " + inner + b"\\par " * (not ended)

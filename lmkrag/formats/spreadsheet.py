@@ -16,12 +16,13 @@ from lxml import etree
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
+from openpyxl.utils.escape import unescape as unescape_text
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import html
-from lmkrag.formats.base import Loaded, describe_properties, mark_raised, open_office_file
+from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, mark_raised, open_office_file, read_whole
 from lmkrag.formats.drawings import DRAWING, read_paragraph
-from lmkrag.formats.tabular import MOST_COVERED, table_lines
+from lmkrag.formats.tabular import MOST_COVERED, Grid, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
 _MIDNIGHT = datetime.time()
@@ -38,6 +39,7 @@ _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
+_SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
@@ -98,11 +100,16 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def read_old(data: bytes, name: str) -> Loaded:
-    """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no comments."""
+    """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no comments.
+
+    Programs call other files so, too: pages, tables of text, and the XML of Excel 2003.
+    """
     import python_calamine as calamine
 
-    if data.lstrip().startswith(b"<"):  # a page that its writer calls a workbook
-        return html.read(data, name)
+    if data.lstrip().startswith(b"<"):
+        return _read_2003(data) if _SHEETS.strip("{}").encode() in data else html.read(data, name)
+    if not data.startswith((OLD_OFFICE, b"PK", b"\t\x08")):
+        return read_csv(data, name)
     try:
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     except calamine.PasswordError:
@@ -114,6 +121,21 @@ def read_old(data: bytes, name: str) -> Loaded:
         for (top, left), (bottom, right) in table.merged_cell_ranges or ():
             _repeat(rows, left + 1, top + 1, right + 1, bottom + 1)
         sheets.append((sheet.name, table_lines(rows)))
+    return Loaded(_join(sheets), "xlsx")
+
+
+def _read_2003(data: bytes) -> Loaded:
+    sheets = []
+    for sheet in etree.fromstring(data.lstrip(), _PARSER).iter(f"{_SHEETS}Worksheet"):
+        grid = Grid()
+        for row in sheet.iter(f"{_SHEETS}Row"):
+            for cell in row.iterchildren(f"{_SHEETS}Cell"):
+                text = "".join(cell.xpath("*[local-name()='Data']//text()")).strip().removesuffix("T00:00:00.000")
+                numbers = (read_whole(cell.get(_SHEETS + name), 0) for name in ("MergeDown", "MergeAcross", "Index"))
+                down, across, place = numbers
+                grid.add(text, down + 1, across + 1, place)
+            grid.end_row()
+        sheets.append((sheet.get(f"{_SHEETS}Name", ""), table_lines(grid.rows)))
     return Loaded(_join(sheets), "xlsx")
 
 
@@ -190,8 +212,11 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
 
 def _show(value: Any, number_format: str) -> str:
     """A value as people see it."""
-    if isinstance(value, datetime.datetime):
-        return value.date().isoformat() if value.time() == _MIDNIGHT else value.isoformat(" ", "minutes")
+    if isinstance(value, datetime.datetime) and value.time() == _MIDNIGHT:
+        letters = _LITERAL.sub("", number_format).lower()
+        return value.isoformat()[: 10 if "d" in letters or "y" not in letters else 7 if "m" in letters else 4]
+    if isinstance(value, datetime.datetime | datetime.time):
+        return str(value.replace(microsecond=0)).removesuffix(":00")
     if isinstance(value, datetime.timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
@@ -202,7 +227,7 @@ def _show(value: Any, number_format: str) -> str:
         if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", chosen or sections[0])):
             return literal  # Yes, No
         return _show_number(value, "General" if _CONDITION.search(number_format) else sections[0])
-    return str(value).strip()
+    return str(unescape_text(str(value))).strip()
 
 
 def _show_number(value: float, number_format: str) -> str:

@@ -1,30 +1,35 @@
-"""Subtitles, by pysubs2: a line a cue, with the time at which it begins."""
+"""Subtitles (SubRip and WebVTT): a line a cue, with the time at which it begins."""
 
 import re
+from html import unescape
 
-import pysubs2
-
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
 from lmkrag.formats.text import decode
+from lmkrag.specs import BYTE_ORDER_MARK
 
-_IDENTIFIER = re.compile(r"^(?!.*-->)[^\r\n]+\r?\n(?=[^\r\n]*-->)", re.MULTILINE)  # the line before a cue's times
-_MAX_CUE = 5_000
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
+# The times of a cue, and the line before them: its number or its identifier.
+_TIMES = re.compile(
+    r"^(?:\d{1,9}[ \t]*\n|(?<=\n\n)[^\n]*\n)?[ \t]*(?:(\d{1,4}):)?(\d\d?):(\d\d)[.,]\d{1,3}[ \t]*-->[^\n]*$",
+    re.MULTILINE,
+)
+_BLANK_LINE = re.compile(r"^[ \t]+\n", re.MULTILINE)
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>\n]+)>")
+_TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
+_STAMP = re.compile(r"<[\d:]+\.\d+>")  # of a word: each cue repeats the line before it, as if they rolled
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read an .srt or .vtt file; who speaks stands before what is said."""
-    text, suffix = decode(data), name.rpartition(".")[2].lower()
-    if max(map(len, text.split("-->"))) > _MAX_CUE:  # pysubs2's patterns take time by the square of a cue's length
-        raise DocumentError(f"broken subtitles (a cue of more than {_MAX_CUE:,} characters)")
-    if suffix == "vtt":  # pysubs2 takes identifiers for text, and drops voices
-        text = _VOICE.sub(r"\1: ", _IDENTIFIER.sub("", text))
-    cues = pysubs2.SSAFile.from_string(text, format_=suffix)
-    lines = [f"[{_clock(cue.start)}] {' '.join(cue.plaintext.split())}" for cue in cues if cue.plaintext.strip()]
-    return Loaded("\n".join(lines), "subtitles")
-
-
-def _clock(milliseconds: int) -> str:
-    seconds = milliseconds // 1_000
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    text = decode(data).removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+    is_vtt, rolls = name.lower().endswith("vtt"), _STAMP.search(text) is not None
+    text = _BLANK_LINE.sub("", text) if is_vtt else text
+    _, *parts = _TIMES.split(text)
+    cues, above = [], [""]
+    for hours, minutes, seconds, body in zip(*(parts[first::4] for first in range(4)), strict=True):
+        body = body.lstrip("\n").partition("\n\n")[0] if is_vtt else body  # what follows are notes and styles
+        lines = [" ".join(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line))).split()) for line in body.split("\n")]
+        said = " ".join(line for line in lines if line and not (rolls and line in above))
+        above = lines
+        if said:
+            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{seconds}] {said}")
+    return Loaded("\n".join(cues), "subtitles")

@@ -28,6 +28,9 @@ _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 MOST_COVERED = 1_000  # rows or columns that a cell covers
 _SENTENCE_ENDS = (".", "!", "?", ":")
+_REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
+_LONGEST_UNIT = 12
+_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)  # a text that looks like a number, as Excel exports it
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
@@ -59,7 +62,7 @@ def read_csv(data: bytes, name: str) -> Loaded:
     if rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2:  # one that is never closed
         opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
         rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
-    return Loaded("\n".join(table_lines(rows)), "csv")
+    return Loaded("\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)), "csv")
 
 
 class Grid:
@@ -71,9 +74,12 @@ class Grid:
         self._values = 0
         self._above: dict[int, tuple[int, str]] = {}  # by column: rows that a cell still covers, and its text
 
-    def add(self, text: str, rows: int = 1, columns: int = 1) -> None:
-        """Add the next cell, to the right of those that reach down to the open row."""
+    def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
+        """Add the next cell, right of those that reach down to the open row, in a column from 1 if given."""
         self._fill()
+        while len(self._row) + 1 < min(place, MOST_COVERED):
+            self._append("", 1)
+            self._fill()
         rows, columns = (max(1, min(MOST_COVERED, count)) for count in (rows, columns))
         self._values += bool(text)
         for _ in range(columns):
@@ -113,17 +119,35 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     above: Sequence[Sequence[str]] = ()
     stripped = [_strip(row) for row in rows]
     is_wide = any(len(row) > 1 for row in stripped)
-    for is_blank, group in groupby(stripped, key=lambda row: not any(row)):
-        if is_blank:
-            continue
-        captions: Sequence[Sequence[str]] = list(group)
+    for captions in _divide(stripped):
         records: Sequence[Sequence[str]] = ()
         if not is_wide or any(sum(map(bool, row)) > 1 for row in captions):  # else it is a title or a remark
             captions, names, records = split_table(captions, () if _are_unlike(above, captions) else names)
             above = records
         lines += [format_record(("", cell) for cell, _ in groupby(caption)) for caption in captions]
-        lines += [format_record(zip_longest(names, row, fillvalue="")) for row in records]
+        lines += [format_record(zip_longest(() if _is_remark(row) else names, row, fillvalue="")) for row in records]
     return lines
+
+
+def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
+    """The rows between blank ones; a header goes to those below a blank row, and a blank row after each is none."""
+    groups: list[Sequence[Sequence[str]]] = [
+        list(group) for is_blank, group in groupby(rows, key=lambda row: not any(row)) if not is_blank
+    ]
+    if len(groups) > 2 and all(len(group) == 1 < len(group[0]) for group in groups):
+        return [[row for group in groups for row in group]]
+    for number in range(len(groups) - 2, -1, -1):
+        first, below = groups[number : number + 2]
+        joined = [*first, *below]
+        is_open = len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
+        if is_open and (_rank(joined, 0) or (False,))[0]:
+            groups[number : number + 2] = [joined]
+    return groups
+
+
+def _is_remark(row: Sequence[str]) -> bool:
+    """Whether a row of a table is a note below it or a label of the rows that follow."""
+    return len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]) is not None)
 
 
 def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
@@ -158,10 +182,35 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     header = [*rows[first : last + 1]]
     if 0 < first == last and (reaching := _reach_over(rows[first - 1], header[0])):
         first, header = first - 1, [reaching, *header]
+    captions = rows[:last]
+    if _has_units(rows[last + 1 :]):
+        last += 1
+        header.append(["", *rows[last][1:]])
     joined = [" ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")]
-    repeated = [[cell.casefold() for cell in row] for row in header]
-    records = [row for row in rows[last + 1 :] if [cell.casefold() for cell in row] not in repeated]
-    return Table(rows[:last], joined, records)
+    records = [row for row in rows[last + 1 :] if not any(_repeats(row, names) for names in header)]
+    return Table(captions, joined, records)
+
+
+def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a row has names of columns once more, the first perhaps with a remark: ``Port (continued)``."""
+    if len(row) != len(names) or row[-1].casefold() != names[-1].casefold():
+        return False  # as of most rows
+    row, names = ([cell.casefold() for cell in cells] for cells in (row, names))
+    return row == names or (len(row) > 1 and row[1:] == names[1:] and bool(names[0]) and row[0].startswith(names[0]))
+
+
+def _has_units(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows below a header begin with units: short words without a name of the row, above figures."""
+    first, *below = rows
+    units = [place for place, cell in enumerate(first) if place and cell]
+    columns = [[row[place] for row in below if place < len(row) and row[place]] for place in units]
+    return first[:1] in ([""], ["-"]) and all(
+        len(first[place]) <= _LONGEST_UNIT
+        and not _VALUE.match(first[place])
+        and column
+        and 2 * sum(map(bool, map(_VALUE.match, column))) > len(column)
+        for place, column in zip(units, columns, strict=True)
+    )
 
 
 def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
@@ -191,9 +240,14 @@ def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | Non
 def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, bool] | None:
     """How well a row names columns: has it figures below, how many names, and are they plain? None for a record."""
     row = rows[number]
-    below = [other for other in rows[number + 1 : number + 1 + _SAMPLE_ROWS] if other not in rows[: number + 1]]
+    below = [
+        other
+        for other in rows[number + 1 : number + 1 + _SAMPLE_ROWS]
+        if not any(_repeats(other, names) for names in rows[: number + 1])
+    ]
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
     is_series = len(digits) > 2 and digits == [*range(min(1, digits[0]), min(1, digits[0]) + len(digits))]
+    words = sum(bool(cell) and not _VALUE.match(cell) for cell in row) + (not row[0])
     has_figures = False
     periods = prose = 0
     styles: set[bool | None] = set()
@@ -213,7 +267,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
             return None
         if _VALUE.match(name):
             periods += 1
-            if not (_PERIOD.match(name) or is_series) or 2 * sum(map(bool, map(_PERIOD.match, column))) > len(column):
+            is_name = _PERIOD.match(name) or (is_series and words) or (len(column) > 1 and not figures)
+            if not is_name or 2 * sum(map(bool, map(_PERIOD.match, column))) > len(column):
                 return None
             if len(row) == 2 and (figures < len(column) or figures < 2):
                 return None  # the first of several labels and their values
@@ -221,9 +276,14 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
         prose += len(name) > _LONG_NAME and 2 * sum(len(cell) > _LONG_NAME for cell in column) >= len(column)
     count, usual = _count(row), _usual_count(below)
     is_prose = (usual == 1 and row[0].endswith(_SENTENCE_ENDS)) or prose == count > 1
+    is_prose |= len(below) > 1 and all(map(_ends_sentences, [row, *below]))
     if not below or 2 * count < usual or is_prose or (periods and count < usual):
         return None
     return has_figures, count, not _has_groups(row), not periods
+
+
+def _ends_sentences(row: Sequence[str]) -> bool:
+    return all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in row if cell)
 
 
 def _find_shape(cell: str) -> str:
@@ -232,7 +292,11 @@ def _find_shape(cell: str) -> str:
 
 
 def _find_kind(cell: str) -> str:
-    kinds = {"period": _PERIOD.match(cell), "address": "@" in cell or "//" in cell, "figure": _VALUE.match(cell)}
+    kinds = {
+        "period": _PERIOD.match(cell),
+        "address": "@" in cell or "//" in cell,
+        "figure": cell[:1].isdigit() or _VALUE.match(cell),
+    }
     return next((kind for kind, is_it in kinds.items() if is_it), "words")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from charset_normalizer import from_bytes
+import chardet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
@@ -31,24 +31,23 @@ CODE = frozenset(
 SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
 _MOST_WIDE, _FEWEST_WIDE = 4_096, 12  # bytes that tell UTF-16, and characters
 _MOST_FRONT_MATTER = 65_536
-_MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
+_MOST_NESTED = 1_000  # lists, mappings and keys in each other: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000
 _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
 }
-_LEGACY = [  # encodings of files that are not UTF-8 and not western
-    *("cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874", "iso8859_2", "koi8_r", "koi8_u"),
-    *("cp437", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5hkscs", "cp949"),
-]
-_INSIDE_WORD = re.compile(r"(?<=[^\W\d_])(?:[^\w\x00-\x7f’‘´·…–—]|[ªº])(?=[^\W\d_])")  # no western text has these there
-_TURKISH, _ICELANDIC = re.compile("[ðýþ]"), re.compile("[áæéó]")
+_ERAS = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME
+_FEW = 8  # bytes beyond ASCII, in which no language shows
+_WESTERN = frozenset("àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—§«°²³µ»½".encode("cp1252"))
+_HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+")
 _BY_LABEL = {  # the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's name
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
     **{"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-9": "cp1254"},
 }
+_ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
@@ -124,8 +123,8 @@ def read_mark(sample: bytes) -> str | None:
     zeros = [sample[first::2].count(0) for first in (0, 1)]
     if len(sample) > 3 and 4 * min(zeros) < max(zeros) > 0.15 * len(sample):
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    if b"\x1b$B" in sample:
-        return "iso2022_jp"
+    if escape := _ESCAPE.search(sample):
+        return "iso2022_jp" if escape[0].endswith(b"B") else "iso2022_kr"
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     return _find_wide(sample[:_MOST_WIDE], controls) if controls > 0.02 * len(sample) else None
 
@@ -153,19 +152,19 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
         wide += len(piece) - len(piece.encode("ascii", "ignore"))
     if wide >= 2 * damaged:
         return "utf-8"  # with some bytes damaged
-    letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
-    high = sum(byte >= 0x80 for byte in sample)
-    western = sample.decode("cp1252", "replace")
-    if high < 0.3 * letters and 20 * len(_INSIDE_WORD.findall(western)) < high:
-        return "cp1254" if _TURKISH.search(western) and not _ICELANDIC.search(western) else "cp1252"
-    guess = from_bytes(sample, cp_isolation=_LEGACY).best()
-    return guess.encoding if guess else "cp1252"
+    telling = b"\n".join(line for line in sample.split(b"\n") if not line.isascii())
+    runs = _HIGH.findall(telling)
+    high = b"".join(runs).translate(None, bytes(range(128)))
+    if len(high) < _FEW and _WESTERN.issuperset(high) and all(len(run) < 2 + 2 * run[:1].isalpha() for run in runs):
+        return "cp1252"
+    codec = codecs.lookup(chardet.detect(telling, encoding_era=_ERAS)["encoding"] or "cp1252").name
+    return _BY_LABEL.get(codec, codec)
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
     """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what is none."""
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
-    if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
+    if not match or sum(map(match[1].count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
         return {}
     import yaml
 

@@ -8,7 +8,7 @@ from docx.oxml.ns import qn
 
 from lmkrag.formats.base import read_whole
 
-_MOST_BASES = 20  # of a style; a broken file may have a circle of them
+MOST_BASES = 20  # of a style; a broken file may have a circle of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class WordNumbers:
         properties = paragraph.find(qn("w:pPr"))
         style = _value(properties, "w:pStyle") if properties is not None else ""
         wanted = style
-        for _ in range(_MOST_BASES):
+        for _ in range(MOST_BASES):
             own = properties.find(qn("w:numPr")) if properties is not None else None
             if own is not None and (number := _value(own, "w:numId")):
                 levels = self._lists[number].levels if number in self._lists else {}

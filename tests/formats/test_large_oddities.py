@@ -29,6 +29,12 @@ SECONDS = 4.0
         ("subject.eml", "Subject: ", "gate ", "\n\nThe gate is red."),
         ("words.eml", "Subject: ", "=?utf-8?q?gate?= ", "\n\nThe gate is red."),
         ("people.eml", "To: ", '"Ada, ', "\n\nThe gate is red."),
+        ("braces.srt", "00:00:01,000 --> 00:00:02,000\n", "{\\", ""),
+        ("voices.vtt", "00:00:01.000 --> 00:00:02.000\n", "<v ", ""),
+        ("times.srt", "", "1\n00:00:01,000 -->\n", ""),
+        ("groups.rtf", "{\\rtf1 ", "{\\b\\i\\v", "}"),
+        ("parts.eml", "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n", "--b\nContent-Type: a/b\n\nx\n", ""),
+        ("keys.md", "---\n", "? ", "\n---\n"),
         ("type.eml", "Content-Type: text/plain; ", "a=b; ", "\n\nThe gate is red."),
     ],
 )

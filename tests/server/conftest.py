@@ -18,6 +18,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 
 from lmkrag.cli.serve import serve as serve_command
 from lmkrag.server import app
@@ -97,7 +98,7 @@ def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = 
     """A server in a thread of this process; ``start`` gets what is told its URL, and returns once it has stopped."""
     servers, urls = queue.Queue(), queue.Queue()
 
-    class Recorded(app.uvicorn.Server):
+    class Recorded(uvicorn.Server):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             servers.put(self)
@@ -109,7 +110,7 @@ def run_here(start: Callable[[Callable[[str], None]], object], *, ready: bool = 
             urls.put(error)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app.uvicorn, "Server", Recorded)
+        patch.setattr(uvicorn, "Server", Recorded)
         thread = threading.Thread(target=begin)
         thread.start()
         url = urls.get(timeout=120)

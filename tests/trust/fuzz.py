@@ -21,7 +21,7 @@ from pathlib import Path
 import atheris
 import numpy as np
 
-with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "zipfile", "charset_normalizer"]):
+with atheris.instrument_imports(include=["lmkrag", "csv", "docx", "zipfile", "chardet"]):
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
     from lmkrag.formats.load import load_bytes
