@@ -213,10 +213,6 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
 
-def _renew_checksum(connection: sqlite3.Connection, key: int) -> None:
-    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
-
-
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
     return checksum("document", json.dumps(values).encode())
 
@@ -230,7 +226,7 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
-    _renew_checksum(connection, key)
+    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:

@@ -161,22 +161,17 @@ class Snapshot:
 
     def match_titles(self, positions: Ids, words: Hashes) -> Scores:
         """Return which share of the words of documents' titles are among some words: ``[k]``, 0 without a title."""
-        lengths = self._titles_with(words, positions)
+        lengths = self.titles_with(words, positions)
         shares: Scores = ((lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)).astype(np.float32)
         return shares
 
-    def words_in_titles(self, words: Hashes, positions: Ids) -> Mask:
-        """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
-        return self._titles_with(words, positions) > 0
-
-    def _titles_with(self, words: Hashes, positions: Ids) -> Ids:
-        """``[words, k]``: how many words a title has in which a word stands, else 0."""
+    def titles_with(self, words: Hashes, positions: Ids) -> Ids:
+        """Return how many words a document's title has in which a word stands, else 0: ``[words, k]``."""
         lengths = np.zeros((len(words), len(positions)), np.int64)
         first, stop = self.documents.first[positions], self.documents.stop[positions]
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, np.where(first < stop, first, 0))  # no sentence has id 0
-            for number, word in enumerate(words.tolist()):
-                lengths[number, inside] = live.segment.postings.find_titled(word, rows)
+            lengths[:, inside] = live.segment.postings.find_titled(words, rows)
         return lengths
 
     def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:

@@ -64,7 +64,7 @@ def match_document(
         return None
     mass = _add_up(held, inverse, len(documents))
     likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(documents)), _TITLED)
-    titled = snapshot.words_in_titles(terms.words, documents[likely])
+    titled = snapshot.titles_with(terms.words, documents[likely]) > 0
     opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
     shares = _add_up(opened, inverse, len(documents)) / total
     best = int(np.argmax(shares))
