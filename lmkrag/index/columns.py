@@ -151,14 +151,13 @@ def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
 
 def count_documents(connection: Connection) -> dict[str, Any]:
     """Return how many documents, sentences, characters and unread pages there are, and documents by kind and root."""
-    kinds, roots = Counter[str](), Counter[str]()
+    named: dict[str, Counter[str]] = {"kinds": Counter(), "roots": Counter()}
     counts = np.zeros(4, np.int64)
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ''"):
         table, facts = _read_documents(block, packed)
         counts += np.array([len(table), table[:, 2].sum(), facts["characters"], facts["unread"]])
-        kinds.update(facts["kinds"])
-        roots.update(facts["roots"])
-    named = {"kinds": kinds, "roots": roots}
+        for key, of in named.items():
+            of.update(facts[key])
     return {
         **dict(zip(("documents", "sentences", "characters", "unread_pages"), counts.tolist(), strict=True)),
         **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()},
@@ -189,9 +188,8 @@ def match_field(connection: Connection, documents: DocumentRanges, key: str, tes
     name, without = _column(key), test(None)
     passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
-    query = "SELECT block, data FROM document_column WHERE name = ?"
-    test_all = getattr(test, "each", partial(map, test))
-    for block, packed in connection.execute(query, (name,)):
+    test_all = getattr(test, "each", partial(map, test))  # a test of texts takes many at once
+    for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
         missing.discard(block)
         values, counts, places = _read(_unpack(packed, name, block), key)
         hits = np.fromiter(test_all(values), bool, len(values))

@@ -16,7 +16,7 @@ from datetime import date
 from fnmatch import translate
 from functools import partial, reduce
 from operator import and_, ge, gt, le, lt, or_
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
@@ -70,10 +70,8 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
     def is_chosen(doc_id: str | None) -> bool:
         return doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
 
-    has_path = _TextTest([lambda texts: [path in ("", text) for text in texts]])
-
     def predicate(match: Callable[[str, Test], Any]) -> Any:
-        return match("doc_id", is_chosen) & match("path", has_path)
+        return match("doc_id", is_chosen) & match("path", _TextTest([lambda texts: [path in ("", t) for t in texts]]))
 
     return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
@@ -269,10 +267,11 @@ def _tokenize(expression: str) -> list[Token]:
     return tokens
 
 
-class _TextTest(NamedTuple):
+class _TextTest:
     """The test whether a field, or one of its values where it has several, matches one of some."""
 
-    matchers: Sequence[Callable[[list[str]], list[bool]]]
+    def __init__(self, matchers: Sequence[Callable[[list[str]], list[bool]]]) -> None:
+        self._matchers = matchers
 
     def __call__(self, field: Any) -> bool:
         return any(map(self, field)) if isinstance(field, list) else any(self.each([_text(field)]))
@@ -281,7 +280,7 @@ class _TextTest(NamedTuple):
         """Test many fields at once."""
         if set(map(type, fields)) - {str}:
             return map(self, fields)
-        matches = [matcher(fields) for matcher in self.matchers]
+        matches = [matcher(fields) for matcher in self._matchers]
         return matches[0] if len(matches) == 1 else map(any, zip(*matches, strict=True))
 
 
