@@ -31,7 +31,7 @@ LINES = {
     "readers": 2_154,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words
-    "search": 4_561,  # filters of many values; subjects, versions, periods, ellipses of 230 probes; stale files, dates
+    "search": 4_566,  # filters of many values; subjects, versions, periods, ellipses of 230 probes; stale files, dates
     "sentences": 1_015,  # headings by the layout; what declares a name
     "server": 3_294,  # a session that begins without click, and names no folder to clients
     "training": 1_255,  # questions that nothing answers
