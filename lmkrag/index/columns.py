@@ -6,8 +6,10 @@ rows of documents are what counts: a transaction that changes some writes the co
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from sqlite3 import Connection
 from typing import Any
 
@@ -30,15 +32,10 @@ def fields_of(row: DocumentRow) -> dict[str, Any]:
     own = {name: getattr(row, name) for name in ("doc_id", "title", "kind", "root")}
     front_matter = {str(key).lower(): value for key, value in row.meta.items()}
     paths = [row.doc_id, row.path]
-    folders = [folder for path in paths for folder in _folders(path)]
+    parts = [path.replace("\\", "/").split("/") for path in paths]
+    folders = [folder for names in parts for stop in range(1, len(names)) if (folder := "/".join(names[:stop]))]
     changed = row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
     return {**front_matter, **own, "path": paths + folders, "modified": changed or None}
-
-
-def _folders(path: str) -> list[str]:
-    """The folders that a path leads through."""
-    parts = path.replace("\\", "/").split("/")
-    return [folder for stop in range(1, len(parts)) if (folder := "/".join(parts[:stop]))]
 
 
 def refresh_columns(connection: Connection) -> None:
@@ -50,7 +47,7 @@ def refresh_columns(connection: Connection) -> None:
         generation = catalog.generation(connection)
         connection.executemany(
             "INSERT INTO document_column VALUES (?, ?, ?, ?)",
-            ((name, block, generation, codec.pack(data, _place(name, block))) for name, data in built.items()),
+            ((name, block, generation, codec.pack(data, f"column {name} {block}")) for name, data in built.items()),
         )
     connection.execute("DELETE FROM stale_block")
 
@@ -61,15 +58,11 @@ def find_wrong_columns(connection: Connection) -> Iterator[str]:
     for (block,) in connection.execute(blocks, (_BLOCK,)).fetchall():
         rows = connection.execute("SELECT name, data FROM document_column WHERE block = ?", (block,))
         try:
-            stored = {name: codec.unpack(data, _place(name, block)) for name, data in rows}
+            stored = {name: _unpack(data, name, block) for name, data in rows}
             if stored != _build(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK)):
                 yield f"catalog: the columns of documents {block * _BLOCK} and following are wrong; {REPAIR}"
         except IndexCorrupt as error:
             yield str(error)
-
-
-def _place(name: str, block: int) -> str:
-    return f"column {name} {block}"
 
 
 def _column(key: str) -> str:
@@ -90,9 +83,7 @@ def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
                 _, positions = entries.setdefault(item if type(item) is str else (json.dumps(item),), (item, []))
                 if positions[-1:] != [position]:
                     positions.append(position)
-    columns = {
-        name: json.dumps({key: _lay_out(of.values()) for key, of in keys.items()}) for name, keys in fields.items()
-    }
+    columns = {name: _write({key: _lay_out(of.values()) for key, of in keys.items()}) for name, keys in fields.items()}
     table = np.array([(row.id, row.first_sentence, row.sentences) for row in rows], "<i8")
     facts = {
         "columns": sorted(columns),
@@ -102,7 +93,7 @@ def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
         "unread": sum(map(_count_unread, rows)),
     }
     documents_column = len(rows).to_bytes(8, "little") + table.tobytes() + json.dumps(facts).encode()
-    return {"": documents_column, **{name: column.encode() for name, column in columns.items()}}
+    return {"": documents_column, **columns}
 
 
 def _items(value: Any) -> Iterator[Any]:
@@ -114,10 +105,29 @@ def _items(value: Any) -> Iterator[Any]:
         yield from _items(item)
 
 
-def _lay_out(entries: Iterable[tuple[Any, list[int]]]) -> tuple[list[Any], list[int], list[int]]:
+def _lay_out(entries: Collection[tuple[Any, list[int]]]) -> tuple[list[Any], list[int], list[int]]:
     """Values, how many documents have each, and their positions in the block, end to end."""
-    values, positions = zip(*entries, strict=True) if (entries := list(entries)) else ((), ())
-    return list(values), list(map(len, positions)), [place for places in positions for place in places]
+    places = [places for _, places in entries]
+    return [value for value, _ in entries], list(map(len, places)), list(chain(*places))
+
+
+def _write(fields: dict[str, tuple[list[Any], list[int], list[int]]]) -> bytes:
+    """A column: JSON of each field's values, a line end, then the numbers of all fields, each as what it adds (u16)."""
+    values = json.dumps({key: values for key, (values, _, _) in fields.items()})
+    numbers = [0, *(number for _, counts, places in fields.values() for number in counts + places)]
+    return values.encode() + b"\n" + np.diff(np.array(numbers, "<u2")).tobytes()
+
+
+def _read(column: bytes, wanted: str) -> tuple[list[Any], Ids, Ids]:
+    """What :func:`_lay_out` gave of one field of a column."""
+    text, _, packed = column.partition(b"\n")
+    numbers = np.cumsum(np.frombuffer(packed, "<u2"), dtype=np.uint16).astype(np.int64)
+    for key, values in json.loads(text).items():
+        counts, numbers = numbers[: len(values)], numbers[len(values) :]
+        places, numbers = numbers[: counts.sum()], numbers[counts.sum() :]
+        if key == wanted:
+            return values, counts, places
+    return [], numbers[:0], numbers[:0]
 
 
 def _count_unread(row: DocumentRow) -> int:
@@ -126,23 +136,28 @@ def _count_unread(row: DocumentRow) -> int:
     return len(pages) if isinstance(pages, list) and "ocr_confidence" not in row.meta else 0
 
 
-def _unpack(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
+def _unpack(packed: bytes, name: str, block: int) -> bytes:
+    """A column of a block; the first ones of format 6 are JSON with the numbers in it."""
+    column = codec.unpack(packed, f"column {name} {block}")
+    return column if not name or b"\n" in column else _write(json.loads(column))
+
+
+def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
     """Id, first sentence and sentences of the documents of a block ``[n, 3]``, and what they are in all."""
-    data = codec.unpack(packed, _place("", block))
+    data = _unpack(packed, "", block)
     stop = 8 + 24 * int.from_bytes(data[:8], "little")
     return np.frombuffer(data[8:stop], "<i8").reshape(-1, 3), json.loads(data[stop:])
 
 
 def count_documents(connection: Connection) -> dict[str, Any]:
     """Return how many documents, sentences, characters and unread pages there are, and documents by kind and root."""
-    kinds, roots = Counter[str](), Counter[str]()
+    named: dict[str, Counter[str]] = {"kinds": Counter(), "roots": Counter()}
     counts = np.zeros(4, np.int64)
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ''"):
-        table, facts = _unpack(block, packed)
+        table, facts = _read_documents(block, packed)
         counts += np.array([len(table), table[:, 2].sum(), facts["characters"], facts["unread"]])
-        kinds.update(facts["kinds"])
-        roots.update(facts["roots"])
-    named = {"kinds": kinds, "roots": roots}
+        for key, of in named.items():
+            of.update(facts[key])
     return {
         **dict(zip(("documents", "sentences", "characters", "unread_pages"), counts.tolist(), strict=True)),
         **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()},
@@ -154,7 +169,7 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
     changed = "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
     columns, tables = dict(known.columns), []
     for block, packed in connection.execute(changed, (since,)):
-        table, facts = _unpack(block, packed)
+        table, facts = _read_documents(block, packed)
         columns[block] = tuple(facts["columns"])
         tables.append(table)
     blocks = np.array([table[0, 0] // _BLOCK for table in tables], np.int64)
@@ -173,16 +188,15 @@ def match_field(connection: Connection, documents: DocumentRanges, key: str, tes
     name, without = _column(key), test(None)
     passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
-    query = "SELECT block, data FROM document_column WHERE name = ?"
-    for block, packed in connection.execute(query, (name,)):
+    test_all = getattr(test, "each", partial(map, test))  # a test of texts takes many at once
+    for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
         missing.discard(block)
-        values, counts, places = json.loads(codec.unpack(packed, _place(name, block))).get(key, ((), (), ()))
-        first = int(np.searchsorted(documents.keys, block * _BLOCK))
-        hits = np.fromiter(map(test, values), bool, len(values))
+        values, counts, places = _read(_unpack(packed, name, block), key)
+        hits = np.fromiter(test_all(values), bool, len(values))
         if hits.any() or without:
-            positions = first + np.array(places, np.int64)
+            positions = places + np.searchsorted(documents.keys, block * _BLOCK)
             present[positions] = True
-            passed[positions[np.repeat(hits, np.array(counts, np.int64))]] = True
+            passed[positions[np.repeat(hits, counts)]] = True
     if missing:
         raise IndexCorrupt(f"the catalog has lost columns of documents; {REPAIR}")
     return passed | ~present if without else passed

@@ -174,7 +174,8 @@ class TableFile:
         """Return an array, or a part of it."""
         place, array = self.arrays[name]
         part, place = array[first:stop], place + first * array.itemsize
-        self.file.read(place, place + part.nbytes)
+        if len(part):
+            self.file.read(place, place + part.nbytes)
         return part
 
 

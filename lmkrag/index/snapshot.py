@@ -171,8 +171,7 @@ class Snapshot:
         first, stop = self.documents.first[positions], self.documents.stop[positions]
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, np.where(first < stop, first, 0))  # no sentence has id 0
-            for number, word in enumerate(words.tolist()):
-                lengths[number, inside] = live.segment.postings.find_titled(word, rows)
+            lengths[:, inside] = live.segment.postings.find_titled(words, rows)
         return lengths
 
     def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:

@@ -11,7 +11,7 @@ compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import translate
 from functools import partial, reduce
@@ -71,7 +71,7 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
         return doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
-        return match("doc_id", is_chosen) & match("path", _any_matches([lambda text: path in ("", text)]))
+        return match("doc_id", is_chosen) & match("path", _TextTest([lambda texts: [path in ("", t) for t in texts]]))
 
     return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
@@ -191,7 +191,7 @@ class _Parser:
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator in ("=", "!="):
-            test = _any_matches([self._matcher(value, exact)])
+            test = _TextTest([self._matcher(value, exact)])
             return lambda match: match(key, test) ^ (operator == "!=")
         return lambda match: match(key, partial(_ordered, operator=operator, value=value, exact=exact))
 
@@ -213,24 +213,25 @@ class _Parser:
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        test = _any_matches([self._matcher(text, exact) for text, exact in values])
+        test = _TextTest([self._matcher(text, exact) for text, exact in values])
         return lambda match: match(key, test) ^ unwanted
 
-    def _matcher(self, value: str, exact: bool) -> Callable[[str], bool]:
-        """Return the test of a field's text for one value, its pattern compiled once and kept in no other cache."""
+    def _matcher(self, value: str, exact: bool) -> Callable[[list[str]], list[bool]]:
+        """Return the test of texts for one value, its pattern compiled once and kept in no other cache."""
         if exact:
-            return value.__eq__
+            return lambda texts: [text == value for text in texts]
         lower = value.lower()
         if not any(character in value for character in "*?"):
             if _DATE.fullmatch(value):
-                return lambda text: _as_precise(text, value) == value
-            return lambda text: text.lower() == lower
+                return lambda texts: [_as_precise(text, value) == value for text in texts]
+            return lambda texts: [text.lower() == lower for text in texts]
         if len(value) > _MAX_PATTERN:
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
         if value.find("*") == len(value) - 1 and "?" not in value:
-            return lambda text: text.lower().startswith(lower[:-1])
+            start = lower[:-1]
+            return lambda texts: [text.lower().startswith(start) for text in texts]
         matches = re.compile(translate(lower.replace("[", "[[]"))).match
-        return lambda text: matches(text.lower()) is not None
+        return lambda texts: [matches(text.lower()) is not None for text in texts]
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
@@ -266,16 +267,21 @@ def _tokenize(expression: str) -> list[Token]:
     return tokens
 
 
-def _any_matches(matchers: Sequence[Callable[[str], bool]]) -> Test:
+class _TextTest:
     """The test whether a field, or one of its values where it has several, matches one of some."""
-    first, others = matchers[0], matchers[1:]
 
-    def test(field: Any) -> bool:
-        if type(field) is not str:
-            return any(map(test, field)) if type(field) is list else test(_text(field))
-        return first(field) or bool(others and any(matches(field) for matches in others))
+    def __init__(self, matchers: Sequence[Callable[[list[str]], list[bool]]]) -> None:
+        self._matchers = matchers
 
-    return test
+    def __call__(self, field: Any) -> bool:
+        return any(map(self, field)) if isinstance(field, list) else any(self.each([_text(field)]))
+
+    def each(self, fields: list[Any]) -> Iterable[bool]:
+        """Test many fields at once."""
+        if set(map(type, fields)) - {str}:
+            return map(self, fields)
+        matches = [matcher(fields) for matcher in self._matchers]
+        return matches[0] if len(matches) == 1 else map(any, zip(*matches, strict=True))
 
 
 def _as_precise(text: str, value: str) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from lmkrag.arrays import Scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import hash_words
+from lmkrag.index.words.terms import hash_forms
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
@@ -16,7 +16,7 @@ from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
-from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH
+from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
 
 _LOOKED_AT = 200  # headings above a span
@@ -115,7 +115,7 @@ class Results:
         """The share of the question's words, by weight, that a text has."""
         words = self._candidates.words
         total = sum(words.values())
-        held = {word for language in (ENGLISH, *self.languages) for word in hash_words(text, language).tolist()}
+        held = hash_forms(text, self.languages)
         return sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total if total else 0.0
 
     def _hit(self, candidate: int) -> Hit:

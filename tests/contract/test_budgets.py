@@ -22,8 +22,8 @@ LINES = {
     "cli": 2_009,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_168,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_447,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 3_878,  # columns of fields, tiers of segments
+    "formats": 4_444,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "index": 3_900,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
     "models": 796,  # weights in 4 bits, words in 8; a single question in NumPy
@@ -31,7 +31,7 @@ LINES = {
     "readers": 2_144,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
-    "search": 4_483,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
+    "search": 4_489,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_016,  # headings by the layout; what declares a name
     "server": 3_148,  # a session that begins without click, and names no folder to clients
     "training": 1_241,  # questions that nothing answers
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_471,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_496,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,

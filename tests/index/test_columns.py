@@ -1,5 +1,6 @@
 """Columns of documents say what their rows say, whatever was written, and filters read them alone."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -8,6 +9,7 @@ import pytest
 
 from lmkrag import Document
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index import codec
 from lmkrag.index.columns import fields_of
 from lmkrag.index.ranges import expand_ranges
 from lmkrag.index.staged import SentenceTable, Staged
@@ -127,6 +129,26 @@ def test_columns_that_do_not_fit_are_reported(store, change):
     if "DELETE" in change:
         with store.reader.snapshot() as snapshot, pytest.raises(IndexCorrupt, match="lost columns of documents"):
             snapshot.match_field("kind", lambda _: True)
+
+
+def test_columns_with_all_numbers_in_json_are_read(store):
+    """As lmkrag wrote them until 27 November 2026."""
+    put(store, range(600))
+    with closing(sqlite3.connect(store.path / "catalog.sqlite")) as connection, connection:
+        rows = connection.execute("SELECT name, block, data FROM document_column WHERE name != ''").fetchall()
+        for name, block, data in rows:
+            place = f"column {name} {block}"
+            text, _, packed = codec.unpack(data, place).partition(b"\n")
+            numbers = np.cumsum(np.frombuffer(packed, "<u2"), dtype="<u2").tolist()
+            fields = {}
+            for key, values in json.loads(text).items():
+                counts, numbers = numbers[: len(values)], numbers[len(values) :]
+                fields[key] = values, counts, numbers[: sum(counts)]
+                numbers = numbers[sum(counts) :]
+            assert numbers == []
+            old = codec.pack(json.dumps(fields).encode(), place)
+            connection.execute("UPDATE document_column SET data = ? WHERE name = ? AND block = ?", (old, name, block))
+    check(store)
 
 
 def test_expand_ranges_by_example():

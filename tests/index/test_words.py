@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmkrag.index.words.terms import find_words, hash_words, query_words, split_words
+from lmkrag.index.words.terms import find_words, hash_forms, hash_words, query_words, split_words
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,12 @@ def test_identifiers_are_divided_in_source_code(identifier, words):
     )
     for word in ("plain", "Camel", "UPPER", "snake_case"):
         assert hash_words(word, "en").tolist() == hash_words(word, "code").tolist()
+
+
+TEXT = "Die Häuser am Hafen; les maisons, the houses. 東京の getUserById VX-1007 ภาษาไทย Договоров"
+
+
+@pytest.mark.parametrize("languages", [[], ["code"], ["de"], ["de", "fr", "ru", "nb", "nn"], ["code", "tr", "en"]])
+def test_forms_are_the_words_of_all_languages(languages):
+    words = [hash_words(TEXT, language).tolist() for language in ("en", *languages)]
+    assert hash_forms(TEXT, languages) == set().union(*words)

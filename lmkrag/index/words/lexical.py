@@ -35,13 +35,12 @@ class Terms(NamedTuple):
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
     """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
-    postings = [[_live_posting(live, int(word)) for word in words] for live in segments]
+    postings = [[_live_posting(live, posting) for posting in live.segment.postings.find(words)] for live in segments]
     matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
     return Terms(words, postings, [inverse_document_frequency(count, totals.sentences) for count in matches], totals)
 
 
-def _live_posting(live: LiveSegment, word: int) -> Posting:
-    posting = live.segment.postings.find(word)
+def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
     if live.whole or not len(posting.rows):
         return posting
     alive = live.mask[posting.rows]

@@ -97,20 +97,20 @@ class Postings:
         self.lengths: NDArray[np.uint16] = tables["lengths"]
         self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
 
-    def find(self, word: int) -> Posting:
-        """Return where a word is; nowhere, perhaps."""
-        index = int(np.searchsorted(self._words, np.uint64(word)))
-        is_known = index < len(self._words) and self._words[index] == word
-        first, stop = map(int, self._starts[index : index + 2]) if is_known else (0, 0)
-        return Posting(self._tables.read("rows", first, stop), self._tables.read("counts", first, stop))
+    def find(self, words: Hashes) -> list[Posting]:
+        """Return where each of some words is; nowhere, perhaps."""
+        borders = [self._starts[np.searchsorted(self._words, words, side)].tolist() for side in ("left", "right")]
+        parts = zip(*borders, strict=True)
+        return [Posting(self._tables.read("rows", *part), self._tables.read("counts", *part)) for part in parts]
 
-    def find_titled(self, word: int, rows: Ids) -> Ids:
-        """Return how many words the titles of documents with these first ``rows`` have; 0 where the word is not one."""
-        posting = self.find(word ^ int(_TITLE))
-        if not len(posting.rows):
-            return np.zeros(len(rows), np.int64)
-        place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
-        return np.where(posting.rows[place] == rows, posting.counts[place], 0)
+    def find_titled(self, words: Hashes, rows: Ids) -> Ids:
+        """Return ``[words, rows]``: how many words the titles at these first rows have; 0 where the word is not one."""
+        lengths = np.zeros((len(words), len(rows)), np.int64)
+        for number, posting in enumerate(self.find(words ^ _TITLE)):
+            if len(posting.rows):
+                place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
+                lengths[number] = np.where(posting.rows[place] == rows, posting.counts[place], 0)
+        return lengths
 
     @computed_once
     def before(self) -> Ids:

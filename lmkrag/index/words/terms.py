@@ -3,7 +3,7 @@
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 
@@ -106,6 +106,13 @@ def hash_words(text: str, language: str = ENGLISH) -> Hashes:
     return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
 
+def hash_forms(text: str, languages: Collection[str] = ()) -> set[int]:
+    """Return the hashes of the words of a text by the stemmers of English and of other languages."""
+    forms = set(hash_words(text, CODE if CODE in languages else ENGLISH).tolist())
+    algorithms = tuple(sorted({STEMMERS.get(language, "porter") for language in {*languages} - {CODE, ENGLISH}}))
+    return forms.union(*(_hash_stems(word, algorithms) for word in set(_terms(text, "")))) if algorithms else forms
+
+
 def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
     """Return the hashes of the words of a question, once each, by the stemmers of English and of other languages.
 
@@ -144,12 +151,8 @@ def hash_content(text: str) -> set[int]:
 
 def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
     """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
-    hashes, languages = set(words), (ENGLISH, *languages)
-    return [
-        word.span()
-        for word in _WORD.finditer(text)
-        if any(hashes & set(hash_words(word[0], language).tolist()) for language in languages)
-    ]
+    hashes, languages = set(words), frozenset(languages)
+    return [word.span() for word in _WORD.finditer(text) if hashes & hash_forms(word[0], languages)]
 
 
 def _terms(text: str, language: str) -> Iterable[str]:
@@ -184,12 +187,18 @@ _thread = threading.local()  # a stemmer serves one thread
 
 @lru_cache(1 << 17)
 def _hash_word(word: str, language: str) -> int:
+    return _hash_stems.__wrapped__(word, (STEMMERS.get(language, "porter"),)).pop()
+
+
+@lru_cache(1 << 15)
+def _hash_stems(word: str, algorithms: tuple[str, ...]) -> set[int]:
+    """The hashes of a word by some stemmers: few, since most agree."""
     stemmers = _thread.__dict__
-    algorithm = STEMMERS.get(language, "porter")
-    if algorithm not in stemmers:
-        stemmers[algorithm] = Stemmer(algorithm, 0)
-    stem = fold(stemmers[algorithm].stemWord(word[:_LONGEST]))
-    return xxh3_64_intdigest(stem.encode("utf-8", "surrogatepass"))
+    for algorithm in algorithms:
+        if algorithm not in stemmers:
+            stemmers[algorithm] = Stemmer(algorithm, 0)
+    stems = {stemmers[algorithm].stemWord(word[:_LONGEST]) for algorithm in algorithms}
+    return {xxh3_64_intdigest(fold(stem).encode("utf-8", "surrogatepass")) for stem in stems}
 
 
 _ENGLISH_WORDS = """a about after all also an and any are as at be because been before being between both but by can
