@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := indexes/demo
 QUESTION ?= How far have the coping stones moved?
-WORKERS ?= 3
+WORKERS ?= 2
 
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := true
@@ -48,7 +48,7 @@ check-types: $(VENV)/.installed-dev
 budgets: $(VENV)/.installed-dev
 	$(BIN)/python tests/contract/test_budgets.py
 
-# All tests; make test T=search runs those of tests/search only. Three workers on two processors: tests wait for servers.
+# All tests; make test T=search runs those of tests/search only.
 unit: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(COVERAGE) $(if $(T),tests/$(T))
 

@@ -100,7 +100,7 @@ class Weights:
     reranked: int = 16
     """Passages that are re-ranked, at most."""
 
-    # Passages that are read as they are shown (2026-11-26)
+    # Passages that are read as they are shown (2026-11-27)
     ranked: int = 6
     """Passages that are ranked by reading them, at least."""
     ranked_in_doubt: int = 24
