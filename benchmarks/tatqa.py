@@ -6,7 +6,7 @@ DATA is a file in the format of TAT-QA (github.com/NExTplusplus/TAT-QA): tables 
 paragraphs and questions. Each table with its paragraphs becomes one document in Markdown; all are in one index.
 Prints, by where the answer stands, for how many questions a row or a paragraph that answers is in the first passage,
 in the first three and in the first ten: among all documents, and in the document that is asked about. The questions
-name no company, so many fit several documents; the second table shows what is lost inside of a report.
+name no company, so several documents may answer one; the figures of its own document leave the others out.
 
 The rows that answer are those with most of the answers or, if the answer is computed, with most of the numbers that
 it is computed from; else it is the paragraphs that say an answer, or that the data names. Questions without either

@@ -28,7 +28,7 @@ from lmkrag.formats.base import (
 )
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
-from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, format_ordinal
+from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, find_value, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
@@ -78,7 +78,7 @@ class _Reader:
         for _ in range(MOST_BASES):
             if style is None:
                 break
-            level = read_whole(_value(style.element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
+            level = read_whole(find_value(style.element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
             name = f"Heading {level + 1}" if level < _NO_LEVEL and style.name != "Title" else style.name or ""
             if name == "Title" or (name.startswith("Heading") and name[-1].isdigit()):
                 return name
@@ -115,7 +115,7 @@ class _Reader:
     def _prefix(self, paragraph: Any, text: str) -> str:
         """What marks a heading or an item."""
         style = self._style(paragraph.style)
-        if (level := read_whole(_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)) < _NO_LEVEL:
+        if (level := read_whole(find_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)) < _NO_LEVEL:
             style = f"Heading {level + 1}"
         number = self._numbers.next(paragraph)
         if style == "Title":
@@ -142,13 +142,13 @@ class _Reader:
         for row in _children(table, qn("w:tr")):
             if row.find(f"{qn('w:trPr')}/{qn('w:del')}") is not None:
                 continue
-            column = read_whole(_value(row, "w:trPr", "w:gridBefore"), 0)
+            column = read_whole(find_value(row, "w:trPr", "w:gridBefore"), 0)
             grid.add("", columns=column) if column else None
             for cell in _children(row, qn("w:tc")):
-                covered = [_value(cell, "w:tcPr", merge, default="continue") for merge in ("w:vMerge", "w:hMerge")]
+                covered = [find_value(cell, "w:tcPr", merge, default="continue") for merge in ("w:vMerge", "w:hMerge")]
                 from_left = above.get(column - 1, "") if covered[1] == "continue" else self._cell(cell)
                 text = above.get(column, "") if covered[0] == "continue" else from_left
-                width = max(1, read_whole(_value(cell, "w:tcPr", "w:gridSpan"), 1))
+                width = max(1, read_whole(find_value(cell, "w:tcPr", "w:gridSpan"), 1))
                 above |= dict.fromkeys(range(column, column + min(width, MOST_COVERED)), text)
                 grid.add(text, columns=width)
                 column += width
@@ -166,12 +166,6 @@ class _Reader:
             if text:
                 texts.append(f"{number} {text}" if number else text)
         return " ".join(" ".join(texts).split())
-
-
-def _value(element: Any, *path: str, default: str = "") -> str:
-    """The value of an element inside another; a default where it has none, empty where it is not there."""
-    found = element.find("/".join(map(qn, path)))
-    return "" if found is None else found.get(qn("w:val"), default)
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
@@ -198,7 +192,7 @@ def _text(paragraph: Any) -> str:
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):
-        if any(_value(run, "w:rPr", kind, default="1") in _ON for kind in ("w:strike", "w:dstrike", "w:vanish")):
+        if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in ("w:strike", "w:dstrike", "w:vanish")):
             continue  # what is no longer so, and what is not shown
         symbols = "".join(chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym")))
         raised = run.find(_RAISED) is not None or any(

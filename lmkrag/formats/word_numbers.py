@@ -43,7 +43,7 @@ class WordNumbers:
             lists[element.get(qn("w:abstractNumId"))] = _List(_read_levels(element))
         for element in numbering.findall(qn("w:num")):
             number = element.get(qn("w:numId"))
-            found = lists.get(_value(element, "w:abstractNumId"))
+            found = lists.get(find_value(element, "w:abstractNumId"))
             if found is None:
                 continue
             self._lists[number] = found
@@ -51,7 +51,7 @@ class WordNumbers:
                 level = read_whole(override.get(qn("w:ilvl")), 0)
                 if own := _read_levels(override):
                     self._lists[number] = found = _List({**found.levels, **own})
-                if start := _value(override, "w:startOverride"):
+                if start := find_value(override, "w:startOverride"):
                     self._restarts[number][level] = read_whole(start, 1)
 
     def next(self, paragraph: Any) -> str:
@@ -75,37 +75,38 @@ class WordNumbers:
     def _find(self, paragraph: Any) -> tuple[str, int]:
         """The number and the level of a paragraph's list, from itself or from its style."""
         properties = paragraph.find(qn("w:pPr"))
-        style = _value(properties, "w:pStyle") if properties is not None else ""
+        style = find_value(properties, "w:pStyle") if properties is not None else ""
         wanted = style
         for _ in range(MOST_BASES):
             own = properties.find(qn("w:numPr")) if properties is not None else None
-            if own is not None and (number := _value(own, "w:numId")):
+            if own is not None and (number := find_value(own, "w:numId")):
                 levels = self._lists[number].levels if number in self._lists else {}
                 of_style = (depth for depth, level in levels.items() if wanted and level.style == wanted)
-                return number, read_whole(_value(own, "w:ilvl"), next(of_style, 0))
+                return number, read_whole(find_value(own, "w:ilvl"), next(of_style, 0))
             if style not in self._styles:
                 break
             element = self._styles[style]
-            properties, style = element.find(qn("w:pPr")), _value(element, "w:basedOn")
+            properties, style = element.find(qn("w:pPr")), find_value(element, "w:basedOn")
         return "", 0
 
 
 def _read_levels(element: Any) -> dict[int, _Level]:
     return {
         read_whole(level.get(qn("w:ilvl")), 0): _Level(
-            read_whole(_value(level, "w:start"), 1),
-            _value(level, "w:numFmt") or "decimal",
-            _value(level, "w:lvlText"),
-            _value(level, "w:pStyle"),
+            read_whole(find_value(level, "w:start"), 1),
+            find_value(level, "w:numFmt") or "decimal",
+            find_value(level, "w:lvlText"),
+            find_value(level, "w:pStyle"),
             level.find(qn("w:isLgl")) is not None,
         )
         for level in element.findall(qn("w:lvl"))
     }
 
 
-def _value(element: Any, child: str) -> str:
-    found = element.find(qn(child))
-    return found.get(qn("w:val")) or "" if found is not None else ""
+def find_value(element: Any, *path: str, default: str = "") -> str:
+    """Return the value of an element inside another; a default where it has none, empty where it is not there."""
+    child = element.find("/".join(map(qn, path)))
+    return "" if child is None else child.get(qn("w:val"), default)
 
 
 _ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl"}

@@ -80,7 +80,7 @@ class MappedFile:
         """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one differs."""
         first = start // self._block
         blocks = expand_ranges(first, -(-stop // self._block) - first)
-        blocks = np.unique(blocks[~self._sound[blocks]], return_index=True)[0]  # alone, it imports numpy.ma
+        blocks = np.unique(blocks[~self._sound[blocks]])
         if not np.array_equal(_digest(self.content, blocks * self._block, self._block), self._checksums[blocks]):
             raise self._damaged()
         self._sound[blocks] = True

@@ -56,7 +56,7 @@ class Snapshot:
             nearest = NOTHING_NEAR
             if mode != "lexical" and vector is not None:
                 nearest = self.find_nearest(vector, top_k, allowed, matched)
-        sentences = np.unique(np.append(nearest.sentences, matched), return_index=True)[0]
+        sentences = np.union1d(nearest.sentences, matched)
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
 

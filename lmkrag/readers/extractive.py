@@ -96,8 +96,8 @@ class ExtractiveReader(Reader):
         if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
         is_weak = confidence < ANSWERS.min_confidence
-        least = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
-        if not citations or (confidence < least and not best_coverage(spans)):
+        min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
+        if not citations or (confidence < min_related and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
         # 3. Show the first passage, those with the other things that are asked for, and others that score nearly as
         # much or where the first is not sure.

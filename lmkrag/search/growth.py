@@ -27,9 +27,9 @@ def grow_spans(
     relevant segment extraction) joins. With ``weights.sentences_before=k``, a span is the hit and the k sentences
     before it (Luo et al., 2024, section 3.3).
 
-    All arrays are ``[n]``, ids of sentences increasing. Spans grow from and end with sentences that have content, never
-    end with a ``lead_in``, which takes the next one, too, nor go on at a ``heading``, and a ``record`` is a span in
-    itself. Yields positions (first, stop, hit), best hit first. Spans never overlap and stay in one document; spans
+    All arrays are ``[n]``, ids of sentences increasing. Spans grow from and end with sentences that have content. They
+    end before the next ``heading``, never with a ``lead_in``, which takes the next one, too, and a ``record`` is a span
+    in itself. Yields positions (first, stop, hit), best hit first. Spans never overlap and stay in one document; spans
     that touch are left for the caller to merge.
 
     >>> scores = np.array([0.1, 0.59, 0.6, 0.2], np.float32)

@@ -90,9 +90,9 @@ def _is_code(passages: Sequence[Span]) -> bool:
 
 
 def _reorder(passages: Sequence[Span], read: Floats, scale: float) -> list[Span]:
-    """Order the first passages by their scores times exp(log-odds / scale), log-odds as ``read``, beside the best's.
+    """Order the passages that were ``read`` by score times exp((log-odds - best log-odds) / scale).
 
-    The others, which follow, count as the least of these.
+    The others follow in their order, their scores times the least of these factors.
     """
     if len(read) < 2:
         return list(passages)
