@@ -115,4 +115,4 @@ def make_standalone(reader: Reader | None, history: Sequence[Exchange], question
     may_rewrite = isinstance(reader, LanguageModelReader) and reader.prompts.layout == "fenced"
     if history and may_rewrite and not is_greeting(question):
         return cast(LanguageModelReader, reader).rewrite(history[-_REMEMBERED:], question)
-    return complete_question([asked for asked, _ in history], question)
+    return complete_question([earlier for earlier, _ in history], question)

@@ -281,8 +281,8 @@ class Engine:
         else:
             answers = map(partial(answer_or_error, reader.answer), questions, spans)
         return (
-            answer if isinstance(answer, ReaderError) else answer.with_notes(found.notes)
-            for answer, found in zip(answers, spans, strict=True)
+            answer if isinstance(answer, ReaderError) else answer.with_notes(span_list.notes)
+            for answer, span_list in zip(answers, spans, strict=True)
         )
 
     @show_options(AskOptions)

@@ -124,10 +124,10 @@ def name_kind(kind: type[LmkragError]) -> str:
 
 def list_kinds(kind: type[LmkragError] = LmkragError) -> dict[str, type[LmkragError]]:
     """Return every kind of error by its name on the wire."""
-    found = {name_kind(kind): kind}
+    kinds = {name_kind(kind): kind}
     for inner in kind.__subclasses__():
-        found |= list_kinds(inner)
-    return found
+        kinds |= list_kinds(inner)
+    return kinds
 
 
 def make_error(name: str, message: str, otherwise: type[LmkragError]) -> LmkragError:

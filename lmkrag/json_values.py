@@ -61,7 +61,7 @@ def replace_surrogates(text: str) -> str:
 def to_json(value: Any) -> Any:
     """Return a dataclass as an object with its fields and those in ``derived``, and so within; a tuple is an array."""
     if is_dataclass(value):
-        names = [*(one.name for one in fields(value)), *getattr(value, "derived", ())]
+        names = [*(field.name for field in fields(value)), *getattr(value, "derived", ())]
         return {name: to_json(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}

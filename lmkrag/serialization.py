@@ -24,11 +24,11 @@ def _from_json(kind: Any, record: Any) -> Any:
     outer = get_origin(kind) or kind
     if is_dataclass(outer):
         known = get_type_hints(outer)
-        given = {name: _from_json(hint, record[name]) for name, hint in known.items() if name in _check(dict, record)}
+        values = {name: _from_json(hint, record[name]) for name, hint in known.items() if name in _check(dict, record)}
         required = [field for field in fields(outer) if field.default is MISSING and field.default_factory is MISSING]
-        if missing := [field.name for field in required if field.name not in given]:
+        if missing := [field.name for field in required if field.name not in values]:
             raise ValueError(f"no {missing[0]}")
-        return cast(Any, outer)(**given)
+        return cast(Any, outer)(**values)
     if outer is tuple:
         return tuple(_from_json(get_args(kind)[0], item) for item in _check(list, record))
     return _check({Mapping: dict, float: (int, float)}.get(outer, outer), record)

@@ -29,8 +29,8 @@ class Sentence:
 
     def read(self, text: Text) -> str:
         """Return what an encoder and a search for words read of it."""
-        own = text[self.start : self.end]
-        return f"{self.context}: {own}" if self.context else own
+        words = text[self.start : self.end]
+        return f"{self.context}: {words}" if self.context else words
 
 
 @dataclass(frozen=True, slots=True)

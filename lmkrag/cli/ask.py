@@ -72,16 +72,16 @@ def take_reader(options: dict[str, Any]) -> "Reader":
 def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``load_reader`` that the options name, and take these out of ``options``."""
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
-    given = {name: options.pop(name) for name in names}
+    settings = {name: options.pop(name) for name in names}
     reader = options.pop("reader")
     if options.pop("llm"):
         reader = "openai"
-        if given["base_url"] is None:
+        if settings["base_url"] is None:
             from lmkrag.readers.choose import find_local_server
 
-            given["base_url"], model = find_local_server()
-            given["model"] = given["model"] or model
-    return {"name": reader, **given}
+            settings["base_url"], model = find_local_server()
+            settings["model"] = settings["model"] or model
+    return {"name": reader, **settings}
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

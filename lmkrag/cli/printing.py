@@ -198,7 +198,7 @@ def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[Rend
     """The lines of a quotation and those around it, the quotation and the short answers in it marked."""
     span = citation.span
     start, end = find_lines_around(span.text, citation.start - span.start, citation.end - span.start, 1)
-    marks = [(one.start, one.end, "short") for one in short if one.number == citation.number]
+    marks = [(answer.start, answer.end, "short") for answer in short if answer.number == citation.number]
     blocks = parse_blocks(span.text[start:end], kind=span.kind, start=span.start + start, header=span.header)
     return to_terminal(mark_nodes(blocks, [(citation.start, citation.end, "quoted"), *marks]), _STYLES, one_line)
 

@@ -172,9 +172,9 @@ class IndexReader:
 
     def _check_source(self) -> None:
         """Forget what belongs to a file that is no longer the catalog, or to an older copy of it."""
-        found = self._stat()
-        identity = (found.st_dev, found.st_ino)
-        outdated = self._copy is not None and (self._copy.stamp != FileStamp.of(found) or self._log_exists())
+        status = self._stat()
+        identity = (status.st_dev, status.st_ino)
+        outdated = self._copy is not None and (self._copy.stamp != FileStamp.of(status) or self._log_exists())
         if identity == self._identity and not outdated:
             return
         replaced = self._identity is not None and identity != self._identity
@@ -248,8 +248,8 @@ class IndexReader:
                     for file, runs in catalog_segments.read_segments(connection)
                 )
             except IndexCorrupt:
-                found = self._stat()
-                if (found.st_dev, found.st_ino) != self._identity and self._copy is None:
+                status = self._stat()
+                if (status.st_dev, status.st_ino) != self._identity and self._copy is None:
                     raise SnapshotExpired(
                         f"{self.path}: another index has taken this one's place; read again"
                     ) from None

@@ -75,4 +75,4 @@ class Segment:
 
 def merge_structures(parts: Sequence[tuple[TableFile, Ids]]) -> Tables:
     """Return one file's tables for some rows of several: (structure, rows to keep), laid end to end."""
-    return {name: np.concatenate([table[name][kept] for table, kept in parts]) for name in ("positions", "roles")}
+    return {name: np.concatenate([table[name][rows] for table, rows in parts]) for name in ("positions", "roles")}

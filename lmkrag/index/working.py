@@ -79,17 +79,17 @@ class WorkingFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Exchange two paths in one step; False where the system or the file system can't."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         return False
-    paths = os.fsencode(one), os.fsencode(other)
+    paths = os.fsencode(first), os.fsencode(second)
     if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
-    raise OSError(code, os.strerror(code), str(other))
+    raise OSError(code, os.strerror(code), str(second))

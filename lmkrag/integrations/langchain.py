@@ -40,9 +40,9 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown(cls, given: Any) -> Any:
-        refuse_unknown(given, cls.model_fields)
-        return given
+    def _refuse_unknown(cls, options: Any) -> Any:
+        refuse_unknown(options, cls.model_fields)
+        return options
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any

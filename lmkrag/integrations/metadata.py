@@ -28,4 +28,4 @@ def describe_span(span: Span) -> dict[str, Any]:
 
 def describe_highlights(pruned: Pruned) -> list[tuple[int, int, float]]:
     """Return what was kept of a text: start and end, in characters, and the probability that it answers."""
-    return [(found.sentence.start, found.sentence.end, round(found.score, 4)) for found in pruned.kept]
+    return [(highlight.sentence.start, highlight.sentence.end, round(highlight.score, 4)) for highlight in pruned.kept]

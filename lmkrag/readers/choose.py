@@ -32,9 +32,9 @@ def load_reader(
     """
     options: dict[str, Any] = {"model": model, "base_url": base_url, "timeout": timeout, "max_tokens": max_tokens}
     options |= {"temperature": temperature, "prompts": prompts}
-    given = {key: value for key, value in options.items() if value is not None}
+    settings = {key: value for key, value in options.items() if value is not None}
     if name in plugins.list_plugins(plugins.READERS):
-        return _load_plugin(name, given)
+        return _load_plugin(name, settings)
     if name not in READERS:
         raise UsageError(f"reader {name!r}: use one of {', '.join([*READERS, *plugins.list_plugins(plugins.READERS)])}")
     if base_url and name != "openai":
@@ -49,22 +49,22 @@ def load_reader(
     if prompts is not None:
         from lmkrag.readers.prompt import Prompts
 
-        given["prompts"] = Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
+        settings["prompts"] = Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
-        return OpenAIReader(**given)
+        return OpenAIReader(**settings)
     if not model:
         raise UsageError(f"reader {name!r}: choose a model with --model")
-    given.pop("base_url", None)
+    settings.pop("base_url", None)
     if name == "vllm":
         from lmkrag.readers.vllm import VllmReader
 
-        given.pop("timeout", None)
-        return VllmReader(**given)
+        settings.pop("timeout", None)
+        return VllmReader(**settings)
     from lmkrag.readers.transformers import TransformersReader
 
-    return TransformersReader(**given)
+    return TransformersReader(**settings)
 
 
 def _load_plugin(name: str, options: dict[str, Any]) -> Reader:

@@ -53,7 +53,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     if not spans or _says_not_found(text):
         return Answer(text, (), tuple(spans), reader, found=False, warnings=tuple(warnings))
     citations: dict[tuple[int, int, int], Citation] = {}
-    kept: list[str] = []
+    pieces: list[str] = []
     position = 0
     for claim in _claims(text, spans):
         known = [number for number in claim.numbers if 1 <= number <= len(spans)]
@@ -66,17 +66,17 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         if not known:
             _check_uncited(claim.text, spans, warnings)
         mark = "".join(f"[{number}]" for number in known)
-        kept += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
+        pieces += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
         position = claim.resume
-    kept.append(text[position:])
+    pieces.append(text[position:])
     _check_uncited(text[position:], spans, warnings)
-    said = "".join(kept).strip()
+    said = "".join(pieces).strip()
     if not citations:
         whole = said.removesuffix(CUT.strip()).rstrip()
         cut = said[len(whole) :]
-        said, found = cite_by_words(whole, spans)
+        said, by_words = cite_by_words(whole, spans)
         said += cut
-        citations = {(one.number, one.start, one.end): one for one in found}
+        citations = {(citation.number, citation.start, citation.end): citation for citation in by_words}
         warnings.append(
             "the answer has no citations; those shown are of the sentences that share its words"
             if citations
@@ -148,7 +148,7 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
     known = {match for match in marks if any(1 <= number <= len(spans) for number in _numbers(match[1]))}
     behind_word = {match for match in marks if re.match(r"\w\[", text[max(0, match.start() - 1) :])}
     apart = bool(known - behind_word)
-    in_spans = {found for span in spans for found in _INDEXED.findall(span.text)} if behind_word else set()
+    in_spans = {word for span in spans for word in _INDEXED.findall(span.text)} if behind_word else set()
     citations = []
     for match in marks:
         if match in behind_word:
@@ -165,11 +165,11 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
 
 def _numbers(inside: str) -> tuple[int, ...]:
     """The numbers of ``2``, ``1, 3`` or ``2-4``."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in re.split(r"\s*[,;]\s*", inside):
         low, *high = (int(number) for number in re.split(r"\s*[–-]\s*", part))
-        found += range(low, high[-1] + 1) if high and low < high[-1] <= low + 20 else [low, *high]
-    return tuple(dict.fromkeys(found))
+        numbers += range(low, high[-1] + 1) if high and low < high[-1] <= low + 20 else [low, *high]
+    return tuple(dict.fromkeys(numbers))
 
 
 def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Citation]:
@@ -226,13 +226,13 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
     """The sentence with most words of the claim, else the best hit's, and whether it shares a content word."""
-    wanted = {word.casefold() for word in _WORD.findall(claim)}
+    claim_words = {word.casefold() for word in _WORD.findall(claim)}
     content = hash_content(claim)
     best, bounds = (False, 0.0), None
     for sentence in split_sentences(span.text):
         text = span.text[sentence.start : sentence.end]
         words = {word.casefold() for word in _WORD.findall(text)}
-        shared = len(words & wanted) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
+        shared = len(words & claim_words) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
         fit = not content.isdisjoint(hash_content(text)), shared
         if fit > best:
             best, bounds = fit, (sentence.start, sentence.end)

@@ -193,9 +193,9 @@ def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | N
         asks = span.text[start:end].rstrip().endswith(("?", "？"))
         start, end = end if asks and not _SPOKEN.match(span.text[start:end]) else start, following
     elif _SPOKEN.match(span.text[start:end]):
-        before = max((one.start for one in split_sentences(span.text) if one.start < start), default=start)
-        asked = span.text[before:start]
-        start = before if _SPOKEN.match(asked) and is_lead_in(asked) else start
+        before = max((item.start for item in split_sentences(span.text) if item.start < start), default=start)
+        spoken = span.text[before:start]
+        start = before if _SPOKEN.match(spoken) and is_lead_in(spoken) else start
     quote = span.text[start:end]
     start += len(quote) - len(quote.lstrip())
     quote = quote.strip()
@@ -303,8 +303,8 @@ def has_all_words(question: str, sentence: str) -> bool:
     rest = question
     for written in quantities:
         rest = rest.replace(written, " ")
-    asked = hash_singles(rest) - hash_singles(f"{LIGHT} happen")
-    return bool(quantities) and all(holds(sentence, one) for one in quantities) and asked <= hash_singles(sentence)
+    content = hash_singles(rest) - hash_singles(f"{LIGHT} happen")
+    return bool(quantities) and all(holds(sentence, each) for each in quantities) and content <= hash_singles(sentence)
 
 
 def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:

@@ -84,7 +84,7 @@ class Prompts:
             raise UsageError(f"{folder}: no such folder of prompts; 'small' names the prompts for small models")
         packaged = Path(__file__).with_name("prompts")
         folders = [*filter(None, [folder]), *([packaged / "plain"] if layout == "plain" else []), packaged]
-        found = {}
+        templates = {}
         for name, wanted in _PLACEHOLDERS.items():
             if layout == "plain" and name == "answer":
                 wanted = wanted - {"key"}
@@ -93,8 +93,8 @@ class Prompts:
             if not template.is_valid() or set(template.get_identifiers()) != wanted:
                 names = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
                 raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")
-            found[name] = template
-        return cls(found.pop("system"), found, layout)
+            templates[name] = template
+        return cls(templates.pop("system"), templates, layout)
 
     def choose(self, spans: Sequence[Span]) -> Sequence[Span]:
         """Return the spans that a model is shown: all of them, or the best few for a small model."""
@@ -137,14 +137,14 @@ def build_context(
     layout: Layout = "fenced",
 ) -> Context:
     """Return spans as a model sees them, the last left out while above the budget. Raises UsageError: none fits."""
-    kept = list(spans)
+    shown = list(spans)
     while True:
-        text = lay_out_plainly(kept) if layout == "plain" else lay_out(kept, _key(question, kept))
+        text = lay_out_plainly(shown) if layout == "plain" else lay_out(shown, _key(question, shown))
         tokens = count_tokens(text)
         if tokens <= budget:
-            return Context(text, tuple(kept), tokens)
-        kept.pop()
-        if not kept:
+            return Context(text, tuple(shown), tokens)
+        shown.pop()
+        if not shown:
             raise UsageError(f"{budget} tokens hold no span with its source: give at least {tokens}")
 
 

@@ -66,9 +66,9 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     """Return the cell that answers a question, if a single row has its exact words and a single column is asked for."""
     if not has_short_answer(question):
         return None
-    asked = _read_question(question)
-    question_words = set().union(*(words for _, words in asked))
-    spelled = [word for word, _ in asked]
+    terms = _read_question(question)
+    question_words = set().union(*(words for _, words in terms))
+    spelled = [word for word, _ in terms]
     codes, keys = find_exact_words(question), find_keys(question)
     demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
     contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
@@ -89,7 +89,7 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         if named:
             words = set().union(*(hash_singles(values[cell]) for cell in named))
             weight = len(words & question_words), len(around[row.number - 1] & question_words)
-            column = _find_column(question, asked, row, named, words, around[row.number - 1])
+            column = _find_column(question, terms, row, named, words, around[row.number - 1])
             best.append((weight, row, column))
     top = max((weight for weight, _, _ in best), default=None)
     rows = [(row, cell) for weight, row, cell in best if weight == top]
@@ -135,7 +135,7 @@ def _is_named(question: str, value: str, question_words: set[int]) -> bool:
 
 def _find_column(
     question: str,
-    asked: Sequence[tuple[str, set[int]]],
+    terms: Sequence[tuple[str, set[int]]],
     row: _Row,
     named: set[int],
     row_words: set[int],
@@ -146,12 +146,12 @@ def _find_column(
     A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
     ``row_words`` are those of the named cells, and ``around`` those of the row's document, headings and header.
     """
-    columns = [_spell_out(_name_column(column), [word for word, _ in asked]) for column, _, _ in row.cells]
+    columns = [_spell_out(_name_column(column), [word for word, _ in terms]) for column, _, _ in row.cells]
     others = [cell for cell, (_, value, _) in enumerate(row.cells) if cell not in named and value]
     others = [cell for cell in others if fit_type(question, row.cells[cell][1]) >= 0]
     # 1. By name: with the most words of the question, then the fewest others.
     headers = {cell: words for cell in others if (words := hash_singles(columns[cell]))}
-    free = set().union(*(words for _, words in asked if not words & row_words))
+    free = set().union(*(words for _, words in terms if not words & row_words))
     scores = {cell: (len(words & free), len(words & free) / len(words)) for cell, words in headers.items()}
     top = max(scores.values(), default=(0, 0.0))
     if top[0]:
@@ -161,11 +161,11 @@ def _find_column(
         is_other = top[1] < 1 and not last & free and not _is_kind(question, columns[meant[0]])
         is_qualified = asks_in_english(question) and any(
             before and not before & (words | row_words | around | hash_singles(LIGHT)) and word & words & free
-            for (_, before), (_, word) in pairwise(asked)
+            for (_, before), (_, word) in pairwise(terms)
         )
         return meant[0] if len(meant) == 1 and not is_other and not is_qualified else None
     # 2. By kind; in a table of two columns the question must have no other words than the row and its kind.
-    spelled = {word for word, _ in asked}
+    spelled = {word for word, _ in terms}
     meant = [
         cell for cell in others if columns[cell] and cell not in headers and {*split_words(columns[cell])} <= spelled
     ]
@@ -173,7 +173,7 @@ def _find_column(
     if len(row.cells) > 2 or (meant and meant[0] not in headers):
         return meant[0] if len(meant) == 1 else None
     known = row_words | around | hash_singles(LIGHT) | hash_singles(" ".join(_ASKED))
-    if not others or any(words and not words & known for _, words in asked):
+    if not others or any(words and not words & known for _, words in terms):
         return None
     # 3. The value of a property.
     (other,) = others

@@ -69,4 +69,4 @@ class VllmReader(LanguageModelReader):
         except (RuntimeError, ValueError) as error:
             raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --context-tokens") from error
         completions = [output.outputs[0] for output in outputs]
-        return [one.text + (CUT if one.finish_reason == "length" else "") for one in completions]
+        return [completion.text + (CUT if completion.finish_reason == "length" else "") for completion in completions]

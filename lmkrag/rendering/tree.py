@@ -75,8 +75,8 @@ def _write(node: Node) -> str:
         return inside
     if tag in ("br", "hr"):
         return f"<{tag}>"
-    given = {name: value for name, value in node["attributes"].items() if name in ("href", "start")}
+    values = {name: value for name, value in node["attributes"].items() if name in ("href", "start")}
     if tag in _STYLES:
-        given["style"] = _STYLES[tag]
-    attributes = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
+        values["style"] = _STYLES[tag]
+    attributes = "".join(f' {name}="{escape(str(value))}"' for name, value in values.items())
     return f"<{tag}{attributes}>{inside}</{tag}>"

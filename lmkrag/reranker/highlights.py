@@ -56,20 +56,20 @@ def prune(
     """Return the texts that answer a question, best first, cut down to the sentences that do, the best one at least."""
     titles = titles or [""] * len(texts)
     read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
-    best = max((found.score for highlights in read for found in highlights), default=0.0)
+    best = max((item.score for highlights in read for item in highlights), default=0.0)
     pruned = []
     for number, (text, highlights) in enumerate(zip(texts, read, strict=True)):
-        kept = tuple(found for found in highlights if found.score >= min(threshold, best))
-        if kept:
-            pruned.append(Pruned(number, _join(text, kept), kept))
-    return sorted(pruned, key=lambda one: -max(found.score for found in one.kept))
+        answering = tuple(item for item in highlights if item.score >= min(threshold, best))
+        if answering:
+            pruned.append(Pruned(number, _join(text, answering), answering))
+    return sorted(pruned, key=lambda result: -max(item.score for item in result.kept))
 
 
-def _join(text: str, kept: Sequence[Highlight]) -> str:
+def _join(text: str, highlights: Sequence[Highlight]) -> str:
     """Sentences of a text as they stand there; white space alone where others stood between them."""
-    pieces = [text[found.sentence.start : found.sentence.end] for found in kept]
-    for number, (one, other) in enumerate(pairwise(kept)):
-        if one.sentence.end != other.sentence.start and not pieces[number][-1:].isspace():
+    pieces = [text[item.sentence.start : item.sentence.end] for item in highlights]
+    for number, (former, latter) in enumerate(pairwise(highlights)):
+        if former.sentence.end != latter.sentence.start and not pieces[number][-1:].isspace():
             pieces[number] += " "
     return "".join(pieces).strip()
 

@@ -104,25 +104,27 @@ def compare_passages(
     sentences = [_BestSentence(span) for span in compared]
     notes: list[str] = []
     older: dict[int, int] = {}
-    for one, other in combinations(range(len(compared)), 2):
-        if one >= _BEST or compared[one].score < _RELEVANT * compared[0].score:
+    for left, right in combinations(range(len(compared)), 2):
+        if left >= _BEST or compared[left].score < _RELEVANT * compared[0].score:
             break
-        if not 0 < _NEAR * compared[one].score <= compared[other].score or not sentences[one].is_like(sentences[other]):
+        if not 0 < _NEAR * compared[left].score <= compared[right].score or not sentences[left].is_like(
+            sentences[right]
+        ):
             continue
-        difference = _contrast(compared[one], sentences[one], compared[other], sentences[other], question)
+        difference = _contrast(compared[left], sentences[left], compared[right], sentences[right], question)
         if difference is None:
             continue
-        places = [_place(sentences[one], difference.first), _place(sentences[other], difference.second)]
-        for number, beside, place, its in ((one, other, places[0], places[1]), (other, one, places[1], places[0])):
+        places = [_place(sentences[left], difference.first), _place(sentences[right], difference.second)]
+        for number, beside, place, its in ((left, right, places[0], places[1]), (right, left, places[1], places[0])):
             contrast = Contrast(*place, compared[beside].doc_id, *its)
             compared[number] = replace(compared[number], contrasts=(*compared[number].contrasts, contrast))
         year = _choose_year(question, compared)
-        valid = _choose_valid(compared[one], compared[other], year, read)
+        valid = _choose_valid(compared[left], compared[right], year, read)
         if valid is not None:
-            new, old = (one, other) if valid == 0 else (other, one)
+            new, old = (left, right) if valid == 0 else (right, left)
             older.setdefault(old, new)
         if len(notes) < 2:
-            notes.append(_describe([compared[one], compared[other]], [sentences[one], sentences[other]], difference))
+            notes.append(_describe([compared[left], compared[right]], [sentences[left], sentences[right]], difference))
     order = list(range(len(compared)))
     for old, new in older.items():
         if year == _ANY_YEAR:
@@ -145,7 +147,7 @@ def _place(sentence: _BestSentence, bounds: tuple[int, int]) -> tuple[int, int]:
     return sentence.start + bounds[0], sentence.start + bounds[1]
 
 
-def _contrast(one: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str) -> Difference | None:
+def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str) -> Difference | None:
     """The one value in which two passages differ; None where they say the same, or are not about the same."""
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(first.words | second.words):
@@ -161,19 +163,19 @@ def _contrast(one: Span, first: _BestSentence, other: Span, second: _BestSentenc
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
     (difference,) = differences
-    asked = {token.value for token in read_tokens(question)}
+    words = {token.value for token in read_tokens(question)}
     values = [
         [token for token in sentence.tokens if start <= token.start < end]
         for sentence, (start, end) in ((first, difference.first), (second, difference.second))
     ]
-    if {token.value for tokens in values for token in tokens} & asked:  # it tells which of the two is asked about
+    if {token.value for tokens in values for token in tokens} & words:  # it tells which of the two is asked about
         return None
-    if difference.kind != "negation" and not _are_values(difference, values, first.tokens, asked):
+    if difference.kind != "negation" and not _are_values(difference, values, first.tokens, words):
         return None
-    return difference if _same_subject(one, other) else None
+    return difference if _same_subject(span, other) else None
 
 
-def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], asked: set[str]) -> bool:
+def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], words: set[str]) -> bool:
     """Whether a sentence may have one of two values alone: they are of one kind, and no names of what it is about."""
     kinds = [{token.kind for token in each} for each in values]
     is_date = difference.kind == "date" and all("date" in each for each in kinds)
@@ -182,13 +184,13 @@ def _are_values(difference: Difference, values: list[list[Token]], tokens: list[
     number = tokens.index(values[0][0])
     if number < _FRAME and difference.kind in ("date", "name"):  # "In 2024 …", "Managers …"
         is_one = not any(each[-1].value.endswith("s") for each in values)
-        return difference.kind == "name" and is_one and not number and not asked.isdisjoint(_PERSONS)
+        return difference.kind == "name" and is_one and not number and not words.isdisjoint(_PERSONS)
     if difference.kind == "name":
-        return not asked.isdisjoint(_PERSONS | _PLACES)
-    words = [tokens[number - 1].value] if number else []
+        return not words.isdisjoint(_PERSONS | _PLACES)
+    beside = [tokens[number - 1].value] if number else []
     if values[0][0].value.endswith("th"):
-        words += [token.value for token in tokens[number + 1 : number + 2]]
-    return _LABELS.isdisjoint(words)
+        beside += [token.value for token in tokens[number + 1 : number + 2]]
+    return _LABELS.isdisjoint(beside)
 
 
 def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
@@ -196,31 +198,31 @@ def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
     return sentence.text[start:end].strip()
 
 
-def _same_subject(one: Span, other: Span) -> bool:
+def _same_subject(passage: Span, other: Span) -> bool:
     """Whether titles, headings and folders name the same, years and versions aside, or one of them less."""
     named, folders = (
         [{token.value for part in parts for token in read_tokens(_DATED.sub(" ", part))} - _VERSIONS for parts in both]
         for both in (
             [
                 [part for part in (span.title, *span.headings) if part] or [PurePath(span.doc_id).stem]
-                for span in (one, other)
+                for span in (passage, other)
             ],
-            [(str(PurePath(span.doc_id).parent).replace("_", " "),) for span in (one, other)],
+            [(str(PurePath(span.doc_id).parent).replace("_", " "),) for span in (passage, other)],
         )
     )
     return all(first <= second or second <= first for first, second in (named, folders))
 
 
-def _choose_valid(one: Span, other: Span, year: str, read: Callable[[str, int, int], str]) -> int | None:
+def _choose_valid(passage: Span, other: Span, year: str, read: Callable[[str, int, int], str]) -> int | None:
     """Which of two passages, 0 or 1, is the newest of a year or before; None if nobody can tell."""
-    for number, (span, beside) in enumerate(((one, other), (other, one))):
+    for number, (span, beside) in enumerate(((passage, other), (other, passage))):
         match = _REPLACES.search(read(span.doc_id, 0, _HEADER)) if span.doc_id != beside.doc_id else None
         if match and year in ("", _ANY_YEAR) and _names(match[1], beside):
             return number if year else 1 - number
-    if "file" in (one.date_source, other.date_source) or not (one.date and other.date):
+    if "file" in (passage.date_source, other.date_source) or not (passage.date and other.date):
         return None
-    precise = min(len(one.date), len(other.date))
-    dates = one.date[:precise], other.date[:precise]
+    precise = min(len(passage.date), len(other.date))
+    dates = passage.date[:precise], other.date[:precise]
     if dates[0] == dates[1]:
         return None
     newer = int(dates[1] > dates[0])

@@ -133,7 +133,7 @@ def check_quotation(
             return _make(cited, state, document, *exact, 1.0)
         documents.append(document)
         similarity, start, end = _find_similar(cited.text, text)
-        near = max(near, (similarity, start, end, document), key=lambda one: one[0])
+        near = max(near, (similarity, start, end, document), key=lambda candidate: candidate[0])
     parts = [part for part in _ELLIPSIS.split(cited.text) if _WORD.search(part)]
     checks = (check_quotation(replace(cited, text=part), read, find) for part in parts if len(parts) > 1)
     if wrong := next((part for part in checks if part.state in FAILED), None):
@@ -142,9 +142,9 @@ def check_quotation(
     is_near = nearest is not None and similarity >= MIN_SIMILARITY
     if nearest is not None:
         start, end = _widen(nearest.text, _find_negation(cited.text, nearest.text, start), end)
-    told = nearest.text[start:end] if nearest is not None else ""
-    differences = find_differences(cited.text, told) if is_near else []
-    changes = tuple(each.describe(cited.text, told) for each in differences if each.kind != "word")
+    passage = nearest.text[start:end] if nearest is not None else ""
+    differences = find_differences(cited.text, passage) if is_near else []
+    changes = tuple(each.describe(cited.text, passage) for each in differences if each.kind != "word")
     has_words = any(each.kind == "word" or each.plain > 1 for each in differences)
     if similarity < _GAP and (has_words or not differences) and (pieces := _find_pieces(cited.text, documents)):
         places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
@@ -280,8 +280,8 @@ def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Docume
                 break
             if stop not in made or len(made[start]) + 1 < len(made[stop]):
                 made[stop] = [*made[start], (start, stop)]
-    found = [find(*piece) for piece in made.get(len(words), ())]
-    return [piece for piece in found if piece is not None] if len(found) > 1 else []
+    bounds = [find(*piece) for piece in made.get(len(words), ())]
+    return [piece for piece in bounds if piece is not None] if len(bounds) > 1 else []
 
 
 def _join(tokens: Sequence[Token]) -> str:

@@ -98,7 +98,7 @@ def find_date(text: str, *, years: bool = False) -> str:
     if years and not dates:
         newest = datetime.now(UTC).year + 2  # later years are plans, or no years
         dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text) if int(match[1]) <= newest]
-    return min(dates, default=(0, 0, ""), key=lambda one: (one[1], one[0]))[2]
+    return min(dates, default=(0, 0, ""), key=lambda dated: (dated[1], dated[0]))[2]
 
 
 def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int, int], str]) -> Dated:

@@ -68,8 +68,8 @@ class Difference(NamedTuple):
 
     def describe(self, first: str, second: str) -> str:
         """Return ``1,200 for 900``: what the first text has for what is in the second."""
-        said, told = " ".join(first[slice(*self.first)].split()), " ".join(second[slice(*self.second)].split())
-        return f"{said} for {told}" if said and told else f"{said} added" if said else f"{told} left out"
+        ours, theirs = " ".join(first[slice(*self.first)].split()), " ".join(second[slice(*self.second)].split())
+        return f"{ours} for {theirs}" if ours and theirs else f"{ours} added" if ours else f"{theirs} left out"
 
 
 def read_tokens(text: str) -> list[Token]:
@@ -141,37 +141,37 @@ def find_differences(first: str, second: str) -> list[Difference]:
         for tag, a, b, c, d in matcher.get_opcodes()
         if tag != "equal"
     ]
-    inserted = Counter(token.value for tag, _, told, *_ in operations if tag == "insert" for token in told)
-    deleted = Counter(token.value for tag, said, *_ in operations if tag == "delete" for token in said)
+    inserted = Counter(token.value for tag, _, added, *_ in operations if tag == "insert" for token in added)
+    deleted = Counter(token.value for tag, removed, *_ in operations if tag == "delete" for token in removed)
     moved = inserted & deleted
     orders = [
         [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES] for tokens in (ours, theirs)
     ]
     movable = ("word", "name", *(_FIGURES if orders[0] == orders[1] else ()))
     differences = []
-    for tag, said, told, ours_at, theirs_at in operations:
-        if tag != "replace" and all(token.value in moved and token.kind in movable for token in (*said, *told)):
+    for tag, removed, added, ours_at, theirs_at in operations:
+        if tag != "replace" and all(token.value in moved and token.kind in movable for token in (*removed, *added)):
             continue
         bounds = [
             (tokens[0].start, tokens[-1].end) if tokens else (place, place)
-            for tokens, place in ((said, ours_at), (told, theirs_at))
+            for tokens, place in ((removed, ours_at), (added, theirs_at))
         ]
         texts = (text[slice(*place)] for text, place in zip((first, second), bounds, strict=True))
         days, others = (frozenset(day for _, each in find_days(text) for day in each) for text in texts)
         if days & others:
             continue
-        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (said, told))
-        differences.append(Difference(_choose_kind(said, told), plain, *bounds))
+        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (removed, added))
+        differences.append(Difference(_choose_kind(removed, added), plain, *bounds))
     return differences
 
 
-def _choose_kind(said: list[Token], told: list[Token]) -> Kind:
+def _choose_kind(first: list[Token], second: list[Token]) -> Kind:
     """What a difference is, by the gravest of its words."""
-    counts = [sum(token.kind == "negation" for token in tokens) for tokens in (said, told)]
-    words = [" ".join(token.value for token in tokens) for tokens in (said, told)]
+    counts = [sum(token.kind == "negation" for token in tokens) for tokens in (first, second)]
+    words = [" ".join(token.value for token in tokens) for tokens in (first, second)]
     short, long = sorted(words, key=len)
     if counts[0] != counts[1] or (short and long in {prefix + short for prefix in _PREFIXES}):
         return "negation"
-    kinds = {token.kind for token in (*said, *told)}
+    kinds = {token.kind for token in (*first, *second)}
     order: tuple[Kind, ...] = ("date", "number", "unit", "name")
     return next((kind for kind in order if kind in kinds), "word")

@@ -90,17 +90,17 @@ def parse_filter(expression: str) -> Predicate:
     return _Parser(expression).parse()
 
 
-def to_expression(given: Filter | None) -> str | None:
+def to_expression(expression: Filter | None) -> str | None:
     """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
 
     Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
     """
-    if isinstance(given, Mapping):
-        parts = [f"{_key(key)}{_values(key, value)}" for key, value in given.items()]
-        given = " and ".join(parts) or None
-    if given is not None:
-        parse_filter(given)
-    return given
+    if isinstance(expression, Mapping):
+        parts = [f"{_key(key)}{_values(key, value)}" for key, value in expression.items()]
+        expression = " and ".join(parts) or None
+    if expression is not None:
+        parse_filter(expression)
+    return expression
 
 
 def _key(key: object) -> str:
@@ -111,7 +111,7 @@ def _key(key: object) -> str:
 
 def _values(key: str, value: object) -> str:
     if isinstance(value, list | tuple | set | frozenset) and value:
-        return f" in ({', '.join(quote(_show(key, one)) for one in value)})"
+        return f" in ({', '.join(quote(_show(key, item)) for item in value)})"
     return "=" + quote(_show(key, value))
 
 

@@ -49,7 +49,7 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) ->
     clauses = [
         f"{_name(doc_ids)} {verb} since indexing"
         for state, verb in (("changed", "changed"), ("gone", "disappeared"), ("", "moved"))
-        if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
+        if (doc_ids := [doc_id for doc_id, (current, _) in states.items() if current == state])
     ]
     note = ", ".join(clauses)
     if index is not None:

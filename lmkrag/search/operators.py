@@ -49,12 +49,12 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     is an option of a command.
     """
     text, excluded = add_fiscal_years(query.rstrip()), []
-    while exclusions and (found := _EXCLUDED.search(text)) and split_words(found[1] or found[2]):
-        text = text[: found.start()]
-        excluded.append(_normalize(found[1] or found[2]))
+    while exclusions and (match := _EXCLUDED.search(text)) and split_words(match[1] or match[2]):
+        text = text[: match.start()]
+        excluded.append(_normalize(match[1] or match[2]))
     unquoted = _QUOTED.sub(" ", text)
     alone = not split_words(unquoted)
-    quoted = (_normalize(next(filter(None, found.groups()))) for found in _QUOTED.finditer(text))
+    quoted = (_normalize(next(filter(None, match.groups()))) for match in _QUOTED.finditer(text))
     phrases = dict.fromkeys(phrase for phrase in quoted if len(phrase.split()) >= (1 if alone else 2))
     operators = Operators(
         phrases=tuple(phrases)[:_MOST_PHRASES],

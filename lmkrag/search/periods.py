@@ -100,8 +100,8 @@ def find_period(question: str, today: date) -> Period | None:
     """Return the period that the words of a question limit it to, such as ``last week``; None without any."""
     if not _MAY_NAME.search(question.lower()) or _COMPARED.search(question):
         return None
-    found = ((kind, match) for kind, pattern in _RELATIVE if (match := pattern.search(question)))
-    for kind, match in found:
+    matches = ((kind, match) for kind, pattern in _RELATIVE if (match := pattern.search(question)))
+    for kind, match in matches:
         since, until = _read_relative(kind, match, today)
         border = _BEFORE.search(question[: match.start()])
         if not since or int(since[:4]) <= today.year - _OLDEST:
@@ -174,7 +174,7 @@ def _read_border(match: "re.Match[str]", today: date) -> Period | None:
 
 def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
     """The day or month that a text names, and how; empty without one of late. ``year`` is that of one without."""
-    days = [(written, day) for written, found in find_days(text) if len(found) == 1 for day in found]
+    days = [(written, day) for written, readings in find_days(text) if len(readings) == 1 for day in readings]
     iso, written = find_date(text), text
     month = _MONTH.search(text)
     if not iso and days:
@@ -224,5 +224,5 @@ def keep_period(period: Period, candidates: Candidates, views: Views) -> Candida
             dates[key] = date_passage(view.row, find_headings(view, ordinal), view.text).date
         return dates[key]
 
-    kept = np.array([period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool)
-    return candidates if kept.all() else candidates.keep(kept)
+    inside = np.array([period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool)
+    return candidates if inside.all() else candidates.keep(inside)

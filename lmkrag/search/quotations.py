@@ -43,7 +43,7 @@ def read_quotations(source: Source) -> list[Quotation]:
         UsageError: it is none of these.
     """
     if isinstance(source, Answer):
-        return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
+        return [Quotation(item.quote, item.span.doc_id, item.start, item.end) for item in source.citations]
     if isinstance(source, Span):
         source = [source]
     if isinstance(source, Mapping):
@@ -52,8 +52,8 @@ def read_quotations(source: Source) -> list[Quotation]:
             raise UsageError("nothing is cited there: give the JSON of search or ask, or a text with quotations")
         try:
             return [
-                Quotation(one.get("quote") or one["text"], one["doc_id"], one["start"], one["end"])
-                for one in next(filter(None, lists), ())
+                Quotation(item.get("quote") or item["text"], item["doc_id"], item["start"], item["end"])
+                for item in next(filter(None, lists), ())
             ]
         except (KeyError, TypeError, AttributeError):
             raise UsageError("a citation has doc_id, start, end, and quote or text") from None

@@ -198,12 +198,12 @@ class SearchRequest:
         return self.max_tokens or self.context_tokens
 
 
-def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
-    """Raise UsageError for the first given option that is not known, with a hint at the known one that it may mean."""
-    for name in given:
+def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first option that is not known, with a hint at the known one that it may mean."""
+    for name in names:
         if name in known:
             continue
-        synonyms = next((names for names in _SYNONYMS if name in names), ())
+        synonyms = next((group for group in _SYNONYMS if name in group), ())
         near = [synonym for synonym in synonyms if synonym in known] or get_close_matches(name, known, 1)
         raise UsageError(f"no option {name!r}" + (f": use {near[0]}" if near else ""))
 

@@ -242,15 +242,15 @@ def search_period(question: str, request: SearchRequest, search: Callable[[Perio
     """Search the period that a request or else its question names; everywhere if nothing is from the question's."""
     if request.since or request.until:
         return search(Period(request.since or "", request.until or ""))
-    asked = None if request.question_dates is False else find_period(question, date.today())
-    spans = search(asked)
-    if asked is None:
+    period = None if request.question_dates is False else find_period(question, date.today())
+    spans = search(period)
+    if period is None:
         return spans
     if spans:
-        note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
+        note = f"only passages {period}, since the question says “{period.words}”; {_SWITCH}"
     else:
         spans = search(None)
-        note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
+        note = f"no passage is {period}, though the question says “{period.words}”: all were searched"
     return SpanList(spans, [note, *spans.notes])
 
 

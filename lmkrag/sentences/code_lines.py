@@ -54,7 +54,7 @@ def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sente
                 continue
             indent = measure_indentation(line)
             limit = indent + 1 if CLOSES.match(stripped) else indent
-            open_definitions = [one for one in open_definitions if one[0] < limit]
+            open_definitions = [definition for definition in open_definitions if definition[0] < limit]
             if context is None:
                 context = " ".join(shown for _, shown in open_definitions[-_DEEPEST:])
             if DEFINITION.match(line):

@@ -22,8 +22,8 @@ _COLUMNS = (
 
 def declares(text: str, names: Sequence[str]) -> bool:
     """Return whether lines of source code declare one of some names."""
-    found = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
-    return any(one["name"] in names and " for " not in one[0] for one in found) or bool(
+    definitions = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
+    return any(match["name"] in names and " for " not in match[0] for match in definitions) or bool(
         _declaration(tuple(names)).search(text)
     )
 
@@ -31,7 +31,7 @@ def declares(text: str, names: Sequence[str]) -> bool:
 @lru_cache(64)
 def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
     name = rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?![\w$])"
-    constants = "|".join(re.escape(one) for one in names if one[0].isupper()) or r"(?!)"
+    constants = "|".join(re.escape(word) for word in names if word[0].isupper()) or r"(?!)"
     return re.compile(
         rf"""^[ \t]*(?:
         (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}

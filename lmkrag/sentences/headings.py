@@ -127,7 +127,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
             bare = emphasis[2] if emphasis else stripped
             line_ends = len(_LINE_END.findall(body, len(body.rstrip())))
             single = _LINE_END.search(stripped) is None
-            yield _Line(tuple(one for one, _ in group), bare, emphasis is not None, single, gap, line_ends)
+            yield _Line(tuple(sentence for sentence, _ in group), bare, emphasis is not None, single, gap, line_ends)
             gap = line_ends
         parts = []
     for sentence, text in parts:
@@ -175,7 +175,7 @@ def _is_title(words: str) -> bool:
 
 def _heads(lines: list[_Line], following: _Line) -> bool:
     """Whether lines that may be headings are followed by what they head."""
-    numbers = [found[1].count(".") for line in (*lines, following) if (found := _NUMBER.match(line.body))]
+    numbers = [match[1].count(".") for line in (*lines, following) if (match := _NUMBER.match(line.body))]
     if any(depth >= below for depth, below in pairwise(numbers)):
         return False  # a numbered list
     kind, body = following.kind, following.body

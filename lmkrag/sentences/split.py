@@ -101,8 +101,8 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
     )
     sentences = _join_blanks(cut)
     lined = kind == "code" or kind in RECORDS
-    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
-    return with_contexts(text, found, kind)
+    marked = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
+    return with_contexts(text, marked, kind)
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
@@ -217,12 +217,12 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
         else:
             is_rule = _SIMPLE_RULE.match(line) is not None
             rules = (rules + is_rule) % 3 if is_rule or rules < 2 else rules
-            found = "row" if is_rule or rules else _line_kind(line, blank, block)
-            if found != "text" or (blank and not (kind == "record" and line[0].isspace())):
+            line_kind = "row" if is_rule or rules else _line_kind(line, blank, block)
+            if line_kind != "text" or (blank and not (kind == "record" and line[0].isspace())):
                 yield from _close(start, block, kind)
-                start, kind, block = position, found, []
+                start, kind, block = position, line_kind, []
             block.append(line)
-            blank = found in ("heading", "row")  # one line is the whole block
+            blank = line_kind in ("heading", "row")  # one line is the whole block
         position = end
     yield from _code_blocks(start, block) if fence else _close(start, block, kind)
 

@@ -127,15 +127,15 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
 def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
     """The short lines right above a table."""
     lines = "".join(text[sentence.start : sentence.end] for sentence in above).splitlines()
-    found: list[str] = []
+    captions: list[str] = []
     for line in reversed(lines):
         words = " ".join(line.split()).strip("#*_ :")
         is_prose = words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS  # "Alder Foods, Inc." is none
-        if len(words) > _LONGEST_CAPTION or len(found) == _CAPTIONS or is_prose:
+        if len(words) > _LONGEST_CAPTION or len(captions) == _CAPTIONS or is_prose:
             break
         if any(map(str.isalpha, words)):
-            found.append(words)
-    return found[::-1]
+            captions.append(words)
+    return captions[::-1]
 
 
 def _is_caption(text: Text, sentence: Sentence) -> bool:

@@ -65,8 +65,8 @@ class RangeMeter:
 
     def read(self, inputs: dict[str, Any]) -> Vectors:
         """Return the states of the last layer, of what :func:`lmkrag.models.bert.bert_inputs` returned."""
-        after, *given = self._session.run([AFTER, *self._given.values()], inputs)
-        for name, values in zip(self._given, given, strict=True):
+        after, *multiplied = self._session.run([AFTER, *self._given.values()], inputs)
+        for name, values in zip(self._given, multiplied, strict=True):
             low, high = self.ranges.get(name, (0.0, 0.0))
             self.ranges[name] = np.stack([np.minimum(low, values.min(0)), np.maximum(high, values.max(0))])
         return after

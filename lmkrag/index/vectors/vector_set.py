@@ -72,8 +72,8 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
     if isinstance(index, faiss.IndexIVF):
         index.cp.niter = _ITERATIONS
     if not index.is_trained:
-        wanted = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
-        index.train(_sample(read(), rows, rows // wanted, dimensions))
+        sample = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
+        index.train(_sample(read(), rows, rows // sample, dimensions))
     blocks, head = (np.ascontiguousarray(vectors, np.float32) for vectors in read()), 0
     try:
         if type(index) is faiss.IndexScalarQuantizer:

@@ -25,7 +25,7 @@ _ENGLISH = re.compile(
 
 def find_exact_words(question: str) -> tuple[str, ...]:
     """Return the codes, versions, identifiers and quoted strings of a question."""
-    found = [match[1] for match in _QUOTED.finditer(question)]
+    words = [match[1] for match in _QUOTED.finditer(question)]
     rest = _QUOTED.sub(" ", question)
     quantities = [written for written, days in find_days(rest) if days]
     for written in quantities:
@@ -33,10 +33,10 @@ def find_exact_words(question: str) -> tuple[str, ...]:
     quantities += [written for written, _ in find_numbers(rest) if not written.isdigit()]
     for written in quantities:
         rest = rest.replace(written, " ")
-    found += quantities
+    words += quantities
     tokens = (match[0] for match in _TOKEN.finditer(rest))
-    found += [token for token in tokens if _CODE.fullmatch(token) and not _NO_CODE.fullmatch(token)]
-    return tuple(dict.fromkeys(found))
+    words += [token for token in tokens if _CODE.fullmatch(token) and not _NO_CODE.fullmatch(token)]
+    return tuple(dict.fromkeys(words))
 
 
 def find_keys(question: str) -> tuple[str, ...]:
@@ -78,8 +78,8 @@ def holds(text: str, word: str) -> bool:
         return True
     if (year := _YEAR.fullmatch(word)) and re.search(rf"\bFY ?['’]?(?:20)?{year[1]}\b", text):
         return True
-    asked, numbers = _read_quantity(word)
-    if asked and any(is_same_day(one, day) for _, days in find_days(text) for day in days for one in asked):
+    days, numbers = _read_quantity(word)
+    if days and any(is_same_day(day, other) for _, others in find_days(text) for other in others for day in days):
         return True
     if numbers and any(digits in numbers for _, digits in find_numbers(text)):
         return True

@@ -58,11 +58,11 @@ def search_terms(
     for live, postings in zip(segments, terms.postings, strict=True):
         rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
         if allowed is not None:
-            kept = allowed.rows(live)[rows]
-            rows, bm25 = rows[kept], bm25[kept]
+            chosen = allowed.rows(live)[rows]
+            rows, bm25 = rows[chosen], bm25[chosen]
         if len(rows) > top_k:
-            kept = bm25 >= -np.partition(-bm25, top_k - 1)[top_k - 1]
-            rows, bm25 = rows[kept], bm25[kept]
+            chosen = bm25 >= -np.partition(-bm25, top_k - 1)[top_k - 1]
+            rows, bm25 = rows[chosen], bm25[chosen]
         ids.append(live.sentences(rows))
         scores.append(bm25)
     all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)

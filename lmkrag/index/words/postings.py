@@ -135,10 +135,10 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Table
     What grows with the postings lies in files without a name in ``folder``; a share of all words at a time is sorted.
     """
     places, kept_before, most = [], 0, sum(len(postings) for postings, _ in parts)
-    for postings, kept in parts:
+    for postings, live in parts:
         place = np.full(len(postings.lengths), _DEAD, np.uint32)
-        place[kept] = np.arange(kept_before, kept_before + len(kept), dtype=np.uint32)
-        kept_before += len(kept)
+        place[live] = np.arange(kept_before, kept_before + len(live), dtype=np.uint32)
+        kept_before += len(live)
         places.append(place)
     rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
     words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]
@@ -158,6 +158,6 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Table
         distinct, size = np.unique(its_words, return_counts=True)
         words.append(distinct)
         sizes.append(size)
-    lengths = np.concatenate([np.zeros(0, np.uint16), *(postings.lengths[kept] for postings, kept in parts)])
+    lengths = np.concatenate([np.zeros(0, np.uint16), *(postings.lengths[live] for postings, live in parts)])
     languages = frozenset[str]().union(*(postings.languages for postings, _ in parts))
     return _tables(np.concatenate(words), np.concatenate(sizes), rows.read(), counts.read(), lengths, languages)

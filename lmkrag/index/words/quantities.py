@@ -74,11 +74,11 @@ def add_spellings(question: str) -> str:
 def respell(question: str, text: str) -> str:
     """Return a question with its dates and numbers as a text writes them."""
     for written, asked in find_days(question):
-        days = ((told, day) for told, days in find_days(text) for day in days)
-        same = (told for told, day in days if any(is_same_day(one, day) for one in asked))
+        days = ((spelling, day) for spelling, days in find_days(text) for day in days)
+        same = (spelling for spelling, day in days if any(is_same_day(each, day) for each in asked))
         question = question.replace(written, next(same, written))
     for written, digits in find_numbers(question):
-        same = (told for told, number in find_numbers(text) if number == digits)
+        same = (spelling for spelling, number in find_numbers(text) if number == digits)
         question = question.replace(written, next(same, written))
     return question
 

@@ -131,14 +131,14 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
     """Return the hashes that each word of a question has by the rules of some languages: see :func:`query_words`."""
     languages = tuple(languages)
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
-    kept = set(drop_stop_words(words) or words)
+    content = set(drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
     variants = (
         tuple(
             dict.fromkeys([_hash_word(word, ENGLISH), *(_hash_word(marked.get(word, word), one) for one in languages)])
         )
         for word in words
-        if word in kept
+        if word in content
     )
     return list(dict.fromkeys(variants))
 

@@ -75,13 +75,13 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         return stream_events(_chunks(index, evidence, base, reply))
     said = await answer(index, evidence)
     texts = question, said.text
-    asked, answered = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
+    counts = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
     message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
     return {
         **reply,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        "usage": {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)},
         **_describe_checks(said),
     }
 
