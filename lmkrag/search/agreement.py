@@ -104,27 +104,25 @@ def compare_passages(
     sentences = [_BestSentence(span) for span in compared]
     notes: list[str] = []
     older: dict[int, int] = {}
-    for left, right in combinations(range(len(compared)), 2):
-        if left >= _BEST or compared[left].score < _RELEVANT * compared[0].score:
+    for i, j in combinations(range(len(compared)), 2):
+        if i >= _BEST or compared[i].score < _RELEVANT * compared[0].score:
             break
-        if not 0 < _NEAR * compared[left].score <= compared[right].score or not sentences[left].is_like(
-            sentences[right]
-        ):
+        if not 0 < _NEAR * compared[i].score <= compared[j].score or not sentences[i].is_like(sentences[j]):
             continue
-        difference = _contrast(compared[left], sentences[left], compared[right], sentences[right], question)
+        difference = _contrast(compared[i], sentences[i], compared[j], sentences[j], question)
         if difference is None:
             continue
-        places = [_place(sentences[left], difference.first), _place(sentences[right], difference.second)]
-        for number, beside, place, its in ((left, right, places[0], places[1]), (right, left, places[1], places[0])):
+        places = [_place(sentences[i], difference.first), _place(sentences[j], difference.second)]
+        for number, beside, place, its in ((i, j, places[0], places[1]), (j, i, places[1], places[0])):
             contrast = Contrast(*place, compared[beside].doc_id, *its)
             compared[number] = replace(compared[number], contrasts=(*compared[number].contrasts, contrast))
         year = _choose_year(question, compared)
-        valid = _choose_valid(compared[left], compared[right], year, read)
+        valid = _choose_valid(compared[i], compared[j], year, read)
         if valid is not None:
-            new, old = (left, right) if valid == 0 else (right, left)
+            new, old = (i, j) if valid == 0 else (j, i)
             older.setdefault(old, new)
         if len(notes) < 2:
-            notes.append(_describe([compared[left], compared[right]], [sentences[left], sentences[right]], difference))
+            notes.append(_describe([compared[i], compared[j]], [sentences[i], sentences[j]], difference))
     order = list(range(len(compared)))
     for old, new in older.items():
         if year == _ANY_YEAR:
