@@ -1,6 +1,7 @@
 """Are questions in a colleague's words answered from files as people have them?
 
     python benchmarks/real.py CORPORA [VARIANT...] [--work DIR] [--corpora NAMES] [--ask] [--misses]
+        [--rivals] [--encoder FOLDER] [--reranker FOLDER]
 
 CORPORA has a folder for each corpus: `files`, and `questions.jsonl` with a regular expression for the passage that
 answers each question. A variant is a comma-separated list of options of a search, weights and a re-ranker, or
@@ -11,7 +12,9 @@ Counts the questions whose answer is in the first passage, the first three and t
 the processor's time for a search stand beside them.
 Compares each variant with the first (paired bootstrap), over all questions and by corpus. `--ask` prints what `ask`
 says without a language model, `--misses` the questions whose answer is not in the first passage of the last variant.
-Indexes are kept in the folder `--work`.
+`--rivals` adds what others find in the same texts: SQLite's FTS5 over pieces of 200 and 500 characters, and chunks of
+200 tokens, alone and with BM25 and a cross-encoder over the best 30. FOLDER are models of sentence-transformers;
+without them, chunks are embedded by all-MiniLM-L6-v2 and not re-ranked. Indexes are kept in the folder `--work`.
 """
 
 import argparse
@@ -19,13 +22,17 @@ import json
 import re
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from rivals import Find, search_chunks, search_fts5
 
-from lmkrag import Engine, Span
+from lmkrag import Document, Engine, Span
+from lmkrag.encoder.spec import BASE_ENCODER
 from lmkrag.evaluation.metrics import paired_interval
 from lmkrag.index.store import IndexStore
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -35,6 +42,13 @@ BUDGETS = (500, 1_000, 2_000)
 RESULTS = 10
 MEASURES = ("first", "three", "ten", "500", "1,000", "2,000", "file first", "in three")
 _SWITCHES = {"yes": True, "no": False}
+
+
+class Passage(NamedTuple):
+    """A piece of a document that others find."""
+
+    doc_id: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,9 @@ def main() -> None:
     parser.add_argument("--corpora", default="", help="names, all without")
     parser.add_argument("--ask", action="store_true")
     parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--encoder", default=BASE_ENCODER)
+    parser.add_argument("--reranker", default="")
     options = parser.parse_intermixed_args()
     names = options.corpora.split(",") if options.corpora else []
     questions = [
@@ -73,9 +90,12 @@ def main() -> None:
         answered = [question for question in questions if question.pattern]
         corpora = np.array([question.corpus for question in answered])
         rows, costs = {}, {}
-        for variant in options.variants:
+        searches = {variant: partial(search, work, answered, variant) for variant in options.variants}
+        if options.rivals:
+            searches |= rival_searches(work, answered, options.encoder, options.reranker)
+        for variant, find in searches.items():
             began = time.process_time()
-            found = search(work, answered, variant)
+            found = find()
             milliseconds = 1_000 * (time.process_time() - began) / len(answered)
             rows[variant] = np.array([measure(*pair) for pair in zip(answered, found, strict=True)], float)
             length = np.mean([len(span.text) for spans in found for span in spans])
@@ -143,7 +163,34 @@ def search(work: Path, questions: list[Question], variant: str) -> list[list[Spa
     return [found[question.id] for question in questions]
 
 
-def measure(question: Question, spans: list[Span]) -> list[bool]:
+def rival_searches(
+    work: Path, questions: list[Question], encoder: str, reranker: str
+) -> dict[str, Callable[[], list[list[Passage]]]]:
+    """Return how others find passages in the texts of the indexes, by name; each reads the texts anew."""
+    finders: dict[str, Callable[[list[Document]], Find]] = {
+        f"FTS5, {size} characters": partial(search_fts5, size=size) for size in (200, 500)
+    }
+    finders["chunks of 200 tokens"] = partial(search_chunks, name="recursive:200", model=encoder)
+    finders["the same, BM25" + ", re-ranked" * bool(reranker)] = partial(
+        search_chunks, name="recursive:200", model=encoder, words=True, reranker=reranker
+    )
+
+    def run(make: Callable[[list[Document]], Find]) -> list[list[Passage]]:
+        passages: dict[str, list[Passage]] = {}
+        for corpus in sorted({question.corpus for question in questions}):
+            with Engine.open(work / corpus) as engine:
+                documents = [Document(info.doc_id, info.title, engine.read(info.doc_id)) for info in engine.documents()]
+            texts = {document.doc_id: document.text for document in documents}
+            find = make(documents)
+            for question in (question for question in questions if question.corpus == corpus):
+                pieces = find(question.text)[:RESULTS]
+                passages[question.id] = [Passage(name, texts[name][start:end]) for name, start, end in pieces]
+        return [passages[question.id] for question in questions]
+
+    return {name: partial(run, make) for name, make in finders.items()}
+
+
+def measure(question: Question, spans: Sequence[Span | Passage]) -> list[bool]:
     """Return whether the spans answer a question, by each of the measures."""
     assert question.pattern
     matches = [bool(question.pattern.search(span.text)) for span in spans]

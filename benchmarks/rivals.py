@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lmkrag import Document
+from lmkrag.encoder.spec import BASE_ENCODER
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.metrics import Piece
 
@@ -15,6 +16,7 @@ Find = Callable[[str], list[Piece]]
 
 FOUND = 100  # pieces that each search returns
 FUSED = 60  # constant of reciprocal rank fusion (Cormack et al., 2009)
+_BGE = "Represent this sentence for searching relevant passages: "
 
 
 def search_fts5(documents: Sequence[Document], size: int) -> Find:
@@ -28,13 +30,16 @@ def search_fts5(documents: Sequence[Document], size: int) -> Find:
     return _search_words(pieces, [texts[name][start:end] for name, start, end in pieces])
 
 
-def search_chunks(documents: Sequence[Document], name: str, *, words: bool = False, reranker: str = "") -> Find:
+def search_chunks(
+    documents: Sequence[Document], name: str, *, model: str = BASE_ENCODER, words: bool = False, reranker: str = ""
+) -> Find:
     """Return how chunks are found: by a baseline's vectors, fused with BM25 over their ``words``, then re-ranked.
 
-    ``name`` is that of a :class:`lmkrag.evaluation.baselines.Baseline`, ``reranker`` a cross-encoder of
+    ``name`` is that of a :class:`lmkrag.evaluation.baselines.Baseline`, ``model`` the one that embeds, with the prefix
+    that bge expects before questions if its name has ``bge``, and ``reranker`` a cross-encoder of
     sentence-transformers that reads the best 30.
     """
-    baseline = Baseline(name)
+    baseline = Baseline(name, model=model, prefixes=(_BGE if "bge" in model else "", ""))
     units = list(baseline.encode_documents(documents))
     pieces = [(d.doc_id, *bounds) for d, made in zip(documents, units, strict=True) for bounds in made.bounds]
     vectors = np.concatenate([made.vectors for made in units])
