@@ -8,11 +8,14 @@ WORKERS ?= 2
 
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := true
+# Processes that tests start need not compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 # Threads that wait for each other sleep: spinning, two jobs on one machine are many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
 T :=
 COVERAGE :=
+DIST := --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test lint check-types budgets unit coverage docs audit clean
 
@@ -48,9 +51,10 @@ check-types: $(VENV)/.installed-dev
 budgets: $(VENV)/.installed-dev
 	$(BIN)/python tests/contract/test_budgets.py
 
-# All tests; make test T=search runs those of tests/search only.
+# All tests; make test T=search runs those of tests/search only. A process runs whole files, so that it makes the fixtures
+# of a module once; the longest files come first (tests/conftest.py).
 unit: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(COVERAGE) $(if $(T),tests/$(T))
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(DIST) $(COVERAGE) $(if $(T),tests/$(T))
 
 # The same with the lines that no test runs, a fifth slower.
 coverage: COVERAGE := --cov --cov-report=term:skip-covered

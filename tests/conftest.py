@@ -28,6 +28,14 @@ os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no s
 
 DATA = Path(__file__).parent / "data"
 
+LONGEST = ["test_ray_encoding.py", "test_stranger.py", "test_page.py", "test_trainer.py", "test_small_model.py"]
+LONGEST += ["test_notebooks.py", "test_trust.py"]
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take longest come first: begun last, one would keep one process busy while the others idle."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
 
 @pytest.fixture(scope="session")
 def encoder():

@@ -22,7 +22,7 @@ import uvicorn
 
 from lmkrag.cli.serve import serve as serve_command
 from lmkrag.server import app
-from lmkrag.server.settings import ServerSettings
+from lmkrag.server.settings import ServerLimits, ServerSettings
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -35,17 +35,6 @@ class Running:
 
     def client(self, **settings) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=60, **settings)
-
-
-LIMITED = """
-import json
-import sys
-from pathlib import Path
-from lmkrag.server.app import serve
-from lmkrag.server.settings import ServerLimits, ServerSettings
-settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=ServerLimits(**json.loads(sys.argv[2])))
-serve(settings, announce=lambda url: print(f"on {url}", flush=True))
-"""
 
 
 def wait_until_ready(url, ended) -> None:
@@ -61,11 +50,11 @@ def wait_until_ready(url, ended) -> None:
 
 
 @contextlib.contextmanager
-def start_server(folder: Path, *arguments, command=("-m", "lmkrag", "serve", "--port", "0"), **environment: str):
+def start_server(folder: Path, *arguments, **environment: str):
     log = folder / f"server-{time.monotonic_ns()}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, *map(str, (*command, *arguments))],
+            [sys.executable, "-m", "lmkrag", "serve", "--port", "0", *map(str, arguments)],
             stderr=output,
             stdout=output,
             env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
@@ -87,10 +76,6 @@ def start_server(folder: Path, *arguments, command=("-m", "lmkrag", "serve", "--
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def start_limited(folder: Path, index: Path, **limits):
-    return start_server(folder, index, json.dumps(limits), command=("-c", LIMITED))
 
 
 @contextlib.contextmanager
@@ -170,9 +155,10 @@ def server(built_index, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def impatient(built_index, tmp_path_factory):
+def impatient(built_index, serve_settings):
     """A server that waits a second for the rest of a request."""
-    with start_limited(tmp_path_factory.mktemp("impatient"), built_index, arrival=4, stall=1) as running:
+    limits = ServerLimits(arrival=4, stall=1)
+    with serve_settings(ServerSettings({"demo": built_index}, port=0, limits=limits)) as running:
         yield running
 
 

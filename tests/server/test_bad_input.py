@@ -65,9 +65,12 @@ def test_routes(client, method, path, status):
 
 
 def test_a_client_that_leaves_a_stream(serve_process, built_index, chat_server, causal_model, tmp_path):
-    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
-    with serve_process(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
-        for _ in range(5):
+    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--rerank", "off"]
+    with (
+        serve_process(tmp_path, *options, "--index", built_index, OPENAI_API_KEY="none") as running,
+        running.client() as client,
+    ):
+        for _ in range(3):
             body = {"question": "When are bonfires allowed?", "stream": True}
             with client.stream("POST", "/api/ask", json=body) as response:
                 for line in response.iter_lines():
@@ -82,7 +85,7 @@ def test_a_client_that_leaves_a_stream(serve_process, built_index, chat_server, 
 
 
 def test_compacted_replaced_and_deleted_underneath(serve_process, index, encoder, tmp_path):
-    with serve_process(tmp_path, "--index", f"demo={index}") as running, running.client() as client:
+    with serve_process(tmp_path, "--index", f"demo={index}", "--rerank", "off") as running, running.client() as client:
 
         def search() -> httpx.Response:
             return client.post("/api/search", json={"query": "how is leave accrued?"})
@@ -138,7 +141,7 @@ def test_costly_requests_are_bounded(client):
 def test_a_costly_request_lets_others_in_between(built_index):
     """One thread searches; a request of many texts takes it for one text at a time."""
     app = create_app(ServerSettings(indexes={"demo": built_index}, limits=ServerLimits(threads=1)))
-    texts = ["The gate is red. The lamp is lit. " * 60] * 20
+    texts = ["The gate is red. The lamp is lit. " * 60] * 10
     ended = []
 
     async def run():

@@ -45,18 +45,14 @@ def follower_of(running):
     return int(pids[0]) if pids else None
 
 
-def test_the_terminal_says_what_happens(followed, tmp_path):
+def test_a_killed_follower_is_noticed_and_started_again(followed, tmp_path):
     running, client = followed
     log = running.log.read_text()
     assert f"lmkrag: indexing {tmp_path / 'notes'}" in log
     assert "1 added" in log
     until(lambda: f"following changes in {tmp_path / 'notes'}" in running.log.read_text())
-    (tmp_path / "notes" / "lamp.md").write_text("The lamp is trimmed at dawn.\n")
+    (tmp_path / "notes" / "oil.md").write_text("Oil is counted in May.\n")
     until(lambda: status(client)["documents"] == 2)
-
-
-def test_a_killed_follower_is_noticed_and_started_again(followed, tmp_path):
-    running, client = followed
     assert status(client)["not_followed_since"] is None
     first = follower_of(running)
     os.kill(first, signal.SIGKILL)
@@ -67,7 +63,7 @@ def test_a_killed_follower_is_noticed_and_started_again(followed, tmp_path):
     ready = client.get("/readyz")
     assert (ready.status_code, since in ready.json()["detail"]) == (503, True)
     assert "status -9; it starts again in 1 s" in running.log.read_text()
-    until(lambda: status(client)["documents"] == 2)
+    until(lambda: status(client)["documents"] == 3)
     until(lambda: status(client)["not_followed_since"] is None)
     assert client.get("/readyz").status_code == 200
     assert follower_of(running) not in (first, None)

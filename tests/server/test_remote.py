@@ -61,7 +61,7 @@ def test_the_order_is_that_of_an_engine_here_whatever_the_servers_time_limit(ser
         RemoteEngine(running.url) as there,
         Engine.open(built_index) as here,
     ):
-        for query in (QUESTION, "honey", "coping stones moved", "who approves leave?"):
+        for query in (QUESTION, "who approves leave?"):
             assert rounded(there.search(query)) == rounded(here.search(query))
         expected = rounded(here.search(query))
         assert rounded(asyncio.run(there.asearch(query))) == rounded(there.search_many([query])[0]) == expected

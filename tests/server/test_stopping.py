@@ -6,8 +6,11 @@ import time
 
 
 def test_requests_in_flight_end(serve_process, built_index, chat_server, causal_model, tmp_path):
-    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
-    with serve_process(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
+    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--rerank", "off"]
+    with (
+        serve_process(tmp_path, *options, "--index", built_index, OPENAI_API_KEY="none") as running,
+        running.client() as client,
+    ):
         texts: list[str] = []
 
         def ask():

@@ -1,7 +1,7 @@
 """Training the listwise model for real, in miniature, and what it is exported to."""
 
+import runpy
 import shutil
-import subprocess
 import sys
 import tomllib
 from dataclasses import replace
@@ -179,14 +179,13 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
         load_settings(path)
 
 
-def test_the_command_line_trains_one_for_a_folder(sample_set, settings, lists, tmp_path):
+def test_the_command_line_trains_one_for_a_folder(sample_set, settings, lists, tmp_path, monkeypatch, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mined").symlink_to(settings.folder / "run" / "mined")
     shutil.copytree(find_reranker(None), tmp_path / "mine", ignore=shutil.ignore_patterns(WEIGHTS))
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent) + 'reranker = "mine"\n')
-    command = [sys.executable, str(RECIPES / "train_listwise.py"), str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(tmp_path / "run" / "reranker")
+    monkeypatch.setattr(sys, "argv", ["train_listwise.py", str(config)])
+    runpy.run_path(str(RECIPES / "train_listwise.py"), run_name="__main__")
+    assert capsys.readouterr().out.strip() == str(tmp_path / "run" / "reranker")
     assert (tmp_path / "run" / "reranker" / WEIGHTS).is_file()
