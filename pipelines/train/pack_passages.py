@@ -3,9 +3,9 @@
     python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
 
 MINED holds the `SET.jsonl.gz` that `train_reranker.py pipelines/train/landmark-reranker.toml` leaves in its folder. A
-sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
-share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another;
-the sentence -1 says that a passage answers, and not in few words.
+sentence is stored once, however many passages hold it. At most `--questions` of each set are taken, first those that
+share few words with what answers them. A short answer is stored as a sentence with its first and last token; the
+sentence -1 means that the passage answers, but not in few words.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w{3,}")
 
 
 class Pack:
-    """What is packed so far: tokens of texts, each text once."""
+    """The tokens of texts, each text once."""
 
     def __init__(self) -> None:
         self._tokenizer = Tokenizer.from_file(str(find_model("landmark-mini") / "tokenizer.json"))
@@ -86,7 +86,7 @@ def main() -> None:
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             mined = [json.loads(line) for line in lines]
         mined = [(shared_words(question, passages), question, passages) for question, passages in mined]
-        mined.sort(key=lambda one: one[0])
+        mined.sort(key=lambda row: row[0])
         for shared, question, passages in mined[: options.questions]:
             columns["set"].append(number)
             columns["question"].append(pack.add(question, QUESTION))
