@@ -17,7 +17,7 @@ import re
 import sysconfig
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -229,20 +229,18 @@ def rank_all(questions: Sequence[Question], results: Sequence[Sequence[Piece]]) 
 def print_tables(questions: Sequence[Question], systems: dict[str, list[int]]) -> None:
     """Print how each system does, by kind of question, and the differences from the first."""
     kinds = list(dict.fromkeys(question.kind for question in questions))
-    gains: Callable[[list[int]], list[float]] = lambda ranks: [  # noqa: E731
-        1 / float(np.log2(rank + 1)) if rank else 0.0 for rank in ranks
-    ]
+    gains = {name: np.array([1 / np.log2(rank + 1) if rank else 0.0 for rank in systems[name]]) for name in systems}
     print("\n| NDCG@10 / first / in ten | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for name, ranks in systems.items():
         cells = []
         for kind in kinds:
-            group = [rank for rank, question in zip(ranks, questions, strict=True) if question.kind == kind]
-            first, ten = np.mean([rank == 1 for rank in group]), np.mean([rank > 0 for rank in group])
-            cells.append(f"{100 * np.mean(gains(group)):.1f} / {100 * first:.1f} / {100 * ten:.1f}")
+            mask = np.array([question.kind == kind for question in questions])
+            first, ten = np.mean(np.array(ranks)[mask] == 1), np.mean(np.array(ranks)[mask] > 0)
+            cells.append(f"{100 * np.mean(gains[name][mask]):.1f} / {100 * first:.1f} / {100 * ten:.1f}")
         print(f"| {name} | " + " | ".join(cells) + " |")
     ours, *others = systems
     for name in others:
-        mean, low, high = paired_interval(100 * (np.array(gains(systems[ours])) - np.array(gains(systems[name]))))
+        mean, low, high = paired_interval(100 * (gains[ours] - gains[name]))
         print(f"{ours} - {name}, NDCG@10: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 

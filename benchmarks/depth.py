@@ -20,14 +20,13 @@ from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
-from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, macro_interval, overlap_at, paired_interval
 from lmkrag.index.store import IndexStore
 from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS
 
-BUDGETS = (500, 1_000, 2_000, 4_000)
 TIMED = 10  # every tenth question is timed
 
 
@@ -106,7 +105,7 @@ def main() -> None:
                     only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None
                     spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=depth > 0)
                     gold = [(query.doc_id, start, end) for start, end in query.spans]
-                    overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold, BUDGETS)
+                    overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
                     rows.append([100 * overlap.recall for overlap in overlaps])
                 recall[depth][folder.name] = np.array(rows)
                 times[depth].append(reranker.measure(max(1, len(queries) // TIMED)))

@@ -17,16 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from depth import macro
 from sets import WITHIN
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, macro_interval, overlap_at, paired_interval
 from lmkrag.search.filters import quote
 from lmkrag.sentences.split import Sentence
 from lmkrag.training.validation import sample_dataset
 
-BUDGETS = (500, 1_000, 2_000, 4_000)
 _VARIANT = re.compile(r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<precision>\w+))?")
 
 
@@ -85,15 +85,9 @@ def search(engine: Engine, sample: Dataset, within: bool, *, rerank: bool) -> np
         only = f"doc_id={quote(query.doc_id)}" if within else None
         spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=rerank)
         gold = [(query.doc_id, start, end) for start, end in query.spans]
-        overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold, BUDGETS)
+        overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
         rows.append([100 * overlap.recall for overlap in overlaps])
     return np.array(rows)
-
-
-def macro(recall: dict[str, np.ndarray]) -> np.ndarray:
-    """The mean of the sets' means, by budget."""
-    mean: np.ndarray = np.mean([rows.mean(0) for rows in recall.values()], axis=0)
-    return mean
 
 
 def report(variants: list[str], recall: dict, seconds: dict[str, float]) -> None:

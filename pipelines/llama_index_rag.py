@@ -4,7 +4,7 @@
     python pipelines/llama_index_rag.py tests/data/corpus "When are bonfires allowed?" \
         --base-url http://localhost:8000/v1 --model MODEL
 
-prints what the model says, and then the exact spans it was given:
+prints the model's answer, and then the exact spans that it was given:
 
     reports/allotment-minutes.docx 824-1027
 """

@@ -11,13 +11,13 @@ sentence is evidence if the question's expression matches it with 120 characters
 import argparse
 import json
 import random
-import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pack_passages import LITTLE, shared_words
 from tokenizers import Tokenizer
 
 from lmkrag import Engine
@@ -35,8 +35,6 @@ WATCHED = {  # sets of data/dev, and whether their questions make sense only ins
     "qmsum": True, "covidqa": False, "cuad": True, "squad": False, "fairytaleqa_sent": False, "medquad": False,
     "peps": False, "policyqa": True, "obliqa": False, "evidence_inference": True, "hotpot_small": True, "clapnq": False,
 }  # fmt: skip
-LITTLE = 0.35  # of a question's words in what answers it
-_WORD = re.compile(r"\w{3,}")
 
 
 class Pack:
@@ -182,12 +180,6 @@ def add_real(pack: Pack, corpora: Path) -> None:
                 ]
                 if runs:
                     pack.add_question(question.text, ids, packed, runs, True)
-
-
-def shared_words(question: str, answer: str) -> float:
-    """Return the share of a question's words in what answers it, by their first five letters."""
-    words = {word[:5] for word in _WORD.findall(question.lower())}
-    return len(words & {word[:5] for word in _WORD.findall(answer.lower())}) / max(1, len(words))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from lmkrag.sentences.split import split_sentences
 
 RESULTS = 24
 CHARACTERS = 600_000  # of a set that are indexed, at least
-HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
+HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
 HELD = 5  # every fifth document, by its hash, is held out
 ANSWERS, NO_ANSWER = 1, 0
 
