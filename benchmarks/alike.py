@@ -1,17 +1,16 @@
-"""Is the right one of many documents that are alike found by what a question says of it?
+"""Does a search find the right one of many documents that are alike by what the question says of it?
 
     python benchmarks/alike.py ../shared/data/dev/cuad [--work DIR] [--questions 200]
 
-Asks questions about contracts across the whole set, each with the names of the parties before it ("Consider the
-agreement between X and Y. ..."), as the set's own annotations have them. Prints recall within 500 to 4,000 characters
-for the whole set, with and without the rule that looks for the document that a question names, and for the right
-document alone; and how often the first result is in the right document.
+Searches the whole set for questions about contracts, each after the names of the two parties ("Consider the agreement
+between X and Y. ..."), which are in the annotations of the set. Prints recall within 500 to 4,000 characters in the
+whole set, with and without the rule that looks for the document that a question names, and in the right document
+alone; and how often the first result is in the right document.
 """
 
 import argparse
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -38,35 +37,31 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     options = parser.parse_args()
     dataset = load_dataset(options.cuad)
-    asked = draw_sample(_name_parties(dataset), options.questions)
+    questions = draw_sample(_name_parties(dataset), options.questions)
     with tempfile.TemporaryDirectory() as folder, Engine.open(options.work or folder, create=True) as engine:
         engine.add(dataset.documents)
-        whole = [engine.search(text, level="span", top_k=60) for _, text in asked]
-        with patch.object(gather, "match_document", _names_nothing()):
-            without = [engine.search(text, level="span", top_k=60) for _, text in asked]
+        whole = [engine.search(text, level="span", top_k=60) for _, text in questions]
+        with patch.object(gather, "match_document", lambda *_: None):
+            without = [engine.search(text, level="span", top_k=60) for _, text in questions]
         inside = [
             engine.search(query.query, level="span", top_k=60, filter=f"doc_id={quote(query.doc_id)}")
-            for query, _ in asked
+            for query, _ in questions
         ]
-    print(f"{len(asked)} questions, {len(dataset.documents)} contracts, e.g. {asked[0][1]!r}\n")
+    print(f"{len(questions)} questions, {len(dataset.documents)} contracts, e.g. {questions[0][1]!r}\n")
     print(
         f"| searched | recall within {' / '.join(map(str, BUDGETS))} characters | right document first |\n|---|---|---|"
     )
-    for name, found in (("the set", without), ("the set, naming", whole), ("the right document", inside)):
-        right = np.mean([spans[0].doc_id == query.doc_id for (query, _), spans in zip(asked, found, strict=True)])
-        print(f"| {name} | {' / '.join(f'{x:.1f}' for x in _recall(asked, found).mean(0))} | {100 * right:.1f} |")
-    gained = _recall(asked, whole) - _recall(asked, without)
+    for name, results in (("the set", without), ("the set, naming", whole), ("the right document", inside)):
+        right = np.mean([spans[0].doc_id == query.doc_id for (query, _), spans in zip(questions, results, strict=True)])
+        print(f"| {name} | {' / '.join(f'{x:.1f}' for x in _recall(questions, results).mean(0))} | {100 * right:.1f} |")
+    gained = _recall(questions, whole) - _recall(questions, without)
     intervals = (paired_interval(gained[:, i]) for i in range(len(BUDGETS)))
     print("\nnaming: " + " / ".join(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]" for mean, low, high in intervals))
 
 
-def _names_nothing() -> Callable[..., None]:
-    return lambda *_: None
-
-
-def _recall(asked: list[tuple[Query, str]], found: list[list[Span]]) -> np.ndarray:
+def _recall(questions: list[tuple[Query, str]], results: list[list[Span]]) -> np.ndarray:
     rows = []
-    for (query, _), spans in zip(asked, found, strict=True):
+    for (query, _), spans in zip(questions, results, strict=True):
         gold = [(query.doc_id, start, end) for start, end in query.spans]
         pieces = [(span.doc_id, span.start, span.end) for span in spans]
         rows.append([overlap.recall for overlap in overlap_at(pieces, gold)])
@@ -74,7 +69,7 @@ def _recall(asked: list[tuple[Query, str]], found: list[list[Span]]) -> np.ndarr
 
 
 def _name_parties(dataset: Dataset) -> list[tuple[Query, str]]:
-    """Questions with two parties of their contract before them; contracts of the same two parties are left out."""
+    """Return questions that begin with two parties of their contract; two contracts of one pair are left out."""
     texts = {document.doc_id: document.text for document in dataset.documents}
     parties: dict[str, tuple[str, ...]] = {}
     for query in dataset.queries:

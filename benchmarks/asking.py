@@ -1,18 +1,18 @@
-"""Does `ask` answer what people ask of their own files: commands, codes, tables, figures, and what is not there?
+"""Does `ask` answer what people ask about their own files: commands, codes, tables, figures, and what is not there?
 
     python benchmarks/asking.py [CORPUS...] [--work DIR] [--failures]
 
 Writes files as people have them (documentation, notes, minutes, a manual; a CSV of 5,000 rows, a workbook, a web page,
 a Word file and filings in PDF, made here from a fixed seed), asks the questions of `asking/questions.tsv` and of the
 tables, and prints by kind, in %: the answer is in the first passage of `search`, in its first three, in what `ask`
-quotes; short answers shown, and right among those; and of the questions that nothing answers, those that it refuses or
-says the documents may not answer.
+quotes; short answers that are shown, and the right ones among these; and of the questions that nothing answers, those
+that `ask` refuses or says the documents may not answer.
 
 Each CORPUS is a folder with `files`, and `questions.jsonl` with a regular expression for the passages that answer and
-for short answers. Of these it prints instead how often `ask` is right and not doubtful where the first three passages
-of `search` answer, how often short answers are, the time of `ask` beside that of a search, the labels of questions by
-kind, and how well the confidence tells (AUROC) and is calibrated, with the constants in use and fitted with each
-corpus left out. Indexes are kept in DIR. `confidence.py` fits the constants.
+for short answers. For corpora it prints instead how often `ask` is right and not doubtful where the first three
+passages of `search` answer, how often short answers are right, the time of `ask` beside that of a search, the labels of
+questions by kind, and how well the confidence separates (AUROC) and is calibrated, with the constants in use and fitted
+with each corpus left out. Indexes are kept in DIR. `confidence.py` fits the constants.
 """
 
 import argparse
@@ -73,14 +73,14 @@ def write_stock(folder: Path, chance: random.Random) -> list[Question]:
     questions = []
     for number, code in enumerate(chance.sample(sorted(rows), 40)):
         name, stock, price, bay = rows[code]
-        asked = [
+        text, answer = [
             (f"how many {code} are in stock?", str(stock)),
             (f"what is the price of {code}?", price),
             (f"where is part {code}?", bay),
             (f"what is {code}?", name),
             (f"how much does {code} cost?", price),
         ][number % 5]
-        questions.append(Question("csv", *asked))
+        questions.append(Question("csv", text, answer))
     absent = [code for code in (f"Q-{chance.randrange(2_000, 9_000)}" for _ in range(30)) if code not in rows][:8]
     return questions + [Question(NONE, f"how many {code} are in stock?", "") for code in absent]
 
@@ -125,8 +125,8 @@ def write_fares(folder: Path, chance: random.Random) -> list[Question]:
     for zone in "ABCDEFGH":
         adult, child = f"{chance.randrange(150, 900) / 100:.2f}", f"{chance.randrange(80, 149) / 100:.2f}"
         rows.append(f"<tr><td>{zone}{zone}</td><td>{adult}</td><td>{child}</td></tr>")
-        asked = chance.choice([("adult", adult), ("child", child)])
-        questions.append(Question("html", f"what is the {asked[0]} fare in zone {zone}{zone}?", asked[1]))
+        ticket, fare = chance.choice([("adult", adult), ("child", child)])
+        questions.append(Question("html", f"what is the {ticket} fare in zone {zone}{zone}?", fare))
     head = "<h1>Fares of the harbour bus</h1><p>Valid from May.</p><table>"
     head += "<tr><th>Zone</th><th>Adult</th><th>Child</th></tr>"
     (folder / "fares.html").write_text(f"{head}{''.join(rows)}</table>")
@@ -193,18 +193,18 @@ def ask_all(folder: Path, questions: list[Question]) -> tuple[list[list[Span]], 
     """Index the folder, search and ask."""
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         engine.add(folder)
-        found = [engine.search(question.text, top_k=3) for question in questions]
+        results = [engine.search(question.text, top_k=3) for question in questions]
         answers = [engine.ask(question.text) for question in questions]
-    return found, answers
+    return results, answers
 
 
 class Outcome(NamedTuple):
-    """What became of a question of a corpus.
+    """The result of a question of a corpus.
 
-    ``kind`` is "answered" or why nothing answers it; ``three``, whether one of the first three passages answers;
-    ``right``, whether the answer does and is not called doubtful; ``short``, whether the short answer is right, None
-    without one; ``brief``, whether a few words that are not yes or no answer, and ``first``, whether the first passage
-    does; ``seconds`` of the processor for a search and for `ask`.
+    ``kind`` is "answered" or the reason why nothing answers it. ``three`` and ``first`` say whether one of the first
+    three passages and whether the first one answers; ``right``, whether the answer is right and not called doubtful;
+    ``short``, whether the short answer is right, None without one; ``brief``, whether the question has an answer in a
+    few words, not yes or no; ``seconds`` are the CPU time of a search and of `ask`.
     """
 
     corpus: str
@@ -221,14 +221,14 @@ class Outcome(NamedTuple):
 
 
 def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
-    """Index a corpus unless it is, and ask its questions."""
+    """Index what is new of a corpus, and ask its questions."""
     with Engine.open(work / folder.name, create=True) as engine:
         engine.add(folder / "files")
         questions = read_questions(folder / "questions.jsonl")
         engine.ask(questions[-1].text)  # so that the first search loads nothing
         searches = [
             measure(engine.search, question.text) for question in questions
-        ]  # by now, their reading is forgotten
+        ]  # so many that `ask` finds none of their readings in the cache
         for question, (spans, search_seconds) in zip(questions, searches, strict=True):
             answer, ask_seconds = measure(engine.ask, question.text)
             pattern = question.pattern or re.compile(r"(?!)")
@@ -249,51 +249,50 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
 
 
 def measure(call: Callable[[str], T], question: str) -> tuple[T, float]:
-    """Return what a call returns, and the seconds of the processor that it takes."""
+    """Return the result of a call and its CPU time in seconds."""
     began = time.process_time()
     return call(question), time.process_time() - began
 
 
 def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
-    """Return what the confidence is estimated from."""
+    """Return the features that the confidence is estimated from."""
     texts = [span.text for span in spans[: ANSWERS.max_passages]]
     return confidence_features(question, spans, load_passage_reranker().read_texts(question, texts))
 
 
 def print_corpora(outcomes: Sequence[Outcome]) -> None:
     """Print how `ask` does on corpora."""
-    answered = [one for one in outcomes if one.kind == "answered"]
-    reached = [one for one in answered if one.three]
-    right = sum(one.right for one in reached)
+    answered = [outcome for outcome in outcomes if outcome.kind == "answered"]
+    reached = [outcome for outcome in answered if outcome.three]
+    right, total = (sum(outcome.right for outcome in group) for group in (reached, answered))
     print(
         f"\n{len(answered)} questions with an answer, in the first three passages of {len(reached)}: `ask` is right and"
     )
-    print(
-        f"not doubtful for {right} ({right / len(reached):.1%}) of these, {sum(one.right for one in answered)} of all"
-    )
-    shown = [one for one in outcomes if one.short is not None]
-    brief = [one for one in answered if one.brief]
-    print(f"short answers: {len(shown)} shown, {sum(bool(one.short) for one in shown)} right; of the questions with an")
+    print(f"not doubtful for {right} ({right / len(reached):.1%}) of these, {total} of all")
+    shown = [outcome for outcome in outcomes if outcome.short is not None]
+    brief = [outcome for outcome in answered if outcome.brief]
+    right = sum(bool(outcome.short) for outcome in shown)
+    print(f"short answers: {len(shown)} shown, {right} right; of the questions with an")
     counts = {
         "answer": answered,
         "answer in a few words": brief,
-        "one in the first passage": [one for one in brief if one.first],
+        "one in the first passage": [outcome for outcome in brief if outcome.first],
     }
-    for what, ones in counts.items():
-        count = sum(one.short is not None for one in ones)
-        print(f"- {what}, for {count} of {len(ones)} ({count / len(ones):.1%})")
-    search, ask = np.array([one.seconds for one in outcomes]).mean(0)
+    for what, group in counts.items():
+        count = sum(outcome.short is not None for outcome in group)
+        print(f"- {what}, for {count} of {len(group)} ({count / len(group):.1%})")
+    search, ask = np.array([outcome.seconds for outcome in outcomes]).mean(0)
     print(f"CPU time of a search {1e3 * search:.0f} ms, of `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times")
     print("\n| questions | strong | fair | weak |\n|---|---|---|---|")
-    for kind in dict.fromkeys(one.kind for one in outcomes):
-        labels = [one.label for one in outcomes if one.kind == kind]
+    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
+        labels = [outcome.label for outcome in outcomes if outcome.kind == kind]
         print(f"| {kind} | {' | '.join(str(labels.count(label)) for label in ('strong', 'fair', 'weak'))} |")
-    truth = np.array([one.three for one in outcomes])
+    truth = np.array([outcome.three for outcome in outcomes])
     print_reliability(
-        np.array([one.corpus for one in outcomes]),
+        np.array([outcome.corpus for outcome in outcomes]),
         truth,
-        np.array([one.features for one in outcomes]),
-        {"constants in use": np.array([one.confidence for one in outcomes])},
+        np.array([outcome.features for outcome in outcomes]),
+        {"constants in use": np.array([outcome.confidence for outcome in outcomes])},
     )
 
 
@@ -304,7 +303,7 @@ def print_reliability(
     confidence: Mapping[str, np.ndarray],
     weights: np.ndarray | None = None,
 ) -> None:
-    """Print how well confidences tell, and one that is fitted without the set of a question (leave one set out).
+    """Print how well confidences separate and are calibrated; also of one that is fitted with each set left out.
 
     Args:
         sets: the set of each question ``[n]``.
@@ -343,7 +342,7 @@ def is_shown_right(answer: Answer, expected: str) -> bool:
 
 
 def quoted(answer: Answer) -> str:
-    """Return all that an answer says."""
+    """Return the text and the quotations of an answer."""
     return "\n".join([answer.text, *(citation.quote for citation in answer.citations)]) if answer.found else ""
 
 
@@ -363,10 +362,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         questions = write_all(folder, random.Random(17))
-        found, answers = ask_all(folder, questions)
+        results, answers = ask_all(folder, questions)
     by_kind: dict[str, list[list[bool]]] = defaultdict(list)
     refused, shown, right = [], 0, 0
-    for question, spans, answer in zip(questions, found, answers, strict=True):
+    for question, spans, answer in zip(questions, results, answers, strict=True):
         if question.kind == NONE:
             refused.append(not answer.found)
             if options.failures and answer.found:

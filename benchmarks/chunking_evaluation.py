@@ -67,8 +67,8 @@ def read_benchmark(path: Path) -> tuple[list[Document], list[Question]]:
         Question(
             row["question"],
             [
-                (row["corpus_id"], int(one["start_index"]), int(one["end_index"]))
-                for one in json.loads(row["references"])
+                (row["corpus_id"], int(reference["start_index"]), int(reference["end_index"]))
+                for reference in json.loads(row["references"])
             ],
         )
         for row in rows
@@ -83,13 +83,13 @@ def score(retrieved: Sequence[Piece], references: Sequence[Piece]) -> Scores:
     Scores(recall=0.5, precision=0.06666666666666667, iou=0.0625)
     """
     gold = {(name, position) for name, start, end in references for position in range(start, end)}
-    found = {(name, position) for name, start, end in retrieved for position in range(start, end)} & gold
+    common = {(name, position) for name, start, end in retrieved for position in range(start, end)} & gold
     size = sum(end - start for _, start, end in retrieved)
     length = sum(end - start for _, start, end in references)
     return Scores(
-        len(found) / length if length else 0.0,
-        len(found) / size if size else 0.0,
-        len(found) / (size + len(gold) - len(found)) if gold else 0.0,
+        len(common) / length if length else 0.0,
+        len(common) / size if size else 0.0,
+        len(common) / (size + len(gold) - len(common)) if gold else 0.0,
     )
 
 
@@ -105,7 +105,7 @@ def measure(name: str, find: Callable[[str], list[Piece]], questions: Sequence[Q
 
 
 def search_spans(documents: list[Document], folder: Path) -> dict[str, Callable[[str], list[Piece]]]:
-    """Return how lmkrag finds pieces: spans, passages and spans without re-ranking."""
+    """Return functions that search lmkrag: for spans, for passages, and for spans without re-ranking."""
     engine = Engine.open(folder, create=True)
     engine.add(documents)
 
@@ -124,11 +124,11 @@ def search_spans(documents: list[Document], folder: Path) -> dict[str, Callable[
 
 
 def search_chunks(name: str, documents: list[Document]) -> Callable[[str], list[Piece]]:
-    """Return how a baseline finds pieces."""
+    """Return the function that searches a baseline's chunks."""
     baseline = Baseline(name)
     units = list(baseline.encode_documents(documents))
-    pieces = [(d.doc_id, *bounds) for d, made in zip(documents, units, strict=True) for bounds in made.bounds]
-    vectors = np.concatenate([made.vectors for made in units])
+    pieces = [(d.doc_id, *bounds) for d, unit in zip(documents, units, strict=True) for bounds in unit.bounds]
+    vectors = np.concatenate([unit.vectors for unit in units])
 
     def find(question: str) -> list[Piece]:
         scores = vectors @ baseline.encode_queries([question])[0]

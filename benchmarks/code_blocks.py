@@ -3,11 +3,10 @@
     pip install tree-sitter tree-sitter-{python,javascript,go,rust,java,c}
     python benchmarks/code_blocks.py FOLDER... [--files 150]
 
-Takes files of each language below the folders and lines inside some of their functions. lmkrag completes a line to
-the largest block of at most 2,000 characters around it, by indentation; a grammar says where functions and classes,
-with the comments and decorators above them, begin and end. Prints, by language, how often both blocks are the same and
-how often ours holds at least one whole function, and how often the first line of the function is taken for a
-definition, in %.
+Takes lines inside some functions of files of each language below the folders. lmkrag completes a line to the largest
+block of at most 2,000 characters around it, by indentation; a grammar says where functions and classes, with the
+comments and decorators above them, begin and end. Prints, by language, in %, how often both blocks are the same, how
+often ours holds at least one whole function, and how often lmkrag takes the function's first line for a definition.
 """
 
 import argparse
@@ -76,10 +75,10 @@ def main() -> None:
         paths = sorted(path for folder in options.folders for path in folder.rglob(f"*.{grammar.ending}"))
         paths = [p for p in paths if "test" not in str(p).lower() and LEAST_BYTES < p.stat().st_size < MOST_BYTES]
         rng.shuffle(paths)
-        found = [result for path in paths[: options.files] for result in compare(path, grammar, rng)]
-        if found:
-            shares = " | ".join(f"{100 * sum(column) / len(found):.1f}" for column in zip(*found, strict=True))
-            print(f"| {grammar.ending} | {len(found)} | {shares} |")
+        results = [result for path in paths[: options.files] for result in compare(path, grammar, rng)]
+        if results:
+            shares = " | ".join(f"{100 * sum(column) / len(results):.1f}" for column in zip(*results, strict=True))
+            print(f"| {grammar.ending} | {len(results)} | {shares} |")
 
 
 def compare(path: Path, grammar: Grammar, rng: random.Random) -> Iterator[tuple[bool, bool, bool]]:

@@ -1,12 +1,12 @@
-"""How well is a function found by what it does, and by its name in words?
+"""How well does a search find a function by what it does, and by its name in words?
 
     python benchmarks/code_search.py [--packages 40] [--files 3] [--functions 2] [--against recursive:200] [--seeds 7]
 
 Takes functions with docstrings from the packages that are installed beside lmkrag. Files are indexed without their
 docstrings; the questions are first lines of docstrings without markup and without the function's name, and names of
-three words and more, written as words. Prints NDCG@10, the first result that is right and the functions among the first
-ten, in %, for lmkrag as it is, with all places of a file instead of the best, and with the re-ranker (which leaves code
-in its order unless it is asked for), BM25 over blocks of lines, files by their number of matching lines (`grep -c`),
+three words and more, written as words. Prints NDCG@10, how often the first result is right and how often one of the
+first ten is, in %: for lmkrag as it is, with all places of a file instead of the best, and with the re-ranker (which
+does not re-rank code by default), for BM25 over blocks of lines, files by their number of matching lines (`grep -c`),
 and chunks. Then the paired bootstrap of NDCG@10 against each.
 """
 
@@ -17,7 +17,7 @@ import re
 import sysconfig
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 Piece = tuple[str, int, int]  # document, first character, after the last
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question, its kind, and the function that answers it."""
 
     text: str
@@ -58,20 +58,20 @@ def main() -> None:
     )
     parser.add_argument("--encoder", help="in place of the default")
     options = parser.parse_args()
-    questions: list[Asked] = []
+    questions: list[Question] = []
     systems: dict[str, list[int]] = {}
     for seed in map(int, options.seeds.split(",")):
-        documents, asked = collect(options.packages, options.files, options.functions, seed)
+        documents, sample = collect(options.packages, options.files, options.functions, seed)
         size = sum(len(document.text) for document in documents)
-        print(f"seed {seed}: {len(documents)} files, {size:,} characters, {len(asked)} questions", flush=True)
-        questions += asked
-        for name, ranks in search_all(documents, asked, options):
+        print(f"seed {seed}: {len(documents)} files, {size:,} characters, {len(sample)} questions", flush=True)
+        questions += sample
+        for name, ranks in search_all(documents, sample, options):
             systems.setdefault(name, []).extend(ranks)
     print_tables(questions, systems)
 
 
 def search_all(
-    documents: Sequence[Document], questions: Sequence[Asked], options: argparse.Namespace
+    documents: Sequence[Document], questions: Sequence[Question], options: argparse.Namespace
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield each system, and the rank of the right result for each question."""
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True, encoder=options.encoder) as engine:
@@ -82,32 +82,32 @@ def search_all(
             ("lmkrag, all of a file", every),
             ("lmkrag, all of a file, re-ranked", {**every, "rerank": True}),
         ):
-            spans = (engine.search(asked.text, top_k=TOP, **choice) for asked in questions)
-            found = [[(span.doc_id, span.start, span.end) for span in result] for result in spans]
-            yield name, rank_all(questions, found)
+            spans = (engine.search(question.text, top_k=TOP, **choice) for question in questions)
+            results = [[(span.doc_id, span.start, span.end) for span in result] for result in spans]
+            yield name, rank_all(questions, results)
     blocks = BlockSearch(documents)
-    yield "BM25 over 30 lines", rank_all(questions, [blocks.search(asked.text) for asked in questions])
-    yield "grep -c", rank_all(questions, [count_lines(documents, asked.text) for asked in questions])
+    yield "BM25 over 30 lines", rank_all(questions, [blocks.search(question.text) for question in questions])
+    yield "grep -c", rank_all(questions, [count_lines(documents, question.text) for question in questions])
     for name in filter(None, options.against.split(",")):
         baseline = Baseline(name)
         units = list(baseline.encode_documents(documents))
         pieces = [(d.doc_id, *bounds) for d, unit in zip(documents, units, strict=True) for bounds in unit.bounds]
         scores = (
-            baseline.encode_queries([asked.text for asked in questions])
+            baseline.encode_queries([question.text for question in questions])
             @ np.concatenate([unit.vectors for unit in units]).T
         )
         best = np.argsort(-scores, axis=1, kind="stable")[:, :TOP]
         yield name, rank_all(questions, [[pieces[i] for i in row] for row in best.tolist()])
 
 
-def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[Document], list[Asked]]:
+def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[Document], list[Question]]:
     """Return files without docstrings, and questions about their functions."""
     rng = random.Random(seed)
     root = Path(sysconfig.get_path("purelib"))
     folders = sorted(path.parent for path in root.glob("*/__init__.py") if not path.parent.name.startswith(SKIPPED))
     rng.shuffle(folders)
     documents: list[Document] = []
-    questions: list[Asked] = []
+    questions: list[Question] = []
     chosen = 0
     for folder in folders:
         paths = sorted(path for path in folder.rglob("*.py") if "test" not in str(path.relative_to(root)))
@@ -117,18 +117,18 @@ def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[
             if taken == files:
                 break
             doc_id = path.relative_to(root).as_posix()
-            if path.stat().st_size <= MOST and (made := read_functions(path, doc_id, functions, rng)):
-                documents.append(Document(doc_id, doc_id, made[0], path.stem, "code"))
-                questions += made[1]
+            if path.stat().st_size <= MOST and (file := read_functions(path, doc_id, functions, rng)):
+                documents.append(Document(doc_id, doc_id, file[0], path.stem, "code"))
+                questions += file[1]
                 taken += 1
         chosen += taken > 0
         if chosen == packages:
             break
-    texts = Counter(asked.text for asked in questions)
-    return documents, [asked for asked in questions if texts[asked.text] == 1]
+    texts = Counter(question.text for question in questions)
+    return documents, [question for question in questions if texts[question.text] == 1]
 
 
-def read_functions(path: Path, doc_id: str, most: int, rng: random.Random) -> tuple[str, list[Asked]] | None:
+def read_functions(path: Path, doc_id: str, most: int, rng: random.Random) -> tuple[str, list[Question]] | None:
     """Return a file without its docstrings, and questions about some of its functions; None if it has none."""
     try:
         source = path.read_text("utf-8")
@@ -148,22 +148,22 @@ def read_functions(path: Path, doc_id: str, most: int, rng: random.Random) -> tu
         dropped.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.body) > 2:
             described.append((node, text))
-    starts, kept = [0], []
+    starts, code = [0], []
     for number, line in enumerate(lines, 1):
-        kept.append("" if number in dropped else line)
-        starts.append(starts[-1] + len(kept[-1]))
-    asked: list[Asked] = []
+        code.append("" if number in dropped else line)
+        starts.append(starts[-1] + len(code[-1]))
+    questions: list[Question] = []
     rng.shuffle(described)
     for node, text in described[:most]:
         first_line = MARKUP.sub(lambda m: next(filter(None, m.groups()), ""), text.split("\n\n")[0].replace("\n", " "))
         words = [word for word in first_line.split() if word.strip("().,`").lower() != node.name.lower()]
         answer = (doc_id, starts[node.lineno - 1], starts[node.end_lineno or node.lineno])
         if 5 <= len(words) <= 20:
-            asked.append(Asked(" ".join(words).rstrip("."), "what it does", answer))
+            questions.append(Question(" ".join(words).rstrip("."), "what it does", answer))
         name = PARTS.findall(node.name)
         if len(name) >= 3:
-            asked.append(Asked(" ".join(name).lower(), "its name", answer))
-    return ("".join(kept), asked) if asked else None
+            questions.append(Question(" ".join(name).lower(), "its name", answer))
+    return ("".join(code), questions) if questions else None
 
 
 class BlockSearch:
@@ -187,7 +187,7 @@ class BlockSearch:
         """Return the best blocks, best first."""
         scores = np.zeros(len(self.counts))
         for word in set(split(question)):
-            counts = np.array([held[word] for held in self.counts])
+            counts = np.array([block[word] for block in self.counts])
             weight = inverse_document_frequency(int((counts > 0).sum()), len(counts))
             scores += weight * 2.2 * counts / (counts + 1.2 * (0.25 + 0.75 * self.lengths / self.lengths.mean()))
         return [self.pieces[i] for i in np.argsort(-scores, kind="stable")[:TOP].tolist()]
@@ -199,26 +199,26 @@ def split(text: str) -> list[str]:
 
 
 def count_lines(documents: Sequence[Document], question: str) -> list[Piece]:
-    """Return files by how many lines have a word of the question; of each the first block of most such lines."""
-    wanted = {word for word in split(question) if len(word) > 3}
-    found = []
+    """Rank files by their lines with a word of the question; return the block of each that has most such lines."""
+    words = {word for word in split(question) if len(word) > 3}
+    results = []
     for document in documents:
         lines = document.text.splitlines(keepends=True)
-        matches = np.array([bool(wanted & set(split(line))) for line in lines], int)
+        matches = np.array([bool(words & set(split(line))) for line in lines], int)
         if not matches.sum():
             continue
         best = int(np.convolve(matches, np.ones(min(LINES, len(lines)), int), "valid").argmax())
         start = sum(map(len, lines[:best]))
         end = start + sum(map(len, lines[best : best + LINES]))
-        found.append((int(matches.sum()), (document.doc_id, start, end)))
-    return [piece for _, piece in sorted(found, key=lambda one: -one[0])[:TOP]]
+        results.append((int(matches.sum()), (document.doc_id, start, end)))
+    return [piece for _, piece in sorted(results, key=lambda result: -result[0])[:TOP]]
 
 
-def rank_all(questions: Sequence[Asked], found: Sequence[Sequence[Piece]]) -> list[int]:
+def rank_all(questions: Sequence[Question], results: Sequence[Sequence[Piece]]) -> list[int]:
     """Return the rank of the first right result of each question, from 1; 0 where there is none."""
     ranks = []
-    for asked, pieces in zip(questions, found, strict=True):
-        doc_id, low, high = asked.answer
+    for question, pieces in zip(questions, results, strict=True):
+        doc_id, low, high = question.answer
         hits = (
             number for number, (d, start, end) in enumerate(pieces, 1) if d == doc_id and start < high and low < end
         )
@@ -226,23 +226,21 @@ def rank_all(questions: Sequence[Asked], found: Sequence[Sequence[Piece]]) -> li
     return ranks
 
 
-def print_tables(questions: Sequence[Asked], systems: dict[str, list[int]]) -> None:
-    """Print what each system finds, by kind of question, and the differences from the first."""
-    kinds = list(dict.fromkeys(asked.kind for asked in questions))
-    gains: Callable[[list[int]], list[float]] = lambda ranks: [  # noqa: E731
-        1 / float(np.log2(rank + 1)) if rank else 0.0 for rank in ranks
-    ]
+def print_tables(questions: Sequence[Question], systems: dict[str, list[int]]) -> None:
+    """Print how each system does, by kind of question, and the differences from the first."""
+    kinds = list(dict.fromkeys(question.kind for question in questions))
+    gains = {name: np.array([1 / np.log2(rank + 1) if rank else 0.0 for rank in systems[name]]) for name in systems}
     print("\n| NDCG@10 / first / in ten | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for name, ranks in systems.items():
         cells = []
         for kind in kinds:
-            own = [rank for rank, asked in zip(ranks, questions, strict=True) if asked.kind == kind]
-            first, ten = np.mean([rank == 1 for rank in own]), np.mean([rank > 0 for rank in own])
-            cells.append(f"{100 * np.mean(gains(own)):.1f} / {100 * first:.1f} / {100 * ten:.1f}")
+            mask = np.array([question.kind == kind for question in questions])
+            first, ten = np.mean(np.array(ranks)[mask] == 1), np.mean(np.array(ranks)[mask] > 0)
+            cells.append(f"{100 * np.mean(gains[name][mask]):.1f} / {100 * first:.1f} / {100 * ten:.1f}")
         print(f"| {name} | " + " | ".join(cells) + " |")
     ours, *others = systems
     for name in others:
-        mean, low, high = paired_interval(100 * (np.array(gains(systems[ours])) - np.array(gains(systems[name]))))
+        mean, low, high = paired_interval(100 * (gains[ours] - gains[name]))
         print(f"{ours} - {name}, NDCG@10: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 

@@ -2,12 +2,12 @@
 
     python benchmarks/confidence.py DATA [CORPUS...] --work DIR [--queries 24]
 
-Asks questions of the sets below DATA of their own documents, of all but the document that answers, and of another set's
-documents; those of `squad_unanswerable`, which its documents nearly answer; and those of corpora with questions (see
-`asking.py`), two thirds of the weight. A question is answered if one of the first three passages holds at least half
-of what answers it. Prints the constants of `AnswerWeights` that a logistic regression gives, and how well the
-confidence tells (AUROC) and is calibrated, with the constants in use and fitted with each set left out.
-Documents of each set are drawn at random; indexes are kept in DIR, and used as they are.
+Searches for the questions of the sets below DATA in their own documents, in all documents but the one that answers, and
+in another set's; for those of `squad_unanswerable`, which its documents nearly answer; and for those of corpora with
+questions (see `asking.py`), which get two thirds of the weight. A question is answered if one of the first three
+passages holds at least half of what answers it. Prints the constants of `AnswerWeights` that a logistic regression
+gives, and how well the confidence separates (AUROC) and is calibrated, with the constants in use and fitted with each
+set left out. Documents of each set are drawn at random; indexes are kept in DIR and reused.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from lmkrag.types import Document
 NEARLY = "squad_unanswerable"
 
 
-class Asked(NamedTuple):
-    """A question of a set: whether the passages that are shown answer, and what speaks for it."""
+class Case(NamedTuple):
+    """A question of a set: whether the first passages answer it, and the features of the confidence."""
 
     set: str
     answered: bool
@@ -54,45 +54,45 @@ def main() -> None:
     names = [name for name in names if not options.sets or name in options.sets.split(",")]
     sets = {name: load_dataset(options.data / name) for name in names}
     others = [name for name in names if name != NEARLY and name not in WITHIN]
-    asked: list[Asked] = []
+    cases: list[Case] = []
     for place, name in enumerate(names):
         with Engine.open(options.work / name, create=True) as engine:
             if not engine.status().documents:
                 engine.add(sample_documents(sets[name], options.characters))
             indexed = {document.doc_id for document in engine.documents()}
-            own = [query for query in sets[name].queries if query.doc_id in indexed]
+            queries = [query for query in sets[name].queries if query.doc_id in indexed]
             if name == NEARLY:
-                asked += ask(engine, name, draw_sample(own, 2 * options.queries))
+                cases += ask(engine, name, draw_sample(queries, 2 * options.queries))
                 continue
-            own = draw_sample([query for query in own if query.spans], options.queries)
-            asked += ask(engine, name, own, "=" if name in WITHIN else "")
+            queries = draw_sample([query for query in queries if query.spans], options.queries)
+            cases += ask(engine, name, queries, "=" if name in WITHIN else "")
             if name not in WITHIN:
-                asked += ask(engine, name, own[::2], "!=")
+                cases += ask(engine, name, queries[::2], "!=")
             strangers = [other for other in others if other != name]
             stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
             unanswered = [replace(query, spans=()) for query in choose_queries(stranger, options.queries // 3)]
-            asked += ask(engine, name, unanswered)
+            cases += ask(engine, name, unanswered)
     corpora = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
     for corpus in corpora:
-        asked += ask_corpus(corpus, options.work)
-    report(asked, [corpus.name for corpus in corpora])
+        cases += ask_corpus(corpus, options.work)
+    report(cases, [corpus.name for corpus in corpora])
 
 
 def sample_documents(dataset: Dataset, characters: int) -> list[Document]:
-    """Return documents that answer questions, drawn at random, with a number of characters at least."""
-    asked_about = {query.doc_id for query in dataset.queries}
-    documents = [document for document in dataset.documents if document.doc_id in asked_about]
+    """Return random documents that answer questions, with at least so many characters in all."""
+    ids = {query.doc_id for query in dataset.queries}
+    documents = [document for document in dataset.documents if document.doc_id in ids]
     sizes = np.array([len(document.text) for document in documents])
     order = np.random.default_rng(0).permutation(len(documents))
     return [documents[number] for number in order[: int(np.searchsorted(sizes[order].cumsum(), characters)) + 1]]
 
 
-def ask(engine: Engine, name: str, queries: Iterable[Query], operator: str = "") -> Iterator[Asked]:
-    """Ask questions; with an operator only of the document that answers, or only of the others."""
+def ask(engine: Engine, name: str, queries: Iterable[Query], operator: str = "") -> Iterator[Case]:
+    """Search for questions: with "=" only in the document that answers, with "!=" only in the others."""
     for query in queries:
         spans = engine.search(query.query, filter=f"doc_id{operator}{quote(query.doc_id)}" if operator else None)
         if spans:
-            yield Asked(name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans))
+            yield Case(name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans))
 
 
 def holds(span: Span, query: Query) -> bool:
@@ -103,7 +103,7 @@ def holds(span: Span, query: Query) -> bool:
     )
 
 
-def ask_corpus(folder: Path, work: Path) -> Iterator[Asked]:
+def ask_corpus(folder: Path, work: Path) -> Iterator[Case]:
     """Ask the questions of a corpus."""
     with Engine.open(work / folder.name, create=True) as engine:
         engine.add(folder / "files")
@@ -111,19 +111,19 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Asked]:
             spans = engine.search(question.text)
             answered = question.pattern and any(question.pattern.search(span.text) for span in spans[:3])
             if spans:
-                yield Asked(folder.name, bool(answered), weigh(question.text, spans))
+                yield Case(folder.name, bool(answered), weigh(question.text, spans))
 
 
-def report(asked: list[Asked], corpora: list[str]) -> None:
+def report(cases: list[Case], corpora: list[str]) -> None:
     """Fit, and print the constants and how they do."""
-    sets = np.array([one.set for one in asked])
-    answered = np.array([one.answered for one in asked])
-    features = np.array([one.features for one in asked])
+    sets = np.array([case.set for case in cases])
+    answered = np.array([case.answered for case in cases])
+    features = np.array([case.features for case in cases])
     is_corpus = np.isin(sets, corpora)
     weights = np.where(is_corpus, 2 * (~is_corpus).sum() / max(1, is_corpus.sum()), 1.0)
     model = LogisticRegression(C=10).fit(features, answered, weights)
     in_use = expit(ANSWERS.bias + features @ np.array(ANSWERS.features))
-    print(f"{len(asked)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}")
+    print(f"{len(cases)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}")
     print_reliability(sets, answered, features, {"constants in use": in_use}, weights)
 
 

@@ -49,8 +49,8 @@ def main() -> None:
         every = [row for groups in by_question.values() for row in groups[english]]
         print(f"all, {'English' if english else 'other'} documents: {show(every)}")
     print("\n| documents | questions in other languages |\n|---|---|")
-    for language, found in sorted(by_document.items()):
-        print(f"| {language} | {show(found)} |")
+    for language, values in sorted(by_document.items()):
+        print(f"| {language} | {show(values)} |")
 
 
 def show(rows: list) -> str:

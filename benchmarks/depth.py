@@ -5,8 +5,8 @@
 
 Searches the sets below DATA for spans, overlap 0, with some questions of each. At each depth, that many passages are
 re-ranked: only their order changes. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference
-from no re-ranking, each set with the same weight; then the sets that are significantly better or worse. A passage is
-read once for all depths; the time to re-rank is measured separately, on every tenth question.
+from no re-ranking, each set with the same weight; then the sets that are significantly better or worse. Each passage
+is read once for all depths; the time to re-rank is measured separately, on every tenth question.
 """
 
 import argparse
@@ -20,24 +20,23 @@ from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
-from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, macro_interval, overlap_at, paired_interval
 from lmkrag.index.store import IndexStore
 from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS
 
-BUDGETS = (500, 1_000, 2_000, 4_000)
 TIMED = 10  # every tenth question is timed
 
 
-class Remembering:
-    """Reads each passage once, and times readings when told to."""
+class CachingReranker:
+    """Reads each passage once, and measures the time of readings separately."""
 
     def __init__(self, inner: LandmarkReranker) -> None:
         self.name, self.weight, self._inner = inner.name, inner.weight, inner
         self._known: dict[tuple[str, RerankPassage], PassageScores] = {}
-        self.asked: list[tuple[str, list[RerankPassage]]] = []
+        self.requests: list[tuple[str, list[RerankPassage]]] = []
 
     def score(self, question: str, passages: Sequence[RerankPassage]) -> list[np.ndarray]:
         return [reading.rank for reading in self.read(question, passages)]
@@ -46,25 +45,25 @@ class Remembering:
         new = [passage for passage in passages if (question, passage) not in self._known]
         for passage, reading in zip(new, self._inner.read(question, new), strict=True):
             self._known[question, passage] = reading
-        self.asked.append((question, list(passages)))
+        self.requests.append((question, list(passages)))
         return [self._known[question, passage] for passage in passages]
 
     def compare(self, read: ScoredSentences) -> np.ndarray:
         return self._inner.compare(read)
 
     def measure(self, questions: int) -> float:
-        """Median milliseconds of reading what was asked since the last time, of some questions."""
+        """Return the median milliseconds to read the passages of some of the questions since the last call."""
         times = []
-        for question, passages in self.asked[:: max(1, len(self.asked) // questions)]:
+        for question, passages in self.requests[:: max(1, len(self.requests) // questions)]:
             began = time.perf_counter()
             self._inner.read(question, passages)
             times.append(1_000 * (time.perf_counter() - began))
-        self.asked.clear()
+        self.requests.clear()
         return float(np.median(times)) if times else 0.0
 
 
-class Apart(Remembering):
-    """The same without the listwise model: passages are scored one at a time."""
+class PointwiseReranker(CachingReranker):
+    """The same without the listwise model: it scores one passage at a time."""
 
     def compare(self, read: ScoredSentences) -> np.ndarray:
         return read.rank
@@ -84,7 +83,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     depths = [int(depth) for depth in options.depths.split(",")]
-    reranker = (Apart if options.apart else Remembering)(LandmarkReranker.load(options.reranker))
+    reranker = (PointwiseReranker if options.apart else CachingReranker)(LandmarkReranker.load(options.reranker))
     reranker.weight = options.weight or reranker.weight
     recall: dict[int, dict[str, np.ndarray]] = {depth: {} for depth in depths}
     times: dict[int, list[float]] = {depth: [] for depth in depths}
@@ -106,8 +105,8 @@ def main() -> None:
                     only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None
                     spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=depth > 0)
                     gold = [(query.doc_id, start, end) for start, end in query.spans]
-                    found = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold, BUDGETS)
-                    rows.append([100 * overlap.recall for overlap in found])
+                    overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
+                    rows.append([100 * overlap.recall for overlap in overlaps])
                 recall[depth][folder.name] = np.array(rows)
                 times[depth].append(reranker.measure(max(1, len(queries) // TIMED)))
         print(
@@ -132,13 +131,13 @@ def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: d
             f"| {depth} | {np.mean(times[depth]):.0f} | {means} | {' / '.join(cells) if depth != depths[0] else ''} |"
         )
     for depth in depths[1:]:
-        told = []
+        findings = []
         for name in base:
             for passage, budget in enumerate(BUDGETS):
                 mean, low, high = paired_interval(recall[depth][name][:, passage] - base[name][:, passage])
                 if low > 0 or high < 0:
-                    told.append(f"{name} at {budget:,}: {mean:+.1f}")
-        print(f"\n{depth} passages, significant: {'; '.join(told) or 'none'}")
+                    findings.append(f"{name} at {budget:,}: {mean:+.1f}")
+        print(f"\n{depth} passages, significant: {'; '.join(findings) or 'none'}")
 
 
 def macro(recall: dict[str, np.ndarray]) -> np.ndarray:

@@ -2,10 +2,10 @@
 
     python benchmarks/document_vectors.py ../shared/data --work DIR [--steps 80]
 
-Trains all-MiniLM-L6-v2, its 512 positions stretched to 4,096 by interpolation, for the same few steps on the same
-questions and passages of at most 510 tokens with each pooling; then each question is asked of excerpts of growing size,
-one a document, its evidence at a random place in its own. Prints nDCG@10 by length, with paired bootstrap intervals of
-landmark pooling against each other one at the greatest length, and draws DIR/document_vectors.png.
+With each pooling, trains all-MiniLM-L6-v2, its 512 positions stretched to 4,096 by interpolation, for a few steps on
+questions and passages of at most 510 tokens. Then searches excerpts of growing length, one per document, in which the
+evidence stands at a random place. Prints nDCG@10 by length and the paired bootstrap of landmark pooling minus each
+other pooling at the greatest length, and draws DIR/document_vectors.png.
 """
 
 import argparse
@@ -46,7 +46,7 @@ REFERENCE = "lmk, one a sentence"
 TEMPERATURE = 0.05
 
 Excerpts = list[tuple[str, str, int]]
-"""Of each question: it, its document's text, where its evidence begins."""
+"""Each question, with the text of its document and the character at which its evidence begins."""
 
 
 def main() -> None:
@@ -69,10 +69,11 @@ def main() -> None:
     print(f"| document vector | {' | '.join(map(str, LENGTHS))} tokens | {REFERENCE} minus it, at {LENGTHS[-1]} |")
     print(f"|{'---|' * (len(LENGTHS) + 2)}")
     for system, rows in table.items():
-        cells = [f"{100 * np.mean([row[own].mean() for own in sets]):.1f}" for row in rows]
-        mean, low, high = (100 * x for x in macro_interval([table[REFERENCE][-1][own] - rows[-1][own] for own in sets]))
-        told = "" if system == REFERENCE else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
-        print(f"| {system} | {' | '.join(cells)} | {told} |")
+        cells = [f"{100 * np.mean([row[mask].mean() for mask in sets]):.1f}" for row in rows]
+        difference = table[REFERENCE][-1] - rows[-1]
+        mean, low, high = (100 * x for x in macro_interval([difference[mask] for mask in sets]))
+        interval = "" if system == REFERENCE else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+        print(f"| {system} | {' | '.join(cells)} | {interval} |")
     _draw(table, sets, options.work / "document_vectors.png")
 
 
@@ -112,19 +113,18 @@ def _train(name: str, options: argparse.Namespace) -> Path:
 def _score(encoder: LandmarkEncoder, name: str, questions: Excerpts, length: int) -> dict[str, np.ndarray]:
     """``[questions, documents]`` of each way to score a document."""
     rng = np.random.default_rng(length)
-    asked = encoder.encode_queries([question for question, _, _ in questions])
+    queries = encoder.encode_queries([question for question, _, _ in questions])
     vectors, owner = [], []
     for number, (_, text, evidence) in enumerate(questions):
         excerpt = _cut(encoder, text, evidence, length, rng)
-        own = _encode(encoder, excerpt, name)
-        vectors.append(own)
-        owner += [number] * len(own)
-    means = np.array([own.mean(0) / np.linalg.norm(own.mean(0)) for own in vectors])
-    scores = {name: asked @ means.T}
+        vectors.append(_encode(encoder, excerpt, name))
+        owner += [number] * len(vectors[-1])
+    means = np.array([landmarks.mean(0) / np.linalg.norm(landmarks.mean(0)) for landmarks in vectors])
+    scores = {name: queries @ means.T}
     if name == REFERENCE:
-        each, of = asked @ np.concatenate(vectors).T, np.array(owner)
-        scores[SOFTMAX] = np.array([list(pool_scores(row, of, temperature=TEMPERATURE).values()) for row in each])
-        scores[BEST] = np.array([list(pool_scores(row, of, temperature=1e-4).values()) for row in each])
+        cosines, owners = queries @ np.concatenate(vectors).T, np.array(owner)
+        for system, temperature in ((SOFTMAX, TEMPERATURE), (BEST, 1e-4)):
+            scores[system] = np.array([list(pool_scores(row, owners, temperature).values()) for row in cosines])
     return scores
 
 
@@ -136,7 +136,7 @@ def _cut(encoder: LandmarkEncoder, text: str, evidence: int, length: int, rng: n
 
 
 def _encode(encoder: LandmarkEncoder, text: str, name: str) -> np.ndarray:
-    """The vectors a document's one is the mean of: of its landmarks, or the one of the whole text."""
+    """Return the vectors whose mean is the document's vector: those of its landmarks, or that of the whole text."""
     if "lmk" not in name:
         return encoder.encode(text, [Sentence(0, len(text))])[1][:1]
     if name in INTERVALS:
@@ -145,22 +145,23 @@ def _encode(encoder: LandmarkEncoder, text: str, name: str) -> np.ndarray:
 
 
 def _every(encoder: LandmarkEncoder, text: str, interval: int):
-    """Cut a text where about ``interval`` tokens are full."""
+    """Cut a text into pieces of about ``interval`` tokens."""
     size = max(1, interval * len(text) // max(1, encoder.count_tokens(text)))
     for first in range(0, len(text), size):
         yield Sentence(first, min(first + size, len(text)))
 
 
 def _ndcg(scores: np.ndarray) -> np.ndarray:
-    found = [[(str(i), 0, 1) for i in np.argsort(-row, kind="stable")] for row in scores]
+    rankings = [[(str(i), 0, 1) for i in np.argsort(-row, kind="stable")] for row in scores]
     gold = [[(str(i), 0, 1)] for i in range(len(scores))]
-    return np.array([ranks.ndcg for ranks in rank_queries(found, gold, gold)])
+    return np.array([ranks.ndcg for ranks in rank_queries(rankings, gold, gold)])
 
 
 def _draw(table: dict, sets: list[np.ndarray], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for system, rows in table.items():
-        axes.plot(LENGTHS, [100 * np.mean([row[own].mean() for own in sets]) for row in rows], marker="o", label=system)
+        means = [100 * np.mean([row[mask].mean() for mask in sets]) for row in rows]
+        axes.plot(LENGTHS, means, marker="o", label=system)
     axes.set_xscale("log", base=2)
     axes.set_xticks(LENGTHS, [str(length) for length in LENGTHS])
     axes.set_xlabel("tokens of a document")
@@ -170,26 +171,25 @@ def _draw(table: dict, sets: list[np.ndarray], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def pool_scores(scores: Scores, documents: Ids, *, temperature: float) -> dict[int, float]:
+def pool_scores(scores: Scores, documents: Ids, temperature: float) -> dict[int, float]:
     """Return each document's score: its landmarks' scores, averaged by their own softmax.
 
-    What answers the question counts, the rest of the document does not dilute it, unlike in one mean vector; a low
-    temperature comes near the best landmark alone, a high one near the mean.
+    Unlike in one mean vector, sentences that do not answer the question hardly dilute the score.
 
     Args:
         scores: ``[n]`` of a question and the landmarks.
         documents: ``[n]`` the document each landmark is of.
-        temperature: what the scores are divided by in the softmax, above 0.
+        temperature: of the softmax, above 0; a low one comes near the best landmark alone, a high one near the mean.
 
     >>> pool_scores(np.float32([0.9, 0.1, 0.5]), np.array([1, 1, 2]), temperature=0.01)
     {1: 0.9, 2: 0.5}
     """
-    found = {}
+    pool = {}
     for document in np.unique(documents).tolist():
-        own = scores[documents == document].astype(np.float64)
-        weights = np.exp((own - own.max()) / temperature)
-        found[document] = round(float(weights @ own / weights.sum()), 7)
-    return found
+        values = scores[documents == document].astype(np.float64)
+        weights = np.exp((values - values.max()) / temperature)
+        pool[document] = round(float(weights @ values / weights.sum()), 7)
+    return pool
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What `lmkrag check` says of quotations that were edited.
+"""What does `lmkrag check` say of quotations that were edited?
 
     python benchmarks/edits.py DATA/SET... [--edits 200] [--seed 0]
 
-Takes real sentences of the documents of some sets, makes one edit of a kind to each, and checks it against its document
-and another. Prints how many edits of each kind were told as what.
+Makes one edit of a kind to real sentences of the documents of some sets, and checks each against its document and
+another. Prints, for each kind of edit, how many quotations got which verdict.
 """
 
 import argparse
@@ -41,13 +41,13 @@ STATES = ("same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone
 
 
 def exchange(pattern: str, choose: Callable[[random.Random, str], str]) -> Callable[[random.Random, str], str | None]:
-    """Return an edit that puts another word in the place of one that a pattern finds."""
+    """Return an edit that exchanges one of the matches of a pattern."""
 
     def edit(rng: random.Random, text: str) -> str | None:
-        found = list(re.finditer(pattern, text))
-        if not found:
+        matches = list(re.finditer(pattern, text))
+        if not matches:
             return None
-        match = rng.choice(found)
+        match = rng.choice(matches)
         new = choose(rng, match[0])
         return None if new == match[0] else text[: match.start()] + new + text[match.end() :]
 
@@ -101,34 +101,34 @@ def main() -> None:
     for document in documents:
         if len(sentences) > MOST_SENTENCES:
             break
-        texts = [" ".join(document.text[one.start : one.end].split()) for one in split_sentences(document.text)]
+        texts = [" ".join(document.text[s.start : s.end].split()) for s in split_sentences(document.text)]
         whole = [text for text in texts if 8 <= len(text.split()) <= 40]
         sentences += [(document, text) for text in whole]
     print("| edit | " + " | ".join(STATES) + " |\n|" + " --- |" * (len(STATES) + 1))
     for name in (*EDITS, "two halves of sentences", "cited from another document"):
-        told: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         rng.shuffle(sentences)
         for document, text in sentences:
             other, second = rng.choice(sentences)
-            cited = document
+            source = document
             if name in EDITS:
                 quote = EDITS[name](rng, text)
             elif name.startswith("two"):
                 words, more = text.split(), second.split()
                 quote = " ".join(words[: len(words) // 2] + more[len(more) // 2 :])
             else:
-                quote, cited = text, other
+                quote, source = text, other
             if quote and document is not other:
-                told[check(quote, cited, [document, other])] += 1
-            if told.total() == options.edits:
+                counts[check(quote, source, [document, other])] += 1
+            if counts.total() == options.edits:
                 break
-        print(f"| {name} | " + " | ".join(str(told[state] or "") for state in STATES) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(str(counts[state] or "") for state in STATES) + " |", flush=True)
 
 
-def check(quote: str, cited: Document, documents: list[Document]) -> str:
-    """Return what is said of a quotation that is cited from the start of a document."""
+def check(quote: str, source: Document, documents: list[Document]) -> str:
+    """Return the verdict on a quotation that is cited from the start of a document."""
     known = {document.doc_id: document for document in documents}
-    return check_quotation(Quotation(quote, cited.doc_id, 0, 0), known.get, lambda _: list(known)).state
+    return check_quotation(Quotation(quote, source.doc_id, 0, 0), known.get, lambda _: list(known)).state
 
 
 if __name__ == "__main__":

@@ -17,16 +17,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from depth import macro
 from sets import WITHIN
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, macro_interval, overlap_at, paired_interval
 from lmkrag.search.filters import quote
 from lmkrag.sentences.split import Sentence
 from lmkrag.training.validation import sample_dataset
 
-BUDGETS = (500, 1_000, 2_000, 4_000)
 _VARIANT = re.compile(r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<precision>\w+))?")
 
 
@@ -70,10 +70,10 @@ def main() -> None:
 
 def load(variant: str) -> LandmarkEncoder:
     """The encoder of a variant."""
-    found = _VARIANT.fullmatch(variant)
-    assert found, variant
-    overlap = 0.0 if found["overlap"] is None else float(found["overlap"])
-    encoder = LandmarkEncoder.load(found["encoder"], overlap=overlap, precision=found["precision"])
+    match = _VARIANT.fullmatch(variant)
+    assert match, variant
+    overlap = 0.0 if match["overlap"] is None else float(match["overlap"])
+    encoder = LandmarkEncoder.load(match["encoder"], overlap=overlap, precision=match["precision"])
     encoder.encode("Warm up.", [Sentence(0, 8)])
     return encoder
 
@@ -85,22 +85,16 @@ def search(engine: Engine, sample: Dataset, within: bool, *, rerank: bool) -> np
         only = f"doc_id={quote(query.doc_id)}" if within else None
         spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=rerank)
         gold = [(query.doc_id, start, end) for start, end in query.spans]
-        found = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold, BUDGETS)
-        rows.append([100 * overlap.recall for overlap in found])
+        overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
+        rows.append([100 * overlap.recall for overlap in overlaps])
     return np.array(rows)
-
-
-def macro(recall: dict[str, np.ndarray]) -> np.ndarray:
-    """The mean of the sets' means, by budget."""
-    mean: np.ndarray = np.mean([rows.mean(0) for rows in recall.values()], axis=0)
-    return mean
 
 
 def report(variants: list[str], recall: dict, seconds: dict[str, float]) -> None:
     """Print the table, and the sets that differ significantly."""
     first = variants[0]
     print("\n| variant | indexing is faster by | re-ranked | recall | difference |\n|---|---|---|---|---|")
-    told = []
+    findings = []
     for rerank in (False, True):
         base = recall[first, rerank]
         for variant in variants:
@@ -112,15 +106,15 @@ def report(variants: list[str], recall: dict, seconds: dict[str, float]) -> None
                 mean, low, high = macro_interval(list(differences.values()))
                 cells.append(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
                 for name, difference in differences.items():
-                    one, its_low, its_high = paired_interval(difference)
-                    if its_low > 0 or its_high < 0:
-                        told.append(f"{variant}{', re-ranked' * rerank}: {name} at {budget:,}: {one:+.1f}")
+                    mean, low, high = paired_interval(difference)
+                    if low > 0 or high < 0:
+                        findings.append(f"{variant}{', re-ranked' * rerank}: {name} at {budget:,}: {mean:+.1f}")
             speed = f"{seconds[first] / seconds[variant]:.2f}"
             print(
                 f"| {variant} | {speed} | {'yes' if rerank else 'no'} | {means} |"
                 f" {' / '.join(cells) if variant != first else ''} |"
             )
-    print("\nsignificant:", "; ".join(told) or "none")
+    print("\nsignificant:", "; ".join(findings) or "none")
 
 
 def plot(variants: list[str], recall: dict, seconds: dict[str, float], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Is the right page of the right annual report found among many that are alike?
+"""Does a search find the right page of the right annual report among many that are alike?
 
     python benchmarks/filings.py [--failures]
     python benchmarks/filings.py --folder DIR --questions FILE
@@ -77,7 +77,7 @@ STATEMENTS = {
         ("Net cash used in financing activities", 100, 700),
     ),
 }
-ASKED = {
+QUESTIONS = {
     "Net sales": ("What were {company}'s net sales in {year}?", "How much did {company} sell in {year}?"),
     "Research and development": ("How much did {company} spend on research and development in {year}?",),
     "Operating income": ("What was the operating income of {company} for {year}?",),
@@ -216,9 +216,9 @@ class Report:
 
     def _discuss(self) -> list[str]:
         company, year = self.company, self.year
-        for one in (year, year - 1):
-            self._know("margin", one)
-            self._know("Net sales", one)
+        for fact in ("margin", "Net sales"):
+            self._know(fact, year)
+            self._know(fact, year - 1)
         self._know("reason", year)
         sales = company.values["Net sales"]
         way = "rose" if sales[year] > sales[year - 1] else "fell"
@@ -286,23 +286,23 @@ def write_reports(folder: Path) -> list[Question]:
         for year in YEARS:
             report = Report(company, year)
             report.save(folder)
-            for (fact, of), numbers in report.facts.items():
-                pages[company.name, fact, of] |= {(company.file(year), number) for number in numbers}
+            for (fact, fact_year), numbers in report.facts.items():
+                pages[company.name, fact, fact_year] |= {(company.file(year), number) for number in numbers}
 
     def ask(kind: str, text: str, company: Figures, fact: str, year: int, also: int | None = None) -> Question:
-        found = pages[company.name, fact, year]
+        places = pages[company.name, fact, year]
         if also is not None:
-            found = found & pages[company.name, fact, also]
+            places = places & pages[company.name, fact, also]
         words = {"company": company.name, "year": year, "also": also}
         file = company.file(max(year, also or year))
         figures = company.values | company.by_segment
         value = f"{figures[fact][year]:,}" if kind in ("figure", "segment") else ""
-        return Question(kind, text.format(**words), frozenset(found), file, value)
+        return Question(kind, text.format(**words), frozenset(places), file, value)
 
     questions = []
     for company in companies:
-        for line in chance.sample(sorted(ASKED), 9):
-            questions.append(ask("figure", chance.choice(ASKED[line]), company, line, chance.choice(YEARS)))
+        for line in chance.sample(sorted(QUESTIONS), 9):
+            questions.append(ask("figure", chance.choice(QUESTIONS[line]), company, line, chance.choice(YEARS)))
         segment = chance.choice(company.segments)
         text = f"How much did the {segment} segment of {{company}} bring in during {{year}}?"
         questions.append(ask("segment", text, company, segment, chance.choice(YEARS)))
@@ -332,7 +332,7 @@ def read_questions(path: Path) -> list[Question]:
 
 
 def measure(question: Question, spans: Sequence[Span]) -> list[bool]:
-    """Whether a page is first, among five and ten; and the report first, and among ten."""
+    """Return whether a right page is first, in the first five and ten, and the right report first and in ten."""
     right = [(span.doc_id, span.page) in question.pages for span in spans]
     named = [span.doc_id == question.file for span in spans]
     return [any(right[:1]), any(right[:5]), any(right[:10]), any(named[:1]), any(named[:10])]
@@ -362,9 +362,9 @@ def main() -> None:
     ):
         report = engine.add(folder)
         print(f"{report.added} files, {report.sentences:,} sentences, {len(questions)} questions\n")
-        found = [engine.search(question.text, top_k=10) for question in questions]
+        results = [engine.search(question.text, top_k=10) for question in questions]
         answers = [(question, engine.ask(question.text)) for question in questions if question.value]
-    rows = np.array([measure(question, spans) for question, spans in zip(questions, found, strict=True)])
+    rows = np.array([measure(question, spans) for question, spans in zip(questions, results, strict=True)])
     kinds = np.array([question.kind for question in questions])
     print(f"{'':10s} page first   five    ten   report first    ten")
     for kind in [*dict.fromkeys(kinds), "all"]:
@@ -374,14 +374,14 @@ def main() -> None:
             f"{kind:10s} {first:10.1f} {five:6.1f} {ten:6.1f} {report_first:14.1f} {report_ten:6.1f}   ({len(chosen)})"
         )
     if answers:
-        short = [(question, one.short[0].text) for question, one in answers if one.short]
+        short = [(question, answer.short[0].text) for question, answer in answers if answer.short]
         wrong = [(question, text) for question, text in short if question.value != text.strip("$ ()")]
         shown, right = 100 * len(short) / len(answers), 100 - 100 * len(wrong) / len(short)
         print(f"\nshort answers to figures: shown {shown:.1f} %, right {right:.1f} % of them")
         if options.failures:
             print(*(f"{question.text} {text}, not {question.value}" for question, text in wrong), sep="\n")
     if options.failures:
-        for question, spans, row in zip(questions, found, rows, strict=True):
+        for question, spans, row in zip(questions, results, rows, strict=True):
             if not row[0]:
                 print(f"\n{question.text}\n  wanted {sorted(question.pages)}")
                 for span in spans[:3]:

@@ -48,22 +48,22 @@ def main() -> None:
     answered = [question for question in questions if question["doc_ids"]]
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         engine.add(FOLDER / "corpus")
-        found = {level: _search(engine, answered, level) for level in options.levels.split(",")}
-        found |= {name: _chunks(engine, answered, name) for name in filter(None, options.against.split(","))}
+        systems = {level: _search(engine, answered, level) for level in options.levels.split(",")}
+        systems |= {name: _chunks(engine, answered, name) for name in filter(None, options.against.split(","))}
         answers = list(engine.ask_many([question["question"] for question in questions]))
         followed = _converse(engine)
-    _print_found(answered, found)
+    _print_results(answered, systems)
     if options.by_kind:
-        _print_kinds(answered, found)
+        _print_kinds(answered, systems)
     _print_answers(questions, answers)
     print(f"follow-up questions of conversations: {_percent(followed)} % of {len(followed)} right")
     if options.failures:
-        _print_failures(answered, next(iter(found.values())))
+        _print_failures(answered, next(iter(systems.values())))
 
 
 def _search(engine: Engine, questions: list[dict[str, Any]], level: Any) -> list[list[Piece]]:
-    found = engine.search_many([question["question"] for question in questions], level=level, top_k=RESULTS)
-    return [[Piece(span.doc_id, span.text) for span in spans] for spans in found]
+    results = engine.search_many([question["question"] for question in questions], level=level, top_k=RESULTS)
+    return [[Piece(span.doc_id, span.text) for span in spans] for spans in results]
 
 
 def _chunks(engine: Engine, questions: list[dict[str, Any]], name: str) -> list[list[Piece]]:
@@ -72,10 +72,10 @@ def _chunks(engine: Engine, questions: list[dict[str, Any]], name: str) -> list[
     units = list(baseline.encode_documents(documents))
     pieces = [
         Piece(document.doc_id, document.text[start:end])
-        for document, made in zip(documents, units, strict=True)
-        for start, end in made.bounds
+        for document, unit in zip(documents, units, strict=True)
+        for start, end in unit.bounds
     ]
-    vectors = np.concatenate([made.vectors for made in units])
+    vectors = np.concatenate([unit.vectors for unit in units])
     scores = baseline.encode_queries([question["question"] for question in questions]) @ vectors.T
     return [[pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable")[:, :RESULTS].tolist()]
 
@@ -108,8 +108,8 @@ def _plain(text: str) -> str:
 
 
 def _holds(question: dict[str, Any], text: str, *, alone: bool) -> bool:
-    wanted = [question["answer"], *(question["needs"] if alone else [])]
-    return all(_plain(part) in _plain(text) for part in wanted)
+    parts = [question["answer"], *(question["needs"] if alone else [])]
+    return all(_plain(part) in _plain(text) for part in parts)
 
 
 def _answers_alone(question: dict[str, Any], pieces: Iterable[Piece]) -> bool:
@@ -130,12 +130,12 @@ def _percent(values: Iterable[bool]) -> str:
     return f"{100 * np.mean(list(values)):.1f}"
 
 
-def _print_found(questions: list[dict[str, Any]], found: dict[str, list[list[Piece]]]) -> None:
+def _print_results(questions: list[dict[str, Any]], systems: dict[str, list[list[Piece]]]) -> None:
     print(f"{len(questions)} questions with an answer\n")
     budgets = " / ".join(f"{budget:,}" for budget in BUDGETS)
     print(f"| results | first answers | first three | answer within {budgets} characters | length of the first |")
     print("|---|---|---|---|---|")
-    for name, results in found.items():
+    for name, results in systems.items():
         both = list(zip(questions, results, strict=True))
         within = (_percent(_within(question, pieces, budget) for question, pieces in both) for budget in BUDGETS)
         length = np.median([len(pieces[0].text) if pieces else 0 for pieces in results])
@@ -143,31 +143,31 @@ def _print_found(questions: list[dict[str, Any]], found: dict[str, list[list[Pie
         print(f"| {name} | {first} | {three} | {' / '.join(within)} | {length:.0f} |")
 
 
-def _print_kinds(questions: list[dict[str, Any]], found: dict[str, list[list[Piece]]]) -> None:
-    print("\n| kind | questions | " + " | ".join(found) + " |\n|---|---" + "|---" * len(found) + "|")
+def _print_kinds(questions: list[dict[str, Any]], systems: dict[str, list[list[Piece]]]) -> None:
+    print("\n| kind | questions | " + " | ".join(systems) + " |\n|---|---" + "|---" * len(systems) + "|")
     by_kind = defaultdict(list)
     for position, question in enumerate(questions):
         by_kind[question["kind"]].append(position)
     for kind, positions in by_kind.items():
         cells = (
-            _percent(_answers_alone(questions[i], results[i][:1]) for i in positions) for results in found.values()
+            _percent(_answers_alone(questions[i], results[i][:1]) for i in positions) for results in systems.values()
         )
         print(f"| {kind} | {len(positions)} | {' | '.join(cells)} |")
 
 
 def _print_answers(questions: list[dict[str, Any]], answers: list[Answer]) -> None:
-    said: dict[str, int] = dict.fromkeys(("right", "half", "wrong", "refused"), 0)
+    sums: dict[str, int] = dict.fromkeys(("right", "half", "wrong", "refused"), 0)
     refused = defaultdict(list)
     for question, answer in zip(questions, answers, strict=True):
         if not question["doc_ids"]:
             refused[question["kind"]].append(not answer.found)
         elif not answer.found:
-            said["refused"] += 1
+            sums["refused"] += 1
         else:
             half = _cites(question, answer)
-            said["right" if _quotes(question, answer) else "half" if half else "wrong"] += 1
-    total = sum(said.values())
-    print("\nask without a language model: " + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in said.items()))
+            sums["right" if _quotes(question, answer) else "half" if half else "wrong"] += 1
+    total = sum(sums.values())
+    print("\nask without a language model: " + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in sums.items()))
     for kind, values in refused.items():
         print(f"refused of {len(values)} {kind} questions without an answer: {_percent(values)} %")
 

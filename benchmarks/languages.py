@@ -1,4 +1,4 @@
-"""How well is evidence found in other languages than English?
+"""How well does a search find evidence in other languages than English?
 
     python benchmarks/languages.py DATA --work DIR [--queries 60] [--sets NAMES] [--characters 200000]
         [--encoders landmark-multilingual,landmark-mini] [--rerank] [--chunks recursive:100 --base BASE]
@@ -34,10 +34,10 @@ PREFIXES = ("query: ", "passage: ")
 WARM_UP = "Weights are unpacked. This takes a moment."
 
 
-def measure(dataset: Dataset, found: list[list[Piece]]) -> Floats:
+def measure(dataset: Dataset, results: list[list[Piece]]) -> Floats:
     """Return ``[queries, 3]``: the first piece holds evidence, and recall at the budgets."""
     rows = []
-    for query, pieces in zip(dataset.queries, found, strict=True):
+    for query, pieces in zip(dataset.queries, results, strict=True):
         gold = [(query.doc_id, start, end) for start, end in query.spans]
         first = any(doc == d and start < e and s < end for d, start, end in pieces[:1] for doc, s, e in gold)
         rows.append([float(first), *(overlap.recall for overlap in overlap_at(pieces, gold, BUDGETS))])
@@ -51,12 +51,12 @@ def search(dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: 
             engine.encoders.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
             report = engine.add(list(dataset.documents))
             print(f"{encoder}, {dataset.name}: {report.characters / report.seconds:,.0f} characters per second indexed")
-        found = []
+        results = []
         for query in dataset.queries:
             scope = f"doc_id={quote(query.doc_id)}" if within else None
             spans = engine.search(query.query, top_k=TOP, rerank=rerank, filter=scope)
-            found.append([(span.doc_id, span.start, span.end) for span in spans])
-    return found
+            results.append([(span.doc_id, span.start, span.end) for span in spans])
+    return results
 
 
 def search_chunks(dataset: Dataset, baseline: Baseline, *, within: bool) -> list[list[Piece]]:
@@ -64,17 +64,17 @@ def search_chunks(dataset: Dataset, baseline: Baseline, *, within: bool) -> list
     units = list(baseline.encode_documents(dataset.documents))
     pieces = [
         (document.doc_id, start, end)
-        for document, made in zip(dataset.documents, units, strict=True)
-        for start, end in made.bounds
+        for document, unit in zip(dataset.documents, units, strict=True)
+        for start, end in unit.bounds
     ]
     scores = (
         baseline.encode_queries([query.query for query in dataset.queries])
-        @ np.concatenate([made.vectors for made in units]).T
+        @ np.concatenate([unit.vectors for unit in units]).T
     )
     ranked = [[pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable").tolist()]
     if within:
         ranked = [
-            [one for one in row if one[0] == query.doc_id] for row, query in zip(ranked, dataset.queries, strict=True)
+            [hit for hit in row if hit[0] == query.doc_id] for row, query in zip(ranked, dataset.queries, strict=True)
         ]
     return [row[:TOP] for row in ranked]
 
@@ -104,8 +104,8 @@ def main() -> None:
         within = name in WITHIN
         for encoder in options.encoders.split(","):
             for rerank in (False, True) if options.rerank else (False,):
-                found = search(dataset, options.work, encoder, within=within, rerank=rerank)
-                rows[encoder + ", re-ranked" * rerank][name] = measure(dataset, found)
+                results = search(dataset, options.work, encoder, within=within, rerank=rerank)
+                rows[encoder + ", re-ranked" * rerank][name] = measure(dataset, results)
         for chunks, baseline in baselines.items():
             rows[chunks][name] = measure(dataset, search_chunks(dataset, baseline, within=within))
         print(
@@ -129,8 +129,8 @@ def print_table(rows: dict[str, dict[str, Floats]]) -> None:
     first, *others = rows
     for other in others:
         pairs = {name: (rows[first][name], rows[other][name]) for name in rows[first]}
-        for group, own in (("English", ENGLISH), ("other languages", [n for n in pairs if n.startswith("ml_")])):
-            chosen = [pairs[name] for name in own if name in pairs]
+        for group, sets in (("English", ENGLISH), ("other languages", [n for n in pairs if n.startswith("ml_")])):
+            chosen = [pairs[name] for name in sets if name in pairs]
             if not chosen:
                 continue
             for column, what in enumerate(("first", *map(str, BUDGETS))):

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def find_by(engine: Engine, level: str) -> Find:
-    """Return how lmkrag finds pieces."""
+    """Return the function that searches lmkrag."""
 
     def find(question: str) -> list[Piece]:
         spans = engine.search(question, top_k=max(RESULTS), level=level)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def find_by(engine: Engine, level: str) -> Find:
 
 
 def read_data(path: Path, names: Sequence[str], most: int) -> tuple[list[Document], list[Question]]:
-    """Read the documents of some sets, and as many of their questions as wanted."""
+    """Read the documents of some sets, and at most ``most`` questions of each."""
     if not (path / "benchmarks").is_dir():
         dataset = load_dataset(path)
         queries = draw_sample([query for query in dataset.queries if query.spans], most)
@@ -84,28 +84,28 @@ def read_data(path: Path, names: Sequence[str], most: int) -> tuple[list[Documen
     files: set[str] = set()
     for name in names:
         tests = json.loads((path / "benchmarks" / f"{name}.json").read_text("utf-8"))["tests"]
-        asked = [
-            Question(test["query"], [(one["file_path"], *one["span"]) for one in test["snippets"]]) for test in tests
+        pool = [
+            Question(test["query"], [(part["file_path"], *part["span"]) for part in test["snippets"]]) for test in tests
         ]
-        files |= {file for question in asked for file, _, _ in question.snippets}
-        questions += draw_sample(asked, most)
+        files |= {file for question in pool for file, _, _ in question.snippets}
+        questions += draw_sample(pool, most)
     texts = {file: (path / "corpus" / file).read_text("utf-8") for file in sorted(files)}
     return [Document(file, file, text, Path(file).stem, "text") for file, text in texts.items()], questions
 
 
-def score(found: Sequence[Piece], snippets: Sequence[Piece]) -> tuple[float, float]:
-    """Return precision and recall as the benchmark has them, which counts characters that are found twice twice.
+def score(pieces: Sequence[Piece], snippets: Sequence[Piece]) -> tuple[float, float]:
+    """Return the precision and recall of the benchmark, which counts a character twice if two results have it.
 
     >>> score([("a", 0, 10), ("b", 0, 10)], [("a", 5, 25)])
     (0.25, 0.25)
     """
     common = sum(
         max(0, min(end, stop) - max(start, first))
-        for name, start, end in found
+        for name, start, end in pieces
         for other, first, stop in snippets
         if name == other
     )
-    retrieved = sum(end - start for _, start, end in found)
+    retrieved = sum(end - start for _, start, end in pieces)
     relevant = sum(end - start for _, start, end in snippets)
     return common / retrieved if retrieved else 0.0, common / relevant if relevant else 0.0
 

@@ -1,4 +1,4 @@
-"""What do pooling, position weights, direction of attention and each stage give? The papers' claims in miniature.
+"""What do pooling, position weights and each stage contribute? The papers' claims in miniature.
 
     python benchmarks/objectives.py ../shared/data --work DIR [--steps 100]
     python benchmarks/objectives.py ../shared/data --work DIR --settings
@@ -87,11 +87,11 @@ def main() -> None:
     names = list(measured)
     against = {name: names[max(0, i - 1)] if options.stages else names[0] for i, name in enumerate(names)}
     print("| encoder | recall | difference | ultimate sentence first | difference |\n|---|---|---|---|---|")
-    for name, found in measured.items():
+    for name, measures in measured.items():
         cells = [name]
-        for mine, theirs in zip(found, measured[against[name]], strict=True):
-            mean, low, high = (100 * x for x in macro_interval([a - b for a, b in zip(mine, theirs, strict=True)]))
-            cells.append(f"{100 * np.mean([rows.mean() for rows in mine]):.1f}")
+        for values, others in zip(measures, measured[against[name]], strict=True):
+            mean, low, high = (100 * x for x in macro_interval([a - b for a, b in zip(values, others, strict=True)]))
+            cells.append(f"{100 * np.mean([rows.mean() for rows in values]):.1f}")
             cells.append("" if against[name] == name else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(f"| {' | '.join(cells)} |", flush=True)
     plot = "stages" if options.stages else "settings" if options.settings else "objectives"
@@ -120,7 +120,7 @@ def _by_size(chosen: SetSettings, data: Path) -> SetSettings:
 
 
 def _measure(folder: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of each set, of each question: recall, and whether the best sentence is the last of its evidence."""
+    """Return, by set and question, the recall, and whether the best sentence is the last of the evidence."""
     encoder = LandmarkEncoder.load(str(folder))
     recall, ultimate = [], []
     for name in DEV:

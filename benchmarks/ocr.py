@@ -1,12 +1,11 @@
-"""How much of a scan is read rightly, and how much is found in scans that is found in their text?
+"""How well is a scanned page read, and does a search find in scans what it finds in their text?
 
     python benchmarks/ocr.py [--pages clean,noisy,rotated,jpeg] [--chinese FACE]
 
 Draws pages of prose in English, German, French and Spanish with a serif and a sans-serif face, and in Chinese with the
-face in a file (Debian's fonts-wqy-zenhei has one), 200 pixels to an inch:
-clean; with noise; turned by one degree; and blurred and packed as JPEG at quality 30. Prints the share of characters
-that are right (one minus the edit distance by the length, as `difflib` counts equal characters), seconds per page, and
-for how many questions the sentence that answers is in the first passage of the scans and of the texts themselves.
+face in a file (Debian's fonts-wqy-zenhei has one), 200 pixels to an inch: clean; with noise; turned by one degree; and
+blurred and packed as JPEG at quality 30. Prints the share of correct characters (as `difflib` counts equal ones),
+seconds per page, and how many questions the first passage answers, in the scans and in the texts themselves.
 """
 
 import argparse
@@ -115,7 +114,7 @@ def draw(lines: list[str], face: str, language: str) -> Image.Image:
 
 
 def divide(line: str, language: str) -> list[str]:
-    """What a line is wrapped and compared by: words, in Chinese characters."""
+    """Split a line into what is wrapped and compared: words, or characters in Chinese."""
     return list(line) if language == "zh" else line.split()
 
 
@@ -141,16 +140,16 @@ def similarity(gold: str, read: str) -> float:
 
 
 def answers(work: str, name: str, texts: dict[str, str]) -> int:
-    """For how many questions the first passage of their page is that of the sentence that answers."""
-    found = 0
+    """Count the questions whose first passage, of the page in their language, has the sentence that answers."""
+    count = 0
     with Engine.open(f"{work}/{name}", create=True, encoder="landmark-multilingual") as engine:
         engine.add([Document(language, language, text) for language, text in texts.items()])
         for language in texts:
             for number, question in enumerate(QUESTIONS[language]):
                 (span,) = engine.search(question, filter=f"doc_id={language}", top_k=1, rerank=False)
                 gold = set(divide(TEXTS[language][number], language))
-                found += len(gold & set(divide(span.text, language))) >= len(gold) / 2
-    return found
+                count += len(gold & set(divide(span.text, language))) >= len(gold) / 2
+    return count
 
 
 if __name__ == "__main__":

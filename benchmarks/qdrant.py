@@ -3,8 +3,8 @@
     python benchmarks/qdrant.py /data/dev/covidqa /data/dev/policyqa --documents 20 --questions 20
     python benchmarks/qdrant.py /data/dev/covidqa --address qdrant://localhost:6333
 
-Without an address it is qdrant-client's local mode, whose times say nothing of a server's. Counted are the calls of a
-search, those that ask for new entries of the log left out, and the bytes of their arguments and replies as JSON.
+Without an address the index is in qdrant-client's local mode, whose times say nothing about a server's. Counts the
+calls of a search, but not those that read new entries of the log, and the bytes of arguments and replies as JSON.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def main() -> None:
                 runs += [({"level": "sentence", "rerank": False}, questions)]
                 runs += [({"filter": f'not doc_id="{first}"', "rerank": False}, questions)]
                 runs += [({"rerank": True}, questions[: arguments.rerank])]
-                for options, asked in runs:
+                for options, sample in runs:
                     same, counts, moved, difference = 0, [], [], 0.0
-                    for question in asked:
+                    for question in sample:
                         calls.clear()
                         spans = there.search(question, **options)
                         counts.append(len(calls))
@@ -90,10 +90,10 @@ def main() -> None:
                             (s.doc_id, s.start, s.end) for s in expected
                         ]
                         pairs = zip(spans, expected, strict=False)
-                        difference = max([difference, *(abs(one.score - other.score) for one, other in pairs)])
+                        difference = max([difference, *(abs(span.score - other.score) for span, other in pairs)])
                     print(
                         f"{folder.name}: {len(names)} documents, {sentences} sentences; {options}: "
-                        f"{same} of {len(asked)} the same, scores differ by {difference:.0e} at most; calls "
+                        f"{same} of {len(sample)} the same, scores differ by {difference:.0e} at most; calls "
                         f"{mean(counts):.1f} {dict(sorted(collections.Counter(counts).items()))}, "
                         f"{median(moved) / 1000:.0f} kB",
                         flush=True,

@@ -10,8 +10,8 @@ of the baselines, and the beginning of the document. Every question is asked of 
 same. Prints exact match and F1 against the evidence, as SQuAD's own script counts them, and the paired bootstrap of the
 difference in F1 from lmkrag.
 
-Of corpora (see `real.py`) it prints how many questions are answered right, by the pattern of short answers or else that
-of passages, from passages and chunks of the whole corpus that have the same number of characters. Indexes are in DIR.
+Of corpora (see `real.py`) it prints how many questions the model answers right, by the pattern of short answers or else
+that of passages, from as many characters of passages or of chunks of the whole corpus. Indexes are kept in DIR.
 """
 
 import argparse
@@ -39,7 +39,7 @@ SETS = ("squad", "covidqa", "fairytaleqa_sent", "policyqa", "clapnq", "medquad")
 OURS, BEGINNING = "lmkrag", "beginning of the document"
 
 
-class Asked(NamedTuple):
+class Sample(NamedTuple):
     """A question, what answers it, and the passages of a system within a number of tokens."""
 
     question: str
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--tokens", default="300,600,1200")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--against", default="recursive:100,recursive:200")
-    parser.add_argument("--out", type=Path, help="keep what was said here; sets that are there are not asked again")
+    parser.add_argument("--out", type=Path, help="keep the answers here; sets that are there are not asked again")
     options = parser.parse_args()
     if not options.data and not options.corpora:
         parser.error("DATA or --corpora is required")
@@ -73,28 +73,28 @@ def main() -> None:
     if options.corpora:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
-            told = [
+            replies = [
                 (question, system, "".join(reader.generate(reader.prompts.answer(question.text, passages))).strip())
                 for corpus in options.corpora
                 for question, system, passages in search_corpus(corpus, work, baselines, options)
             ]
-        print_right(told)
+        print_right(replies)
         return
     budgets = [int(tokens) for tokens in options.tokens.split(",")]
-    said = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
+    records = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
     for name in options.sets.split(","):
-        if any(one["set"] == name for one in said):
+        if any(record["set"] == name for record in records):
             continue
-        for asked in find_passages(options.data / name, options.queries, baselines, budgets):
-            text = "".join(reader.generate(reader.prompts.answer(asked.question, asked.passages))).strip()
-            best = max(exact(text, gold) for gold in asked.gold), max(f1(text, gold) for gold in asked.gold)
-            said.append({"set": name, **asked._replace(passages=[])._asdict(), "said": text, "scores": best})
+        for sample in find_passages(options.data / name, options.queries, baselines, budgets):
+            text = "".join(reader.generate(reader.prompts.answer(sample.question, sample.passages))).strip()
+            best = max(exact(text, gold) for gold in sample.gold), max(f1(text, gold) for gold in sample.gold)
+            records.append({"set": name, **sample._replace(passages=[])._asdict(), "said": text, "scores": best})
         print(f"{name} done", flush=True)
         if options.out:
-            options.out.write_text(json.dumps(said, indent=1, ensure_ascii=False), "utf-8")
+            options.out.write_text(json.dumps(records, indent=1, ensure_ascii=False), "utf-8")
     scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for one in said:
-        scores[one["system"], one["tokens"]][one["set"]].append(one["scores"])
+    for record in records:
+        scores[record["system"], record["tokens"]][record["set"]].append(record["scores"])
     print_scores(scores)
 
 
@@ -121,8 +121,8 @@ def search_corpus(
                 units = chunks[baseline.name]
                 vectors = np.stack([vector for _, _, vector in units])
                 order = np.argsort(-(vectors @ baseline.encode_queries([question.text])[0]))[:20].tolist()
-                found = [make_span(documents[units[place][0]], *units[place][1]) for place in order]
-                yield question, baseline.name, limit(found, options.characters)
+                passages = [make_span(documents[units[place][0]], *units[place][1]) for place in order]
+                yield question, baseline.name, limit(passages, options.characters)
 
 
 def limit(spans: Sequence[Span], characters: int) -> list[Span]:
@@ -135,10 +135,10 @@ def limit(spans: Sequence[Span], characters: int) -> list[Span]:
     return taken
 
 
-def print_right(told: Sequence[tuple[Question, str, str]]) -> None:
-    """Print how many questions each system's passages are answered right from, and the differences from lmkrag."""
+def print_right(replies: Sequence[tuple[Question, str, str]]) -> None:
+    """Print how many questions are answered right from each system's passages, and the differences from lmkrag."""
     right: dict[str, list[bool]] = defaultdict(list)
-    for question, system, text in told:
+    for question, system, text in replies:
         pattern = question.short or question.pattern
         assert pattern
         right[system].append(bool(pattern.search(text)))
@@ -150,32 +150,32 @@ def print_right(told: Sequence[tuple[Question, str, str]]) -> None:
         )
 
 
-def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Asked]:
+def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Sample]:
     """Yield questions of a set with the passages that each system finds in the question's own document."""
     dataset = load_dataset(folder)
     queries = choose_queries(dataset, count)
-    documents = {one.doc_id: one for one in dataset.documents if one.doc_id in {query.doc_id for query in queries}}
+    documents = {d.doc_id: d for d in dataset.documents if d.doc_id in {query.doc_id for query in queries}}
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         for document in documents.values():
             engine.add(document)
         chunks = {
-            one.name: dict(zip(documents, one.encode_documents(list(documents.values())), strict=True))
-            for one in baselines
+            baseline.name: dict(zip(documents, baseline.encode_documents(list(documents.values())), strict=True))
+            for baseline in baselines
         }
         for query in queries:
             document = documents[query.doc_id]
             gold = [document.text[start:end] for start, end in query.spans]
             for tokens in budgets:
                 scope = f"doc_id={quote(query.doc_id)}"
-                found = {OURS: engine.search(query.query, filter=scope, max_tokens=tokens)}
+                results = {OURS: engine.search(query.query, filter=scope, max_tokens=tokens)}
                 for baseline in baselines:
                     units = chunks[baseline.name][query.doc_id]
                     order = np.argsort(-(units.vectors @ baseline.encode_queries([query.query])[0])).tolist()
-                    found[baseline.name] = fill([units.bounds[i] for i in order], document, tokens, engine)
+                    results[baseline.name] = fill([units.bounds[i] for i in order], document, tokens, engine)
                 beginning = cut(document.text, tokens, engine)
-                found[BEGINNING] = [make_span(document, 0, beginning)]
-                for system, passages in found.items():
-                    yield Asked(query.query, gold, system, tokens, list(passages))
+                results[BEGINNING] = [make_span(document, 0, beginning)]
+                for system, passages in results.items():
+                    yield Sample(query.query, gold, system, tokens, list(passages))
 
 
 def fill(bounds: Sequence[tuple[int, int]], document: Document, tokens: int, engine: Engine) -> list[Span]:

@@ -1,10 +1,10 @@
-"""What each recipe costs and finds, on real sentence vectors.
+"""What does each recipe cost and find, on real sentence vectors?
 
     lmkrag eval ../shared/data/dev/* --out /tmp/retrieval     # makes the indexes
     python benchmarks/recipes.py ../shared/data/dev --work /tmp/retrieval
 
-Puts the sentences of all sets into one segment a recipe, and compares with exact search in float32: recall of the 10
-and 100 nearest, bytes a sentence, time to build, time of one query on one thread. Ratios are to ``flat``.
+Puts the sentences of all sets into one segment per recipe, and compares it with exact search in float32: recall of the
+10 and 100 nearest, bytes per sentence, time to build, time of one query on one thread. Ratios are to ``flat``.
 """
 
 import argparse
@@ -26,7 +26,7 @@ QUERIES = 1_000
 
 
 def main() -> None:
-    """Build and search one segment a recipe, and print the table."""
+    """Build and search one segment per recipe, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)

@@ -3,8 +3,8 @@
     python benchmarks/refusals.py DATA --work DIR [--queries 30] [--characters 60000] [--encoder landmark-multilingual]
 
 Asks questions of each set `ml_*` below DATA of its own documents, and as many of another set's, in its language if
-there is one. A logistic regression gives the constants of `lmkrag/readers/extractive.py` (to be fitted on training
-sets). Prints, for the constants in use and for those that it fitted, how well the confidence tells the two kinds apart
+there is one. A logistic regression gives the constants of `lmkrag/readers/weights.py` (to be fitted on training
+sets). Prints, for the constants in use and for the fitted ones, how well the confidence tells the two kinds apart
 (AUROC), and the questions of each kind that are refused or get "may not answer", by language.
 Indexes are kept in DIR, and shared with `languages.py` where queries and characters are the same.
 """
@@ -44,8 +44,8 @@ def main() -> None:
             if not engine.status().documents:
                 engine.add(list(sets[name].documents))
             language = name.split("_")[1]
-            rows += [(language, True, found) for found in ask(engine, sets[name].queries)]
-            rows += [(language, False, found) for found in ask(engine, find_strangers(name, sets))]
+            rows += [(language, True, features) for features in ask(engine, sets[name].queries)]
+            rows += [(language, False, features) for features in ask(engine, find_strangers(name, sets))]
     report(rows)
 
 
@@ -57,19 +57,19 @@ def find_strangers(name: str, sets: dict[str, Dataset]) -> tuple[Query, ...]:
 
 
 def ask(engine: Engine, queries: tuple[Query, ...]) -> list[tuple[float, ...]]:
-    """Return what speaks for an answer to each question that is not in English."""
-    found = []
+    """Return the features of the confidence for each question that is not in English."""
+    features = []
     for query in queries:
         spans = engine.search(query.query)
         if extractive.is_foreign(query.query, spans):
-            found.append(extractive.confidence_features(query.query, spans, []))
-    return found
+            features.append(extractive.confidence_features(query.query, spans, []))
+    return features
 
 
 def report(rows: list[tuple[str, bool, tuple[float, ...]]]) -> None:
     """Fit, and print how the constants do."""
-    answered = np.array([own for _, own, _ in rows])
-    features = np.array([found for _, _, found in rows])
+    answered = np.array([is_answered for _, is_answered, _ in rows])
+    features = np.array([values for _, _, values in rows])
     model = LogisticRegression(C=1e6).fit(features, answered)
     print(f"{answered.sum()} questions of the documents, {(~answered).sum()} of others")
     in_use = np.array([ANSWERS.foreign_bias, *ANSWERS.foreign_features])

@@ -65,8 +65,8 @@ def main() -> None:
 
 
 def passage_of(text: str, title: str) -> RerankPassage:
-    """A text as a passage: its first sentences, about as many as are read."""
-    return RerankPassage(title, tuple(text[one.start : one.end] for one in split_sentences(text[:PASSAGE_CHARS])))
+    """Return a text as a passage of its first sentences, about as many as the re-ranker reads."""
+    return RerankPassage(title, tuple(text[s.start : s.end] for s in split_sentences(text[:PASSAGE_CHARS])))
 
 
 def measure(call: Callable[[], object]) -> float:

@@ -61,9 +61,9 @@ def main() -> None:
 
 def _measure(folders: list[Path], work: Path, how: Options) -> np.ndarray:
     """Recall at each budget, every set weighing the same."""
-    found = compare(folders, work, how)
-    column = found.measures.index("recall")
-    return 100 * np.mean([scores.overlaps[:, :, column].mean(0) for scores in found.scores[OURS].values()], axis=0)
+    comparison = compare(folders, work, how)
+    column = comparison.measures.index("recall")
+    return 100 * np.mean([scores.overlaps[:, :, column].mean(0) for scores in comparison.scores[OURS].values()], axis=0)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python benchmarks/search.py DATA --work DIR [--sentences 1000000]
 
 Builds an index of real text (the first 20,000 characters of documents of DATA, repeated) with random unit vectors once,
-as `auto` stores it, then asks questions of the sets one at a time, as a process that only asks does. "FAISS" is
-searching for vectors and reading them, "rest" all but the columns before it.
+as `auto` stores it, then asks questions of the sets one at a time, as a process that only asks does. "FAISS" is the
+time to search for vectors and to read them, "rest" the time outside the columns before it.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from lmkrag.types import Document
 BATCH = 65_536
 QUESTIONS = 400
 CHARACTERS = 20_000  # of a document
-RARE = 100  # one document in so many is kept by the filter
+RARE = 100  # the filter keeps one document in so many
 
 
 def main() -> None:
@@ -87,10 +87,10 @@ class Clock:
     def _watch(self, owner: type, method: str, step: str) -> None:
         inner = getattr(owner, method)
 
-        def timed(*arguments, **named):
+        def timed(*arguments, **options):
             began = time.perf_counter()
             try:
-                return inner(*arguments, **named)
+                return inner(*arguments, **options)
             finally:
                 self.spent[step] += time.perf_counter() - began
 
@@ -114,8 +114,8 @@ class Clock:
 def read_questions(data: Path) -> list[str]:
     """Some questions of every set in turn."""
     paths = sorted(data.glob("*/queries.jsonl.gz"))
-    asked = [[query.query for query in load_dataset(path.parent).queries] for path in paths]
-    return [question for row in zip(*asked, strict=False) for question in row][:QUESTIONS]
+    questions = [[query.query for query in load_dataset(path.parent).queries] for path in paths]
+    return [question for row in zip(*questions, strict=False) for question in row][:QUESTIONS]
 
 
 def build(path: Path, data: Path, total: int) -> None:

@@ -27,21 +27,21 @@ def sentencex_ends(text: str) -> list[int]:
 
 def borders(text: str) -> set[int]:
     """Return the offsets at which a sentence starts or ends, white space aside."""
-    found = set()
+    offsets = set()
     for sentence in splitting.split_sentences(text):
         body = text[sentence.start : sentence.end]
-        found |= {sentence.end - len(body.lstrip()), sentence.start + len(body.rstrip())}
-    return found
+        offsets |= {sentence.end - len(body.lstrip()), sentence.start + len(body.rstrip())}
+    return offsets
 
 
 def measure(dataset: Dataset) -> str:
     """Return the table's cells for one splitter on one set."""
     began = time.perf_counter()
-    found = {document.doc_id: borders(document.text) for document in dataset.documents}
+    offsets = {document.doc_id: borders(document.text) for document in dataset.documents}
     rate = sum(len(document.text) for document in dataset.documents) / (time.perf_counter() - began) / 1e6
     spans = [(query.doc_id, start, end) for query in dataset.queries for start, end in query.spans]
-    starts = sum(start in found[doc_id] for doc_id, start, _ in spans) / len(spans)
-    ends = sum(end in found[doc_id] for doc_id, _, end in spans) / len(spans)
+    starts = sum(start in offsets[doc_id] for doc_id, start, _ in spans) / len(spans)
+    ends = sum(end in offsets[doc_id] for doc_id, _, end in spans) / len(spans)
     return f"{starts:.3f} | {ends:.3f} | {rate:.1f}"
 
 

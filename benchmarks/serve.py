@@ -1,10 +1,10 @@
-"""How many requests a second ``lmkrag serve`` answers, how soon, and whether it stays well for hours.
+"""How many requests a second does ``lmkrag serve`` answer, how soon, and is it stable for hours?
 
     python benchmarks/serve.py                  # 1, 8 and 64 clients, alone and beside a writer that adds and compacts
     python benchmarks/serve.py --soak 30        # minutes of mixed requests; memory, descriptors and threads over time
 
-Every answer is checked: one document is replaced again and again, each time all of it says another number, and an
-answer that mixes two numbers comes from no whole state of the index.
+Every answer is checked: one document is replaced again and again, each time with another number in all its sentences,
+so an answer with two numbers mixes two states of the index.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"state number (\d+)")
 
 
 def versioned(number: int) -> Document:
-    """Return a document each of whose sentences says which state it is of."""
+    """Return a document whose sentences all name its state."""
     lines = [f"Line {line} of the ledger belongs to state number {number}." for line in range(SENTENCES)]
     return Document("ledger.txt", "ledger.txt", "\n\n".join(lines))
 
@@ -54,8 +54,8 @@ def start_server(index: Path, *options: str):
     try:
         url = ""
         for line in process.stderr:
-            if found := re.search(r"on (http://\S+)", line):
-                url = found[1]
+            if match := re.search(r"on (http://\S+)", line):
+                url = match[1]
                 break
         while True:
             try:
@@ -70,7 +70,7 @@ def start_server(index: Path, *options: str):
 
 
 def write_for_ever(index: Path) -> None:
-    """Replace the ledger, and compact now and then; until killed."""
+    """Replace the ledger, and compact now and then, until the process is killed."""
     with Engine.open(index) as engine:
         number = 1
         while True:
@@ -94,8 +94,8 @@ def writing(index: Path):
 
 
 def check(spans: list, problems: Counter) -> None:
-    """Count answers that are of no whole state."""
-    states = {found for span in spans if span["doc_id"] == "ledger.txt" for found in _NUMBER.findall(span["text"])}
+    """Count answers that mix two states."""
+    states = {number for span in spans if span["doc_id"] == "ledger.txt" for number in _NUMBER.findall(span["text"])}
     if len(states) > 1:
         problems["answers of two states"] += 1
 
@@ -159,7 +159,7 @@ class Soak:
         self._end = time.monotonic() + 60 * minutes
 
     async def run(self) -> None:
-        """Run all of it."""
+        """Send requests, write and watch until the time is over."""
         await asyncio.gather(*(self._work(number) for number in range(8)), self._write(), self._watch())
 
     def _client(self) -> httpx.AsyncClient:
@@ -212,7 +212,7 @@ class Soak:
             reply.raise_for_status()
 
     async def refuse(self, client: httpx.AsyncClient, _: random.Random) -> None:
-        """Send what can't be answered."""
+        """Send two requests that the server must refuse."""
         wrong = (
             await client.post("/api/search", content=b"{", headers={"Content-Type": "application/json"})
         ).status_code
@@ -243,7 +243,7 @@ class Soak:
             await asyncio.sleep(5)
 
     def report(self) -> None:
-        """Print what was done, what went wrong, and how much the process held, in six parts."""
+        """Print the requests, the problems, and what the process held, in six parts of the time."""
         print("done:", dict(self.done))
         print("problems:", dict(self.problems) or "none")
         print(f"{'minutes':>12} {'memory MB':>10} {'descriptors':>12} {'threads':>8}   medians")
@@ -257,7 +257,7 @@ class Soak:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run a measurement, a soak test or the writer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
     parser.add_argument("--soak", type=float, default=0, metavar="MINUTES")

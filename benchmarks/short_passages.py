@@ -83,18 +83,18 @@ def _ours(name: str | None, questions: list[str], passages: list[str]) -> dict[s
     encoder = LandmarkEncoder.load(name)
     encoded = [encoder.encode(passage, split_sentences(passage))[1] for passage in passages]
     means = np.array([vectors.mean(0) / np.linalg.norm(vectors.mean(0)) for vectors in encoded])
-    asked = encoder.encode_queries(questions)
-    best = np.stack([(asked @ vectors.T).max(1) for vectors in encoded], axis=1)
-    return {"mean of the landmarks": asked @ means.T, "best landmark": best}
+    queries = encoder.encode_queries(questions)
+    best = np.stack([(queries @ vectors.T).max(1) for vectors in encoded], axis=1)
+    return {"mean of the landmarks": queries @ means.T, "best landmark": best}
 
 
 def _ndcg(scores: np.ndarray, candidates: list[list[int]]) -> np.ndarray:
-    found = []
+    rankings = []
     for index, numbers in enumerate(candidates):
         order = sorted(numbers, key=lambda number: -scores[index, number])
-        found.append([(str(number), 0, 1) for number in order])
+        rankings.append([(str(number), 0, 1) for number in order])
     gold = [[(str(index), 0, 1)] for index in range(len(candidates))]
-    return np.array([ranks.ndcg for ranks in rank_queries(found, gold, gold)])
+    return np.array([ranks.ndcg for ranks in rank_queries(rankings, gold, gold)])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@
 
 Starts a process for each figure and waits for it; medians of interleaved runs. "By torch" is the same search with
 the encoder in torch and transformers. ``--agents N`` opens N sessions of ``lmkrag mcp``, one after another, and asks a
-question in each. It prints when each had its answer by the clock of its client, what all processes took of the
-processor until then, and their memory (proportional set size), first with the shared process, then with
-``--in-process``.
+question in each. It prints when each client had its answer, and the CPU time and the memory (proportional set size) of
+all processes until then, first with the shared process, then with ``--in-process``.
 """
 
 import argparse
@@ -57,8 +56,8 @@ def main() -> None:
             times[name].append(time.perf_counter() - began)
     slowest = statistics.median(times["the same by torch"])
     print("| command | median s | share of the last |\n|---|---|---|")
-    for name, found in times.items():
-        print(f"| {name} | {statistics.median(found):.2f} | {statistics.median(found) / slowest:.2f} |")
+    for name, seconds in times.items():
+        print(f"| {name} | {statistics.median(seconds):.2f} | {statistics.median(seconds) / slowest:.2f} |")
 
 
 def measure_agents(index: str, count: int) -> None:
@@ -107,16 +106,16 @@ def count_seconds(number: int) -> float:
 
 
 def find_memory(cache: str) -> dict[int, int]:
-    """Bytes of every process with a cache, by its number; pages that several share are divided between them."""
-    found = {}
+    """Return the bytes of every process that uses a cache, by its number; processes share the bytes of shared pages."""
+    sizes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"XDG_CACHE_HOME={cache}".encode() in (folder / "environ").read_bytes().split(b"\0"):
                 size = re.search(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
-                found[int(folder.name)] = 1024 * int(size[1])
+                sizes[int(folder.name)] = 1024 * int(size[1])
         except OSError:  # it has ended
             continue
-    return found
+    return sizes
 
 
 if __name__ == "__main__":

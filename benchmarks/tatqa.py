@@ -1,16 +1,16 @@
-"""Is the row or the paragraph that answers found among real statements of companies?
+"""Does a search find the row or the paragraph that answers among real statements of companies?
 
     python benchmarks/tatqa.py DATA [--failures]
 
 DATA is a file in the format of TAT-QA (github.com/NExTplusplus/TAT-QA): tables of annual reports, each with its
 paragraphs and questions. Each table with its paragraphs becomes one document in Markdown; all are in one index.
-Prints, by where the answer stands, for how many questions a row or a paragraph that answers is in the first passage,
-in the first three and in the first ten: among all documents, and in the document that is asked about. The questions
-name no company, so several documents may answer one; the figures of its own document leave the others out.
+Prints, by where the answer stands, the share of questions with a row or a paragraph that answers in the first passage,
+in the first three and in the first ten: among all documents, and in the question's own document. The questions name no
+company, so other documents may answer them too; the second figures leave these out.
 
 The rows that answer are those with most of the answers or, if the answer is computed, with most of the numbers that
-it is computed from; else it is the paragraphs that say an answer, or that the data names. Questions without either
-are left out.
+it is computed from. Without such rows, the paragraphs that contain an answer, or that the data names, answer. Questions
+without either are left out.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _FIRST = (1, 3, 10)
 
 
 class Question(NamedTuple):
-    """A question, where its answer stands, and the document and the places (start, end) in it that answer."""
+    """A question, where its answer stands (table or text), its document, and the places (start, end) that answer."""
 
     text: str
     source: str
@@ -43,7 +43,7 @@ def read(path: Path) -> tuple[list[Document], list[Question]]:
     """Return the documents and the questions of a file."""
     documents, questions = [], []
     for number, context in enumerate(json.loads(path.read_text("utf-8"))):
-        paragraphs = {str(one["order"]): " ".join(one["text"].split()) for one in context["paragraphs"]}
+        paragraphs = {str(part["order"]): " ".join(part["text"].split()) for part in context["paragraphs"]}
         rows = [[" ".join(cell.split()).replace("|", "/") for cell in row] for row in context["table"]["table"]]
         lines = [f"| {' | '.join(row)} |" for row in rows]
         text = "\n\n".join([*paragraphs.values(), "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])])
@@ -53,16 +53,16 @@ def read(path: Path) -> tuple[list[Document], list[Question]]:
             counts = [_count_answers(row, question) for row in rows]
             answers = [line for line, count in zip(lines, counts, strict=True) if count == max(counts)]
             if "table" not in question["answer_from"] or not max(counts):
-                said = [one for one in paragraphs.values() if any(_say(one, question))]
-                answers = said or [paragraphs[order] for order in question["rel_paragraphs"] if order in paragraphs]
-            places = tuple((start, start + len(one)) for one in answers for start in _find(text, one))
+                matches = [paragraph for paragraph in paragraphs.values() if any(_say(paragraph, question))]
+                answers = matches or [paragraphs[order] for order in question["rel_paragraphs"] if order in paragraphs]
+            places = tuple((start, start + len(answer)) for answer in answers for start in _find(text, answer))
             if places:
                 questions.append(Question(question["question"], question["answer_from"], document.doc_id, places))
     return documents, questions
 
 
 def _count_answers(row: Sequence[str], question: dict[str, Any]) -> int:
-    """How many cells of a row are answers, or numbers or names that the answer is derived from."""
+    """Count the cells of a row that are answers, or numbers or names that the answer is derived from."""
     if question["answer_type"] in ("arithmetic", "count") or question["req_comparison"]:
         derivation = question["derivation"].lower()
         answers = [*_NUMBER.findall(derivation), *derivation.split("##")]
@@ -108,9 +108,9 @@ def main() -> None:
             engine.search(question.text, top_k=10, filter=f"doc_id={quote(question.doc_id)}") for question in questions
         ]
     sources = np.array([question.source for question in questions])
-    for title, found in (("among all documents", among), ("in its document", inside)):
+    for title, results in (("among all documents", among), ("in its document", inside)):
         print(f"{title:20s}  first   three    ten")
-        rows = np.array([measure(question, spans) for question, spans in zip(questions, found, strict=True)])
+        rows = np.array([measure(question, spans) for question, spans in zip(questions, results, strict=True)])
         for source in [*dict.fromkeys(sources), "all"]:
             chosen = rows[(sources == source) | (source == "all")]
             print(f"{source:20s} {'  '.join(f'{share:6.1f}' for share in 100 * chosen.mean(0))}   ({len(chosen)})")

@@ -1,4 +1,4 @@
-"""Are results and speed those of another version?
+"""Does this version give the results and the speed of another?
 
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before [--data ../shared/data/dev] [--sets clapnq,cuad,squad] [--rounds 3]
@@ -49,8 +49,8 @@ def main() -> None:
         for number in range(options.rounds):
             for name, checkout in versions.items():
                 file = Path(work) / f"{name}-{number}.json"
-                given = [str(options.other), "--data", str(options.data.resolve()), "--sets", options.sets]
-                command = [sys.executable, __file__, *given, "--questions", str(options.questions), "--run", str(file)]
+                flags = [str(options.other), "--data", str(options.data.resolve()), "--sets", options.sets]
+                command = [sys.executable, __file__, *flags, "--questions", str(options.questions), "--run", str(file)]
                 subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(checkout)}, cwd=work)
                 outputs[name].append(json.loads(file.read_text()))
     _compare(outputs["before"][0]["results"], outputs["after"][0]["results"])

@@ -31,7 +31,7 @@ from lmkrag.specs import Sentence
 
 _BACKGROUND_WORDS = 200
 _ANSWER_SENTENCES = 5
-_LONGEST = 400  # characters of a question; a model that says more did not understand the task
+_LONGEST = 400  # characters of a question; a model that writes more did not understand the task
 _FEWEST_WORDS = 3
 _TRIES = 20  # passages drawn before a document set counts as too short
 
@@ -76,7 +76,7 @@ def load_documents(paths: Sequence[Path]) -> list[Document]:
     return documents
 
 
-class AskedPassage(NamedTuple):
+class Passage(NamedTuple):
     """A piece of a document to ask about: characters of the background, and of the answer inside it."""
 
     document: int
@@ -93,15 +93,15 @@ def synthesise(
     seed: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Write a folder in the data format, with questions a model made up about ``documents``.
+    """Write a folder in the data format, with questions that a model wrote about ``documents``.
 
-    An interrupted run goes on where it stopped: what the model said is kept in ``out/questions.jsonl`` line by line.
+    An interrupted run goes on where it stopped: ``out/questions.jsonl`` keeps the model's questions, one per line.
 
     Args:
-        documents: what to ask about; a longer one gets more questions.
+        documents: what to ask about; longer documents get more questions.
         reader: the model.
         out: the folder to write.
-        count: how many passages to ask the model about; what it says about some is no question.
+        count: how many passages to ask the model about; there may be fewer questions, as some replies hold none.
         seed: of the choice of passages.
         progress: called with the number of passages done.
 
@@ -115,10 +115,10 @@ def synthesise(
     out.mkdir(parents=True, exist_ok=True)
     journal = out / "questions.jsonl"
     questions = _read_journal(journal)
-    sentences: dict[int, list[Sentence]] = {}
+    cache: dict[int, list[Sentence]] = {}
     with journal.open("a", encoding="utf-8") as file:
         for number in range(count):
-            passage = _draw(documents, sentences, np.random.default_rng((seed, number)))
+            passage = _draw(documents, cache, np.random.default_rng((seed, number)))
             record = {"doc_id": documents[passage.document].doc_id, "spans": [list(passage.answer)]}
             if number not in questions:
                 text = documents[passage.document].text
@@ -141,34 +141,33 @@ def _read_journal(path: Path) -> dict[int, dict[str, Any]]:
     return {record["number"]: record for record in records}
 
 
-def _draw(
-    documents: Sequence[Document], sentences: dict[int, list[Sentence]], rng: np.random.Generator
-) -> AskedPassage:
+def _draw(documents: Sequence[Document], cache: dict[int, list[Sentence]], rng: np.random.Generator) -> Passage:
     lengths = np.array([len(document.text) for document in documents], float)
     for _ in range(_TRIES if lengths.sum() else 0):
         number = int(rng.choice(len(documents), p=lengths / lengths.sum()))
         text = documents[number].text
-        if number not in sentences:
-            sentences[number] = [s for s in split_sentences(text) if text[s.start : s.end].strip()]
-        own = sentences[number]
-        first = int(rng.integers(len(own)))
+        if number not in cache:
+            cache[number] = [s for s in split_sentences(text) if text[s.start : s.end].strip()]
+        sentences = cache[number]
+        first = int(rng.integers(len(sentences)))
         stop, words = first, 0
-        while stop < len(own) and words < _BACKGROUND_WORDS:
-            words += len(text[own[stop].start : own[stop].end].split())
+        while stop < len(sentences) and words < _BACKGROUND_WORDS:
+            words += len(text[sentences[stop].start : sentences[stop].end].split())
             stop += 1
-        prose = [i for i in range(first, stop) if own[i].kind in ("text", "turn", "item")]
+        prose = [i for i in range(first, stop) if sentences[i].kind in ("text", "turn", "item")]
         if len(prose) < 2:
             continue
         begin = int(rng.choice(prose))
         end = min(begin + int(rng.integers(1, _ANSWER_SENTENCES + 1)), stop)
-        answer = text[own[begin].start : own[end - 1].end]
-        start = own[begin].start + len(answer) - len(answer.lstrip())
-        return AskedPassage(number, (own[first].start, own[stop - 1].end), (start, start + len(answer.strip())))
+        answer = text[sentences[begin].start : sentences[end - 1].end]
+        start = sentences[begin].start + len(answer) - len(answer.lstrip())
+        background = sentences[first].start, sentences[stop - 1].end
+        return Passage(number, background, (start, start + len(answer.strip())))
     raise UsageError("these documents have no passage long enough to ask about")
 
 
 def _clean(reply: str) -> str:
-    """The question in what a model said, empty if there is none."""
+    """Return the question in a model's reply, empty if there is none."""
     lines = [line.strip().strip('"“”').strip() for line in reply.splitlines() if line.strip()]
     question = lines[0].removeprefix("Question:").strip() if lines else ""
     return question if len(question) <= _LONGEST and len(question.split()) >= _FEWEST_WORDS else ""
@@ -181,8 +180,8 @@ def _write_set(documents: Sequence[Document], records: list[dict[str, Any]], out
         key = (record["doc_id"], record["query"].casefold())
         if record["query"] and key not in seen:
             seen.add(key)
-            kept = {name: record[name] for name in ("query", "doc_id", "spans")}
-            queries.append({"query_id": str(record["number"]), **kept})
+            fields = {name: record[name] for name in ("query", "doc_id", "spans")}
+            queries.append({"query_id": str(record["number"]), **fields})
     used = {query["doc_id"] for query in queries}
     texts = ({"doc_id": d.doc_id, "title": d.title, "text": d.text} for d in documents if d.doc_id in used)
     write_records(out / "docs.jsonl.gz", texts)

@@ -4,7 +4,7 @@
     python pipelines/langchain_rag.py tests/data/corpus "When are bonfires allowed?" \
         --base-url http://localhost:8000/v1 --model MODEL
 
-prints what the model says, and then the exact spans it was given:
+prints the model's answer, and then the exact spans that it was given:
 
     reports/allotment-minutes.docx 824-1027
 """
@@ -39,11 +39,11 @@ def main() -> None:
     model = ChatOpenAI(base_url=options.base_url, api_key=key, model=options.model, max_tokens=512)
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "index", create=True) as engine:
         engine.add(options.directory)
-        found = LandmarkRetriever(engine=engine, k=options.top_k).invoke(options.question)
-        context = "\n\n".join(document.page_content for document in found)
+        documents = LandmarkRetriever(engine=engine, k=options.top_k).invoke(options.question)
+        context = "\n\n".join(document.page_content for document in documents)
         chain = PROMPT | model | StrOutputParser()
         print(chain.invoke({"context": context, "question": options.question}))
-        for document in found:
+        for document in documents:
             print(f"{document.metadata['doc_id']} {document.metadata['start']}-{document.metadata['end']}")
 
 

@@ -4,7 +4,7 @@
     python pipelines/llama_index_rag.py tests/data/corpus "When are bonfires allowed?" \
         --base-url http://localhost:8000/v1 --model MODEL
 
-prints what the model says, and then the exact spans it was given:
+prints the model's answer, and then the exact spans that it was given:
 
     reports/allotment-minutes.docx 824-1027
 """
@@ -43,8 +43,8 @@ def main() -> None:
         retriever = LandmarkRetriever(engine, similarity_top_k=options.top_k)
         response = RetrieverQueryEngine.from_args(retriever=retriever, llm=model).query(options.question)
         print(response)
-        for found in response.source_nodes:
-            print(f"{found.node.metadata['doc_id']} {found.node.metadata['start']}-{found.node.metadata['end']}")
+        for source in response.source_nodes:
+            print(f"{source.node.metadata['doc_id']} {source.node.metadata['start']}-{source.node.metadata['end']}")
 
 
 if __name__ == "__main__":

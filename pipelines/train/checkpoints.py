@@ -1,4 +1,4 @@
-"""What the runs on a card share: checkpoints, the learning rate, and weights in parts that travel."""
+"""Checkpoints, the learning rate, and weights in parts that travel, for runs on a GPU."""
 
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     """Go on from a checkpoint, if there is one; return its step and the seconds that led to it."""
     if not path.is_file():
         return 0, 0.0
-    begun = torch.load(path, map_location=device)
-    model.load_state_dict(begun["model"])
-    optimizer.load_state_dict(begun["optimizer"])
-    return int(begun["step"]), float(begun["seconds"])
+    state = torch.load(path, map_location=device)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"]), float(state["seconds"])
 
 
 def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> None:

@@ -3,11 +3,11 @@
     python pipelines/train/code_functions.py build/stdlib-functions
     python pipelines/train/code_functions.py build/package-functions wheels/*
 
-Without archives the functions are those of Python's standard library (PSF-2.0). Archives are wheels and source
-archives of packages, as `pip download --no-deps` saves them; those that are installed here are left out, since
-`benchmarks/code_search.py` measures on them, and those whose metadata names no MIT, BSD, Apache, ISC or PSF licence.
-The documents of the set are files without their docstrings, its questions first lines of docstrings, and names of three
-words and more.
+Without archives the functions are those of Python's standard library (PSF-2.0). Archives are wheels and source archives
+of packages, as `pip download --no-deps` saves them. Left out are packages that are installed here, since
+`benchmarks/code_search.py` measures on them, and packages whose metadata names no MIT, BSD, Apache, ISC or PSF licence.
+The documents of the set are files without their docstrings; its questions are first lines of docstrings, and names of
+three words and more.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 from lmkrag.evaluation.dataset import write_records
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from code_search import Asked, read_functions
+from code_search import Question, read_functions
 
 LEAST_BYTES, MOST_BYTES = 1_500, 120_000  # of a file
 FUNCTIONS = 40  # of a file
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("archives", type=Path, nargs="*")
     options = parser.parse_args()
     rng = random.Random(0)
-    documents, asked = [], list[Asked]()
+    documents, questions = [], list[Question]()
     for name, root in packages(options.archives):
         paths = [path for path in sorted(root.rglob("*.py")) if not SKIPPED.search(path.relative_to(root).as_posix())]
         rng.shuffle(paths)
@@ -59,29 +59,29 @@ def main() -> None:
             doc_id = f"{name}/{path.relative_to(root).as_posix()}"
             if not LEAST_BYTES <= path.stat().st_size <= MOST_BYTES:
                 continue
-            if made := read_functions(path, doc_id, FUNCTIONS, rng):
-                documents.append({"doc_id": doc_id, "title": path.stem, "text": made[0], "kind": "code"})
-                asked += made[1]
-                characters += len(made[0])
-    texts = Counter(one.text for one in asked)
-    questions = [one for one in asked if texts[one.text] == 1]
+            if file := read_functions(path, doc_id, FUNCTIONS, rng):
+                documents.append({"doc_id": doc_id, "title": path.stem, "text": file[0], "kind": "code"})
+                questions += file[1]
+                characters += len(file[0])
+    texts = Counter(question.text for question in questions)
+    questions = [question for question in questions if texts[question.text] == 1]
     options.out.mkdir(parents=True, exist_ok=True)
     write_records(options.out / "docs.jsonl.gz", documents)
     write_records(
         options.out / "queries.jsonl.gz",
         (
-            {"query_id": str(number), "query": one.text, "doc_id": one.answer[0], "spans": [one.answer[1:]]}
-            for number, one in enumerate(questions)
+            {"query_id": str(number), "query": text, "doc_id": doc_id, "spans": [span]}
+            for number, (text, _, (doc_id, *span)) in enumerate(questions)
         ),
     )
     print(f"{len(documents)} files, {len(questions)} questions")
 
 
 def packages(archives: list[Path]) -> Iterator[tuple[str, Path]]:
-    """Yield the name and the folder of each package: the standard library without archives."""
+    """Yield the name and the folder of each package, or of the standard library if there are no archives."""
     if not archives:
         yield "python", Path(sysconfig.get_path("stdlib"))
-    installed = {canonicalize_name(one.metadata["Name"]) for one in importlib.metadata.distributions()}
+    installed = {canonicalize_name(package.metadata["Name"]) for package in importlib.metadata.distributions()}
     for archive in sorted(archives):
         name = canonicalize_name(re.split(r"-\d", archive.name)[0])
         with tempfile.TemporaryDirectory() as folder:
@@ -99,10 +99,10 @@ def packages(archives: list[Path]) -> Iterator[tuple[str, Path]]:
 
 def allows_training(folder: Path) -> bool:
     """Return whether the metadata of an unpacked package names a permissive licence and no other."""
-    found = [*folder.rglob("METADATA"), *folder.rglob("PKG-INFO")]
-    head = found[0].read_text("utf-8", errors="replace").split("\n\n")[0] if found else ""
-    said = " ".join(line for line in head.splitlines() if line.startswith(("License", "Classifier: License")))
-    return bool(LICENCE.search(said)) and not OTHER_LICENCE.search(said)
+    files = [*folder.rglob("METADATA"), *folder.rglob("PKG-INFO")]
+    head = files[0].read_text("utf-8", errors="replace").split("\n\n")[0] if files else ""
+    licences = " ".join(line for line in head.splitlines() if line.startswith(("License", "Classifier: License")))
+    return bool(LICENCE.search(licences)) and not OTHER_LICENCE.search(licences)
 
 
 if __name__ == "__main__":

@@ -34,17 +34,17 @@ from lmkrag.reranker.listwise import (
 )
 
 _POWER = 0.4  # a set's share of the questions grows with its size to this power
-_WHOLE = 0.5  # of the questions are given with all that was read
-_FEWEST = 4  # passages of the others
+_WHOLE = 0.5  # of the questions keep all their passages
+_FEWEST = 4  # passages of the other questions
 _INPUTS = f"float[lists, sentences, features] {FEATURES}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListwiseSettings(MiningSettings):
-    """The training of what compares all that was read: the table ``[listwise]`` of a configuration."""
+    """The training of the listwise model: the table ``[listwise]`` of a configuration."""
 
-    reranker: str = DEFAULT_RERANKER  # what reads, by default our own; a folder is relative to the configuration
-    questions: int = 32  # of a step, which looks at all that was read for each
+    reranker: str = DEFAULT_RERANKER  # reads the passages; a folder is relative to the configuration
+    questions: int = 32  # of a step, each with all its passages
     layers: int = 2  # of each member
     size: int = 64  # dimensions of each layer
     members: int = 4  # of the model
@@ -53,7 +53,7 @@ class ListwiseSettings(MiningSettings):
 
 
 class LabelledList(NamedTuple):
-    """What was read for a question, and what is known of each sentence, ``labels`` ``[n]``."""
+    """The sentences that were read for a question, and their ``labels`` ``[n]``."""
 
     read: ScoredSentences
     labels: Ids
@@ -95,33 +95,33 @@ class ListwiseData(Dataset[ListwiseStep]):
         rng = np.random.default_rng((self._settings.seed, index))
         chosen = []
         for number in rng.choice(len(self._sets), self._settings.questions, p=self._shares):
-            one = self._sets[number][int(rng.integers(len(self._sets[number])))]
-            passages = int(one.read.passages.max()) + 1
+            item = self._sets[number][int(rng.integers(len(self._sets[number])))]
+            passages = int(item.read.passages.max()) + 1
             if rng.random() >= _WHOLE and passages > _FEWEST:
-                one = keep_passages(one, int(rng.integers(_FEWEST, passages)))
-            chosen.append(one)
-        features = [normalize_features(describe_sentences(one.read), self._mean, self._deviation) for one in chosen]
+                item = keep_passages(item, int(rng.integers(_FEWEST, passages)))
+            chosen.append(item)
+        features = [normalize_features(describe_sentences(item.read), self._mean, self._deviation) for item in chosen]
         longest = max(len(values) for values in features)
         labels = np.full((len(chosen), longest), UNKNOWN, np.int64)
         padded = np.zeros((len(chosen), longest, len(self._mean)), np.float32)
         real = np.zeros((len(chosen), longest), bool)
-        for row, (values, one) in enumerate(zip(features, chosen, strict=True)):
-            padded[row, : len(values)], labels[row, : len(values)], real[row, : len(values)] = values, one.labels, True
+        for row, (values, item) in enumerate(zip(features, chosen, strict=True)):
+            padded[row, : len(values)], labels[row, : len(values)], real[row, : len(values)] = values, item.labels, True
         return ListwiseStep(torch.from_numpy(padded), torch.from_numpy(labels), torch.from_numpy(real))
 
 
-def keep_passages(one: LabelledList, count: int) -> LabelledList:
+def keep_passages(item: LabelledList, count: int) -> LabelledList:
     """Return what a search that re-ranks only the first passages would have read."""
-    kept = one.read.passages < count
-    arrays = {name: values[kept] for name, values in one.read._asdict().items()}
-    return LabelledList(one.read._replace(**arrays), one.labels[kept])
+    mask = item.read.passages < count
+    arrays = {name: values[mask] for name, values in item.read._asdict().items()}
+    return LabelledList(item.read._replace(**arrays), item.labels[mask])
 
 
 def measure_features(sets: Sequence[Sequence[LabelledList]]) -> tuple[Vectors, Vectors]:
     """Return the mean and the deviation of each feature, ``[features]`` each, every set weighing the same."""
-    found = [np.concatenate([describe_sentences(one.read) for one in questions]) for questions in sets]
-    mean = np.mean([values.mean(0) for values in found], 0)
-    square = np.mean([((values - mean) ** 2).mean(0) for values in found], 0)
+    features = [np.concatenate([describe_sentences(item.read) for item in questions]) for questions in sets]
+    mean = np.mean([values.mean(0) for values in features], 0)
+    square = np.mean([((values - mean) ** 2).mean(0) for values in features], 0)
     return mean.astype(np.float32), np.sqrt(square + 1e-6).astype(np.float32)
 
 
@@ -143,8 +143,8 @@ class Member(nn.Module):
     def forward(self, features: Tensor, mask: Tensor) -> Tensor:
         """Return log-odds ``[q, n]`` from features ``[q, n, features]``; ``mask`` ``[q, 1, 1, n]`` is for attention."""
         states = self.encoder(self.norm(self.input(features)), attention_mask=mask).last_hidden_state
-        found: Tensor = self.output(states)[..., 0]
-        return found
+        logits: Tensor = self.output(states)[..., 0]
+        return logits
 
 
 class ListwiseTrainee(nn.Module):
@@ -179,7 +179,7 @@ class ListwiseTrainee(nn.Module):
         return {"loss": torch.stack(losses).sum()}
 
     def _member_loss(self, logits: Tensor, step: ListwiseStep) -> Tensor:
-        """The loss of log-odds ``[q, n]``: of each sentence, of some evidence before all else, of all before others."""
+        """The loss of log-odds ``[q, n]``: of each sentence alone, of the best evidence and of all before the rest."""
         known, good = step.labels != UNKNOWN, step.labels == ANSWERS
         each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
         each = (each * known).sum(1) / known.sum(1).clamp(min=1)

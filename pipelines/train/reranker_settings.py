@@ -1,4 +1,4 @@
-"""What the configuration of a re-ranker's training may say, and reading it."""
+"""Read and check the configuration of a re-ranker's training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ def share_sets(sets: Sequence[RerankerSet], mined: Sequence[Sequence[Any]], powe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiningSettings:
-    """What is mined, and where a run is kept: its part that every kind of training for re-rankers has."""
+    """The settings of every training for re-rankers: what is mined, and where the run is kept."""
 
     out: str
     data: str

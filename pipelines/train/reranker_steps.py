@@ -38,7 +38,7 @@ class PlaceBatch:
 
 
 class PlaceStep(NamedTuple):
-    """One step: ``batches`` of passages, and which questions are ``answerable`` ``[questions]``, not changed."""
+    """One step: ``batches`` of passages, and whether each question is ``answerable`` ``[questions]``: not changed."""
 
     batches: tuple[PlaceBatch, ...]
     answerable: Tensor

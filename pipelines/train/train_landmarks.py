@@ -4,9 +4,9 @@
     python pipelines/train/train_landmarks.py DATA.npz OUT --start ENCODER --teacher RUN RUN --imitate 1
 
 Steps and losses are those of `lmkrag train`; the packages are torch, transformers, NumPy, tokenizers, safetensors and
-onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` learns the mean order of the sentences
-that the teachers find, which may have other layers. What is watched is printed in the beginning and in the end: how
-many questions have evidence in the best sentence, the best three and ten. Run it again to go on from the last
+onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` learns the teachers' mean order of the
+sentences; teachers may have other layers. With `--watch` it prints, at the beginning and at the end, how many questions
+have evidence in the best sentence, the best three and the best ten. Run it again to go on from the last
 checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* >
 model.safetensors` gives the weights in float16.
 """
@@ -36,7 +36,7 @@ from lmkrag.training.steps import Question, Step, StepBuilder, TokenDocument
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
 WINDOW = 254
-OTHER_WORDS = 3  # times as often as others, a question in other words than its evidence is drawn
+OTHER_WORDS = 3  # a question in other words than its evidence is drawn so many times as often as others
 
 
 class PackedSet:
@@ -190,7 +190,7 @@ def load_run(folder: Path, device: torch.device) -> Encoder:
 
 @torch.no_grad()
 def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
-    """Return how many questions of each set have evidence in the first, the best three and the best ten sentences."""
+    """Return how many questions of each set have evidence in the best sentence, the best three and the best ten."""
     encoder.eval()
     lines, total = [], np.zeros(4, int)
     for number, data in enumerate(pack.sets):
@@ -207,14 +207,14 @@ def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
             owners += [index] * len(ids)
             offsets.append(len(owners))
         sentences, owner = torch.cat(vectors), torch.tensor(owners, device=device)
-        asked: dict[Any, list[int]] = defaultdict(list)
+        by_text: dict[Any, list[int]] = defaultdict(list)
         for index, question in enumerate(data.questions):
-            asked[question.text].append(index)
-        firsts = [indexes[0] for indexes in asked.values()]
+            by_text[question.text].append(index)
+        firsts = [indexes[0] for indexes in by_text.values()]
         ids = [[data.questions[index].ids] for index in firsts]
         questions = encoder(pack_windows(pack.special, ids).to(device)).float()
         counts = np.zeros(4, int)
-        for row, indexes in zip(questions @ sentences.T, asked.values(), strict=True):
+        for row, indexes in zip(questions @ sentences.T, by_text.values(), strict=True):
             if pack.settings[number]["within"]:
                 row = row.masked_fill(owner != data.questions[indexes[0]].document, -2)
             good = torch.zeros(len(row), dtype=torch.bool, device=device)
@@ -233,7 +233,7 @@ def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
 def compute_losses(
     model: Encoder, step: Step, anchor: Encoder | None, teachers: list[Encoder], temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the losses of the labels, of the order that teachers find, and of the distance to the anchor."""
+    """Return the losses of the labels, of the teachers' order, and of the distance to the anchor."""
     none = torch.zeros((), device=step.weights.device)
     with torch.autocast(none.device.type, torch.bfloat16):
         sentences, questions = model(step.windows), model(step.questions)

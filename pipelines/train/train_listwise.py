@@ -43,15 +43,15 @@ def load_settings(path: Path) -> ListwiseSettings:
 
 
 def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Path:
-    """Train what compares all that a re-ranker read, resumed where it was interrupted; return the folder with both.
+    """Train the listwise model of a re-ranker, resumed where it was interrupted; return the folder with both.
 
     The re-ranker's readings of questions that it was trained on are better than those of others, so the sets should
     hold documents that it was not trained on (``skip``).
     """
     prepare_training(settings.threads)
     out = settings.resolve(settings.out)
-    named = settings.reranker
-    source = find_reranker(str(settings.resolve(named)) if (settings.folder / named).is_dir() else named)
+    name = settings.reranker
+    source = find_reranker(str(settings.resolve(name)) if (settings.folder / name).is_dir() else name)
     reranker = LandmarkReranker.load(str(source))
     sets = []
     for chosen in settings.sets:
@@ -76,7 +76,7 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
 
 
 def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledList:
-    """Let a re-ranker read a question's passages as a search does; a sentence of two is taken from the first."""
+    """Let a re-ranker read a question's passages as a search does; a sentence of two passages counts in the first."""
     passages = question.passages[: SEARCH_WEIGHTS.reranked]
     readings = reranker.read(
         question.question, [RerankPassage(passage.title, passage.sentences) for passage in passages]

@@ -5,8 +5,8 @@
 
 A question's passages are read with it, `[CLS] question [SEP] title sentences [SEP]`; one score for each passage comes
 from the first token, one for each sentence from the mean of its tokens. Both learn from the labels, passages also from
-a teacher: the untrained model itself, so that what it knows of paraphrases stays, or with `--teacher` the mean of other
-runs. A logistic loss keeps the scores of different questions comparable: they tell how sure an answer is. With `--ends`
+a teacher: the untrained model itself, so that it forgets nothing about paraphrases, or with `--teacher` the mean of
+other runs. A logistic loss keeps the scores of different questions comparable, as confidence needs it. With `--ends`
 the model also learns where short answers begin and end (Devlin et al., 2019): at the first token where there is none.
 With fewer `--layers` than `--start` has, every n-th layer is taken. Run it again to go on from the last checkpoint.
 OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives what
@@ -36,8 +36,8 @@ HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", 
 
 
 class Row(NamedTuple):
-    """A question and a passage: tokens, the sentence each is of, where the passage begins, labels of the sentences, and
-    the first and last token of a short answer: 0 and 0 for none, -1 where it is not known.
+    """A question and a passage: their tokens, the sentence of each token (-1 for none), the token at which the passage
+    begins, the labels of its sentences, and the first and last token of a short answer: 0 for none, -1 if unknown.
     """
 
     tokens: list[int]
@@ -68,8 +68,8 @@ class Data:
     def text(self, number: int) -> np.ndarray:
         """The tokens of a text."""
         starts = self.starts["text"]
-        found: np.ndarray = self.arrays["tokens"][starts[number] : starts[number + 1]]
-        return found
+        tokens: np.ndarray = self.arrays["tokens"][starts[number] : starts[number + 1]]
+        return tokens
 
     def step(self, number: int, questions: int, passages: int) -> "Step":
         """Return the passages of some questions, drawn by the step's number."""
@@ -79,13 +79,13 @@ class Data:
         for place in range(questions):
             chosen = int(np.searchsorted(self._cumulative, rng.random()))
             low, high = self.starts["passage"][chosen : chosen + 2]
-            asked = self.text(self.arrays["question"][chosen]).tolist()
-            rows += [self.row(asked, int(one), rng) for one in self.pick(np.arange(low, high), passages, rng)]
+            tokens = self.text(self.arrays["question"][chosen]).tolist()
+            rows += [self.row(tokens, passage, rng) for passage in self.pick(np.arange(low, high), passages, rng)]
             question_of += [place] * (len(rows) - len(question_of))
         return collate(rows, np.array(question_of))
 
     def pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
-        """Two passages that answer at most, and others of which nothing is unknown, the search's first more often."""
+        """Return at most two passages that answer, and others that do not, most of them the first of the search."""
         known = [self._labels(int(number)) for number in numbers]
         good = [int(number) for number, labels in zip(numbers, known, strict=True) if ANSWERS in labels]
         bad = [int(number) for number, labels in zip(numbers, known, strict=True) if (labels == NO_ANSWER).all()]
@@ -97,12 +97,12 @@ class Data:
 
     def _labels(self, number: int) -> np.ndarray:
         low, high = self.starts["sentence_of"][number : number + 2]
-        found: np.ndarray = self.arrays["label"][low:high]
-        return found
+        labels: np.ndarray = self.arrays["label"][low:high]
+        return labels
 
-    def row(self, asked: list[int], number: int, rng: np.random.Generator, titles: float = HALF) -> Row:
-        """A passage with its question; ``titles``: the probability that it is read with its title."""
-        tokens = [FIRST, *asked, LAST]
+    def row(self, question: list[int], number: int, rng: np.random.Generator, titles: float = HALF) -> Row:
+        """Return a passage with its question; ``titles`` is the probability that it is read with its title."""
+        tokens = [FIRST, *question, LAST]
         begin = len(tokens)
         if rng.random() < titles:
             tokens += self.text(self.arrays["passage_title"][number]).tolist()
@@ -146,9 +146,9 @@ def collate(rows: list[Row], question_of: np.ndarray) -> Step:
     owners -= 1
     labels = np.full((len(rows), most), -1, np.int64)
     mask = np.zeros((len(rows), length), bool)
-    for i, (tokens, owned, asked, known, _) in enumerate(rows):
-        ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, owned, True
-        types[i, asked : len(tokens)], labels[i, : len(known)] = 1, known
+    for i, (tokens, sentence_of, begin, known, _) in enumerate(rows):
+        ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, sentence_of, True
+        types[i, begin : len(tokens)], labels[i, : len(known)] = 1, known
     ends = np.array([row.ends for row in rows])
     arrays = (ids, types, mask, owners, labels, question_of, ends)
     return Step(*(torch.from_numpy(array) for array in arrays))
@@ -241,10 +241,10 @@ def _log_softmax(values: Tensor, group: Tensor, count: int) -> Tensor:
 
 
 def _softmax_loss(values: Tensor, good: Tensor, group: Tensor, count: int) -> Tensor:
-    """Minus the logarithm of the share of what answers, mean over the groups that have both."""
+    """Return the negative log-likelihood of what answers, the mean over groups that have some."""
     best = _log_sums(torch.where(good, values, MASKED), group, count)
-    found = (_log_sums(values, group, count) - best)[best > MASKED / 2]
-    return found.mean() if len(found) else values.sum() * 0
+    costs = (_log_sums(values, group, count) - best)[best > MASKED / 2]
+    return costs.mean() if len(costs) else values.sum() * 0
 
 
 def load_start(path: Path) -> dict[str, Tensor]:

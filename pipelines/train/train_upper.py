@@ -1,4 +1,4 @@
-"""Train the last layers of a reader of passages on two processors: what the layers below compute is kept in a file.
+"""Train the last layers of a reader of passages on two processors: a file keeps what the layers below compute.
 
     python pipelines/train/train_upper.py DATA.npz OUT --start FOLDER [--trained 4] [--epochs 3]
 
@@ -50,7 +50,7 @@ def main() -> None:
     for module in (*upper, model.bert.pooler, model.classifier, model.sentence, model.ends):
         module.requires_grad_(True)
 
-    # 1. The states below the layers that are trained, and what the untrained reader says of each passage.
+    # 1. The states below the layers that are trained, and the untrained reader's score of each passage.
     questions = choose_rows(Data(options.data, 0), options.passages)
     rows = [row for chosen in questions for row in chosen]
     starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
@@ -104,14 +104,14 @@ def main() -> None:
 
 
 def choose_rows(data: Data, passages: int) -> list[list[Row]]:
-    """Return the passages of each question that has one which answers and one which does not."""
+    """Return the passages of each question that has both a passage that answers and one that does not."""
     rng = np.random.default_rng(0)
     chosen = []
     starts = data.starts["passage"]
     for question, (low, high) in enumerate(pairwise(starts)):
-        asked = data.text(data.arrays["question"][question]).tolist()
+        tokens = data.text(data.arrays["question"][question]).tolist()
         numbers = data.pick(np.arange(low, high), passages, rng)
-        rows = [data.row(asked, number, rng, titles=0) for number in numbers]
+        rows = [data.row(tokens, number, rng, titles=0) for number in numbers]
         kinds = {ANSWERS if ANSWERS in row.labels else NO_ANSWER for row in rows}
         if len(kinds) == 2:
             chosen.append(rows)
@@ -193,7 +193,7 @@ def read(
 
 
 def mask_scores(mask: Tensor) -> Tensor:
-    """What attention adds for padding: ``[p, 1, 1, t]``."""
+    """Return what attention adds to mask padding, ``[p, 1, 1, t]``."""
     return torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None, None, :]
 
 

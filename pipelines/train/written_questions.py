@@ -1,13 +1,13 @@
-"""Mine passages for questions that were written in other words than the text's, as a search for passages shows them.
+"""Mine the passages that a search shows for questions in other words than those of the text.
 
     python pipelines/train/written_questions.py DATA OUT [--questions pipelines/train/questions.jsonl.gz]
 
 DATA holds the training sets. Each question of the file has its set, its document, the characters of the sentences that
 answer it and of a short answer, if it has one; tables that are no part of a set stand in the file as documents. Each
-set is indexed with further documents of it as distractors, and every question is searched as a user's is, without
-re-ranking. OUT gets SET.jsonl.gz, which `pack_passages.py` packs. A fifth of the documents is held out: their questions
-go to OUT/held. `--others` of the set's own questions about the same documents are mined likewise. Sets in other
-languages than English go to OUT/multilingual, for a re-ranker with another tokenizer.
+set is indexed with more of its documents as distractors, and every question is searched as a user's is, but not
+re-ranked. OUT gets SET.jsonl.gz, which `pack_passages.py` packs. A fifth of the documents is held out: their questions
+go to OUT/held. `--others` of the set's own questions about the same documents are mined too. Sets in other languages
+than English go to OUT/multilingual, for a re-ranker with another tokenizer.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from lmkrag.sentences.split import split_sentences
 
 RESULTS = 24
 CHARACTERS = 600_000  # of a set that are indexed, at least
-HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
+HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
 HELD = 5  # every fifth document, by its hash, is held out
 ANSWERS, NO_ANSWER = 1, 0
 
 
 class Question(NamedTuple):
-    """A question, its document, and there the characters of the evidence and of a short answer.
+    """A question, its document, and the characters there of the evidence and of a short answer.
 
     ``short`` is empty where there is no short answer, and None where it is not known.
     """
@@ -64,7 +64,7 @@ def main() -> None:
                 spans = tuple((start, end) for start, end in record["spans"])
                 question = Question(record["question"], record["doc_id"], spans, record["short"] or ())
                 questions[record["set"]].append(question)
-    for name, asked in questions.items():
+    for name, group in questions.items():
         is_english = not name.startswith("ml_")
         out = options.out if is_english else options.out / "multilingual"
         (out / "held").mkdir(parents=True, exist_ok=True)
@@ -72,13 +72,13 @@ def main() -> None:
             continue
         others: list[Question] = []
         if not documents[name]:
-            documents[name], others = choose_documents(options.data / name, {question.doc_id for question in asked})
+            documents[name], others = choose_documents(options.data / name, {question.doc_id for question in group})
             others = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: options.others]]
         encoder = "landmark-mini" if is_english else "landmark-multilingual"
         with tempfile.TemporaryDirectory() as folder, Engine.open(folder, create=True, encoder=encoder) as engine:
             engine.add(documents[name], progress=False)
-            write_mined(out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, asked))
-            learnt = [question for question in (*asked, *others) if not is_held(question)]
+            write_mined(out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, group))
+            learnt = [question for question in (*group, *others) if not is_held(question)]
             write_mined(out / f"{name}.jsonl.gz", engine, learnt)
 
 
