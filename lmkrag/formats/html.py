@@ -25,7 +25,7 @@ _HIDDEN = (
 )
 _DOUBLED = "//*[self::span or self::i][@aria-hidden='true']"  # signs, and words that are there once more
 _CONTROLS = "//@aria-controls | //@data-target | //@data-bs-target | //a/@href[starts-with(., '#')]"
-_REVEALED = re.compile(r"accordion|answer|collaps|expand|faq|panel|spoiler|\btab|toggle", re.IGNORECASE)
+_REVEALED = re.compile(r"accordion|answer|collapse|collapsible|expand|faq|panel|spoiler|\btab|toggle", re.IGNORECASE)
 _DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "dc.date.issued", "dcterms.issued")
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
