@@ -215,7 +215,9 @@ def measure(case: Case) -> list[str]:
     whole = list(PROSE) if case.has != "table" else [row[0] for row in ROWS]
     places = [text.find(one) for one in whole]
     in_order = all(place >= 0 for place in places) and places == sorted(places)
-    headings = [any(kind == "heading" and heading in line for kind, _, line in read) for heading in HEADINGS]
+    headings = [
+        any(kind == "heading" and heading.lower() in line.lower() for kind, _, line in read) for heading in HEADINGS
+    ]
     headings[0] = headings[0] or document.title == HEADINGS[0]
     items = [any(item in line and not any(o in line for o in (*BULLETS, *STEPS) if o != item) for _, _, line in read)
              for item in (*BULLETS, *STEPS)]  # fmt: skip

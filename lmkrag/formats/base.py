@@ -90,12 +90,18 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
         parts = {"[Content_Types].xml": plain, **_drop_dangling(archive)}
         if plain == types and len(parts) == 1 and _STRICT not in relations:
             return io.BytesIO(data)
-        rewritten = io.BytesIO()
-        with zipfile.ZipFile(rewritten, "w") as copy:
-            for entry in archive.infolist():
-                part = parts.get(entry.filename) or archive.read(entry)
-                is_xml = entry.filename.endswith((".xml", ".rels"))
-                copy.writestr(entry.filename, _STRICT_NAMES.sub(_TRANSITIONAL, part) if is_xml else part)
+        for name in archive.namelist() if _STRICT in relations else ():
+            if name.endswith((".xml", ".rels")):
+                parts[name] = _STRICT_NAMES.sub(_TRANSITIONAL, parts.get(name) or archive.read(name))
+        return rewrite_archive(archive, parts)
+
+
+def rewrite_archive(archive: zipfile.ZipFile, parts: Mapping[str, bytes]) -> IO[bytes]:
+    """Return an archive with some parts replaced."""
+    rewritten = io.BytesIO()
+    with zipfile.ZipFile(rewritten, "w") as copy:
+        for name in archive.namelist():
+            copy.writestr(name, parts.get(name) or archive.read(name))
     rewritten.seek(0)
     return rewritten
 

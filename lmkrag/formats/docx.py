@@ -195,9 +195,8 @@ def _text(paragraph: Any) -> str:
         if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in ("w:strike", "w:dstrike", "w:vanish")):
             continue  # what is no longer so, and what is not shown
         symbols = "".join(chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym")))
-        raised = run.find(_RAISED) is not None or any(
-            read_whole(by.get(qn("w:val")), 0) > 0 for by in run.iterfind(_LIFT)
-        )
+        lifts = [read_whole(lift.get(qn("w:val")), 0) for lift in run.iterfind(_LIFT)]
+        raised = run.find(_RAISED) is not None or any(lift > 0 for lift in lifts)
         shown = read_run(run) + show_symbols(symbols)
         text += mark_raised(text, shown) if raised else shown
     return text.strip()

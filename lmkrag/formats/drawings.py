@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from lxml import etree
@@ -69,12 +70,7 @@ def _read_points(series: etree._Element, name: str) -> dict[int, str]:
         index = point.get("idx", "")
         value = (point.findtext(f"{_CHART}v") or "").strip()
         if index.isdecimal() and value and len(found) < _MOST_POINTS:
-            found[int(index)] = _format(value) if name in ("val", "xVal", "yVal") else value
+            with suppress(ValueError):
+                value = f"{float(value):.15g}" if name in ("val", "xVal", "yVal") else value
+            found[int(index)] = value
     return found
-
-
-def _format(value: str) -> str:
-    try:
-        return f"{float(value):.15g}"
-    except ValueError:
-        return value

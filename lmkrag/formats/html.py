@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, open_archive
+from lmkrag.formats.base import Loaded, describe_properties, open_archive
 from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
@@ -17,17 +17,37 @@ _LABEL = re.compile(rb"(?:charset|<\?xml[^>]*\bencoding)\s*=\s*[\"']?\s*([\w.:-]
 _ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browsers read on
 _NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*>", re.IGNORECASE)
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
+_TEXT = ".//text()[not(parent::script or parent::style)]"
+_STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"
+_HIDDEN = (
+    f"//*[(@hidden and @hidden!='until-found') or {_STYLE % 'display:none'} or {_STYLE % 'visibility:hidden'}]"
+    "[not(self::html or self::body or self::main or self::article)]"
+)
+_DOUBLED = "//*[self::span or self::i][@aria-hidden='true']"  # signs, and words that are there once more
+_CONTROLS = "//@aria-controls | //@data-target | //@data-bs-target | //a/@href[starts-with(., '#')]"
+_REVEALED = re.compile(r"accordion|answer|collapse|collapsible|expand|faq|panel|spoiler|\btab|toggle", re.IGNORECASE)
+_DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "dc.date.issued", "dcterms.issued")
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an HTML page: headings as ``#``, items as ``-`` or numbered, cells between ``|``; its address as ``url``."""
+    """Read an HTML page: headings as ``#``, items as ``-`` or numbered, cells between ``|``.
+
+    ``meta`` has its address (canonical, RFC 6596, else https://ogp.me), as ``url``, its author and its date.
+    """
     root = _parse(data)
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
-    url = _find_url(root)
-    return Loaded(render(root), "html", title, meta={"url": url} if url else {})
+    metas = root.findall("head/meta")
+    told = {(one.get("property") or one.get("name") or "").lower(): one.get("content", "").strip() for one in metas}
+    meta = describe_properties(told.get("author"), next(filter(None, map(told.get, _DATES)), ""))
+    links = [link for link in root.iterfind("head/link") if "canonical" in link.get("rel", "").lower().split()]
+    for url in (*(link.get("href", "").strip() for link in links), told.get("og:url", "")):
+        if url.startswith(("http://", "https://")):
+            meta = {"url": url} | meta
+            break
+    return Loaded(render(root), "html", title, meta=meta)
 
 
 def extract(data: bytes) -> str:
@@ -44,6 +64,7 @@ def _parse(data: bytes) -> etree._Element:
     if _is_cut(parser):
         raise DocumentError("HTML that is nested too deeply")
     root = etree.Element("html") if root is None else root
+    _drop_hidden(root)
     _read_styles(root)
     return root
 
@@ -59,12 +80,21 @@ def find_label(data: bytes) -> str | None:
     return label[1].decode("ascii") if label else None
 
 
-def _find_url(root: etree._Element) -> str:
-    """The address in a page's canonical link (RFC 6596), else in its ``og:url`` (https://ogp.me); empty without one."""
-    links = (link for link in root.iterfind("head/link") if "canonical" in link.get("rel", "").lower().split())
-    pages = (meta for meta in root.iterfind("head/meta") if meta.get("property", "").lower() == "og:url")
-    urls = [link.get("href", "").strip() for link in links] + [meta.get("content", "").strip() for meta in pages]
-    return next((url for url in urls if url.startswith(("http://", "https://"))), "")
+def _drop_hidden(root: etree._Element) -> None:
+    """Empty what a page does not show, but for what a click reveals, such as a panel, and what has most of its text."""
+    hidden = root.xpath(_HIDDEN)
+    total = len("".join(root.xpath(_TEXT))) if hidden else 0
+    controlled = {name.lstrip("#") for name in root.xpath(_CONTROLS)} if hidden else set()
+    doubled = root.xpath(_DOUBLED)
+    for element in hidden:
+        names = [one.get(key, "") for one in (element, *element.iterancestors())[:2] for key in ("class", "id", "role")]
+        is_revealed = element.get("id") in controlled or any(map(_REVEALED.search, names))
+        if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
+            doubled.append(element)
+    for element in doubled:
+        tail = element.tail
+        element.clear()
+        element.tag, element.tail = "template", tail
 
 
 def _read_styles(root: etree._Element) -> None:

@@ -11,7 +11,6 @@ from lmkrag.formats.word_numbers import format_ordinal
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
 _SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
 _SKIPPED |= {"del", "s", "strike"}  # what is no longer so
-_HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
 _PARAGRAPHS |= {"details", "summary", "hr", "body", "option", "button", "dialog", "select", "textarea"}
@@ -31,7 +30,7 @@ def render(root: etree._Element) -> str:
     renderer = _Renderer()
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
-        skipped = _is_skipped(element)
+        skipped = element.tag in _SKIPPED or (element.tag == "a" and "headerlink" in element.get("class", "").split())
         if event == "start" and (skipped or element.tag == "math"):
             renderer.write("" if skipped else read_math(element))
             walker.skip_subtree()
@@ -43,13 +42,6 @@ def render(root: etree._Element) -> str:
                 renderer.close(element)
             renderer.write(element.tail)
     return renderer.finish()
-
-
-def _is_skipped(element: etree._Element) -> bool:
-    """Whether an element is no text: not shown, a menu, a pilcrow beside a heading, or KaTeX's second equation."""
-    if element.tag not in _HIDDEN:
-        return element.tag in _SKIPPED
-    return _HIDDEN[element.tag] in element.get("class", "").split()
 
 
 class _Lines:

@@ -117,9 +117,8 @@ class IsolatedLoader:
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
     def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:
-        return read_cached(
-            fingerprint, number, lambda: self._call(path, "read_scan", limit, fingerprint=fingerprint, number=number)
-        )
+        read = partial(self._call, path, "read_scan", limit, fingerprint=fingerprint, number=number)
+        return read_cached(fingerprint, number, read)
 
     def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> Any:
         limit = limit or _Limit(time.monotonic(), self._allowed_seconds(path, SECONDS_PER_MEGABYTE))

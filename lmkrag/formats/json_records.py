@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -135,7 +135,9 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
         names = [column for column, _ in columns]
         cells = zip_longest(*(column for _, column in columns))
         lines = [format_record(zip(names, map(_show, row), strict=True)) for row in cells]
-    records = _are_records([part for part in value.values() if isinstance(part, dict)])
+    objects = [part for part in value.values() if isinstance(part, dict)]
+    counts = Counter(key for part in objects for key in part)
+    records = len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)  # most have the same names
     for key, part in value.items():
         if columns and isinstance(part, list | dict):
             continue  # it is in the table
@@ -146,22 +148,13 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     return lines
 
 
-def _are_records(parts: Sequence[dict[str, Any]]) -> bool:
-    """Whether objects are records by their keys: most have the same names."""
-    counts = Counter(name for part in parts for name in part)
-    return len(parts) > 1 and 2 * counts.total() > len(parts) * len(counts)
-
-
 def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     """The columns of a table whose names stand beside its rows, or whose values stand side by side."""
     names = next((value[key] for key in _NAMES if isinstance(value.get(key), list)), None)
     rows: list[Any] = next((value[key] for key in _ROWS if isinstance(value.get(key), list)), [])
     if names and rows and all(isinstance(row, list | None) for row in rows):
-        shown = [
-            _show(next(map(name.get, filter(name.get, _NAME)), "") if isinstance(name, dict) else name)
-            for name in names
-        ]
-        return list(zip(shown, map(list, zip_longest(*filter(None, rows))), strict=False))
+        labels = (next(map(one.get, filter(one.get, _NAME)), "") if isinstance(one, dict) else one for one in names)
+        return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):
         types = [{float if isinstance(cell, int) else type(cell) for cell in part.values()} for part in parts]

@@ -7,7 +7,7 @@ import email.header
 import email.policy
 import quopri
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
 from functools import lru_cache
@@ -36,6 +36,7 @@ _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 _LONG_HEADER, _MOST_ENCODED = 2_000, 20_000  # characters, of which the standard parsers take time by their square
 _CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
+_STAMP = re.compile(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$")
 _PERSON = re.compile(r'CN="?([^";:]+)')
 
 
@@ -150,10 +151,7 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
     payload: Any = part.get_payload()
     if kind == "message" and subtype == "rfc822":
         inner = payload[0] if isinstance(payload, list) else payload
-        coding: dict[str, Callable[[bytes], bytes]] = {
-            "base64": base64.b64decode,
-            "quoted-printable": quopri.decodestring,
-        }
+        coding: dict[str, Any] = {"base64": base64.b64decode, "quoted-printable": quopri.decodestring}
         if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
             with suppress(ValueError, TypeError):  # of what is not base64
                 inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
@@ -209,9 +207,7 @@ def _read_events(calendar: str) -> Iterator[str]:
         elif (name in _EVENT or value == "CANCELLED") and value and inside[-1:] and inside[-1] in _COMPONENTS:
             if "QUOTED-PRINTABLE" in options.upper():
                 value = decode(quopri.decodestring(value.encode()))
-            value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value).removesuffix(
-                " :"
-            )
+            value = _STAMP.sub(r"\1-\2-\3 \4:\5", value).removesuffix(" :")
             value = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], value)
             if name in ("ORGANIZER", "ATTENDEE"):
                 person, address = _PERSON.search(options), re.sub("(?i)^mailto:", "", value)

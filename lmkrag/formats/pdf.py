@@ -164,19 +164,13 @@ def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
     """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for each line."""
     merged: list[Box] = []
     for box in boxes:
-        if merged and _continues_line(merged[-1], box):
-            last = merged[-1]
+        last = merged[-1] if merged else box
+        height, common = min(last[3] - last[1], box[3] - box[1]), min(last[3], box[3]) - max(last[1], box[1])
+        if merged and common >= height / 2 and box[2] > last[0]:  # beside it: they share half of the lower one's height
             merged[-1] = min(last[0], box[0]), min(last[1], box[1]), max(last[2], box[2]), max(last[3], box[3])
         else:
             merged.append(box)
     return merged
-
-
-def _continues_line(line: Box, box: Box) -> bool:
-    """Whether a box stands beside or behind the line before it: they share half of the lower one's height."""
-    height = min(line[3] - line[1], box[3] - box[1])
-    common = min(line[3], box[3]) - max(line[1], box[1])
-    return common >= height / 2 and box[2] > line[0]
 
 
 def _to_shares(page: Any, box: Box) -> Box:

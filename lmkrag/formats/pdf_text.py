@@ -26,6 +26,7 @@ _LONGEST_WORD = 40
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
+_ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
@@ -168,9 +169,8 @@ class PageText:
 
     def _edits(self) -> Iterator[_Edit]:
         yield from self._drop_outside()
-        yield from (
-            (*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in _UNSEEN.finditer(self._raw)
-        )
+        unseen = _UNSEEN.finditer(self._raw)
+        yield from ((*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in unseen)
         yield from self._join_words()
         lines = [*self._join_lines()]
         yield from lines
@@ -204,7 +204,10 @@ class PageText:
         for (start, stop), (before, after, rest, space) in zip(divisions, parts, strict=True):
             marked = stop - start == 1  # else the line's end is there
             is_word = before[-1:].islower() and after[:1].islower()
-            if is_word and not _is_compound(before.lower(), after.lower(), words) and rest[:1] not in ("-", "@", "/"):
+            first, last = before.lower(), after.lower()
+            is_used = words[f"{first}-{last}"] > 0 or (words[first] > 0 and words[last] > 0)
+            is_compound = words[first + last] <= 0 and (is_used or len(first) == 1 or first in _COMPOUNDS)
+            if is_word and not is_compound and rest[:1] not in ("-", "@", "/"):
                 yield start, stop, "", None
             elif marked or is_word or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()):
                 yield start, stop, "-", None
@@ -227,6 +230,9 @@ class PageText:
             gap = self._gap(start - 1, stop) if start > 0 and stop < len(self._raw) else None
             blank = stop - start > 2  # beside the line's end
             yield start, stop, "\n" if gap is None else " " if blank or gap > _CLOSE else "", None
+        for place in (item.end() for item in _ITEM.finditer(self._raw)):  # "1.Call" of a number beside an item
+            if (gap := self._gap(place - 1, place)) is not None and gap > _CLOSE:
+                yield place, place, " ", None
 
     def _gap(self, before: int, after: int) -> float | None:
         """The space between two characters of one line, in heights of it; None if they stand on different lines."""
@@ -327,17 +333,6 @@ class PageText:
                 name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
                 name = name or _read_string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
                 yield len(self._raw), len(self._raw), f"\n{name}: {value}", field
-
-
-def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
-    if words[before + after] > 0:
-        return False
-    return (
-        words[f"{before}-{after}"] > 0
-        or len(before) == 1
-        or before in _COMPOUNDS
-        or (words[before] > 0 and words[after] > 0)
-    )
 
 
 def _read_string(function: Any, *asked: Any) -> str:

@@ -13,6 +13,8 @@ _GROUP = re.compile(  # notes, margins, boxes, objects; in the second line what 
 )
 _INNER = re.compile(rb"\{\\(?:shptxt|result)(?![a-z])")  # what a box or an object shows
 _LEVEL = re.compile(rb"\\outlinelevel([0-5])(?!\d) ?")
+_HEADING = re.compile(rb"\{\s*\\s(\d+)(?!\d)[^{};]*? heading ([1-6])\b[^{};]*;\}", re.IGNORECASE)  # a style
+_STYLED = re.compile(rb"\\pard(?:\\plain)?\s*\\s(\d+)(?!\d) ?")
 _NO_TITLE = re.compile(r"^#+ *$", re.MULTILINE)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
@@ -31,6 +33,10 @@ def read(data: bytes, name: str) -> Loaded:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
     data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data).replace(b"\\nestcell", b"\\emspace")
+    data = data.replace(b"{\\pntext", b"{\\listtext")  # numbers and bullets, as WordPad has them
+    found = [] if _LEVEL.search(data) else _HEADING.findall(data)
+    levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in found}
+    data = _STYLED.sub(lambda style: style[0] + levels.get(style[1], b""), data)
     marked = _LEVEL.sub(
         lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", _RAISED.sub(rb"\g<0>^", _show_hidden(data))
     )

@@ -19,7 +19,7 @@ from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 from openpyxl.utils.escape import unescape as unescape_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats import html
+from lmkrag.formats import base, html
 from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, mark_raised, open_office_file, read_whole
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, read_csv, table_lines
@@ -72,13 +72,7 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
                 before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
                 text.text = mark_raised(before, text.text or "")
         changed[name] = etree.tostring(root)
-    if not changed:
-        return file
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as copy:
-        for name in archive.namelist():
-            copy.writestr(name, changed.get(name) or archive.read(name))
-    return packed
+    return base.rewrite_archive(archive, changed) if changed else file
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -146,12 +140,8 @@ def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     path = sheet._worksheet_path.lstrip("/")
     xml = archive.read(path)
-    formulas = {
-        coordinate_to_tuple(
-            match[1].decode()
-        ): f"={unescape((match[2] or b'').decode('utf-8', 'replace'))} {NOT_COMPUTED}"
-        for match in _NOT_COMPUTED.finditer(xml)
-    }
+    found = ((match[1].decode(), (match[2] or b"").decode("utf-8", "replace")) for match in _NOT_COMPUTED.finditer(xml))
+    formulas = {coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}" for place, formula in found}
     rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
@@ -232,9 +222,7 @@ def _show(value: Any, number_format: str) -> str:
 
 def _show_number(value: float, number_format: str) -> str:
     """A number with the leading zeros, thousands, currency or unit of its format, else in full precision."""
-    plain = (
-        f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else f"{value:.0f}" if abs(value) < 10**20 else str(value)
-    )
+    plain = f"{value:.0f}" if 10**_DIGITS <= abs(value) < 10**20 else f"{value:.{_DIGITS}g}"
     if number_format == "General":
         return plain
     literals: dict[int, str] = {}

@@ -21,6 +21,7 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
     rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{_YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
     r"|\d\d?:\d\d)$"
 )
+_SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many
@@ -124,9 +125,17 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
         if not is_wide or any(sum(map(bool, row)) > 1 for row in captions):  # else it is a title or a remark
             captions, names, records = split_table(captions, () if _are_unlike(above, captions) else names)
             above = records
-        lines += [format_record(("", cell) for cell, _ in groupby(caption)) for caption in captions]
-        lines += [format_record(zip_longest(() if _is_remark(row) else names, row, fillvalue="")) for row in records]
+        lines += [_show_unnamed([cell for cell, _ in groupby(caption)]) for caption in captions]
+        for row in records:
+            is_remark = len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
+            is_named = names and not is_remark  # a note below a table, or a label of the rows that follow
+            lines.append(format_record(zip_longest(names, row, fillvalue="")) if is_named else _show_unnamed(row))
     return lines
+
+
+def _show_unnamed(row: Sequence[str]) -> str:
+    """A row without names of columns: ``From: 1 May | To: 3 May``, if its cells are labels and values."""
+    return format_record(("", cell) for cell in row).replace(": | ", ": ")
 
 
 def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
@@ -145,17 +154,11 @@ def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
     return groups
 
 
-def _is_remark(row: Sequence[str]) -> bool:
-    """Whether a row of a table is a note below it or a label of the rows that follow."""
-    return len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]) is not None)
-
-
 def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
     """Whether rows can't go on with the table above a blank row: a column has words where that one has figures."""
     columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
-    return len(rows) > 1 and any(
-        all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns
-    )
+    is_new = (all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns)
+    return len(rows) > 1 and any(is_new)
 
 
 def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -257,7 +260,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     if styles == {True, False} and len(below) > 1:
         return None  # names and words, as below; names of columns are written alike
     kinds = {_find_kind(other[-1]) for other in below} if len(row) == 2 and row[1].casefold() not in _VALUES else ()
-    if len(kinds) > 2:
+    if len(kinds) > 2 or row[0].endswith(":"):
         return None  # labels and their values
     for place, name in enumerate(row):
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []
@@ -267,7 +270,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
             return None
         if _VALUE.match(name):
             periods += 1
-            is_name = _PERIOD.match(name) or (is_series and words) or (len(column) > 1 and not figures)
+            is_span = _SPAN.match(name) and words and not any(map(_SPAN.match, column))
+            is_name = _PERIOD.match(name) or is_span or (is_series and words) or (len(column) > 1 and not figures)
             if not is_name or 2 * sum(map(bool, map(_PERIOD.match, column))) > len(column):
                 return None
             if len(row) == 2 and (figures < len(column) or figures < 2):
@@ -276,14 +280,12 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
         prose += len(name) > _LONG_NAME and 2 * sum(len(cell) > _LONG_NAME for cell in column) >= len(column)
     count, usual = _count(row), _usual_count(below)
     is_prose = (usual == 1 and row[0].endswith(_SENTENCE_ENDS)) or prose == count > 1
-    is_prose |= len(below) > 1 and all(map(_ends_sentences, [row, *below]))
+    is_prose |= len(below) > 1 and all(
+        cell.endswith(_SENTENCE_ENDS[:3]) for other in [row, *below] for cell in other if cell
+    )
     if not below or 2 * count < usual or is_prose or (periods and count < usual):
         return None
     return has_figures, count, not _has_groups(row), not periods
-
-
-def _ends_sentences(row: Sequence[str]) -> bool:
-    return all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in row if cell)
 
 
 def _find_shape(cell: str) -> str:

@@ -50,7 +50,8 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     warnings: list[str] = []
     if text.endswith(CUT.strip()):
         warnings.append("the model stopped at its token limit: the answer is not whole")
-    if not spans or _says_not_found(text):
+    reply = re.sub(r"[\W_]+", " ", text).strip().casefold()
+    if not spans or (reply.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)):
         return Answer(text, (), tuple(spans), reader, found=False, warnings=tuple(warnings))
     citations: dict[tuple[int, int, int], Citation] = {}
     pieces: list[str] = []
@@ -83,12 +84,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
             else "the answer cites no passage, and none has its words"
         )
     return Answer(
-        said,
-        tuple(citations.values()),
-        tuple(spans),
-        reader,
-        found=bool(text),
-        warnings=tuple(dict.fromkeys(warnings)),
+        said, tuple(citations.values()), tuple(spans), reader, found=bool(text), warnings=tuple(dict.fromkeys(warnings))
     )
 
 
@@ -115,11 +111,6 @@ def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]
         pieces += [text[position : claim.end].rstrip(), f" [{number}]"]
         position = claim.start + len(text[claim.start : claim.end].rstrip())
     return "".join([*pieces, text[position:]]), citations
-
-
-def _says_not_found(text: str) -> bool:
-    reply = re.sub(r"[\W_]+", " ", text).strip().casefold()
-    return reply.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)
 
 
 def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:

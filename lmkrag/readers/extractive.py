@@ -9,20 +9,11 @@ from lmkrag.index.words.quantities import find_days, find_numbers
 from lmkrag.readers.base import Reader
 from lmkrag.readers.parts import add_context, cover_parts, find_parts
 from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
-from lmkrag.readers.tables import find_cell
+from lmkrag.readers.tables import find_cell, lacks_value
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
-from lmkrag.results import (
-    STRONG,
-    Answer,
-    Citation,
-    Quote,
-    ShortAnswer,
-    Span,
-    best_coverage,
-    best_similarity,
-)
+from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import is_lead_in, is_navigation
@@ -32,13 +23,11 @@ NOT_FOUND = "Nothing in these documents is about this."
 WEAK_INTRODUCTION = "Probably not in these documents. Closest:"
 FAIR_INTRODUCTION = "Most likely:"
 GREETED = "Hello. Ask a question about the documents."
-
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|hallo|hola|bonjour|ciao|thanks|thank you|thx|danke|merci|gracias|good (?:morning|afternoon"
     r"|evening|night)|bye|goodbye|ok|okay)(?: (?:there|all|everyone|very much|so much|a lot|again))?\W*",
     re.IGNORECASE,
 )
-
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
@@ -95,6 +84,9 @@ class ExtractiveReader(Reader):
             citations += [citation for citation in marked if citation][:1]
         if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
+        if readings and not parts and citations and lacks_value(question, citations[0]):
+            others = [one for one in citations if readings[one.number - 1].score > 0 and not lacks_value(question, one)]
+            citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
         is_weak = confidence < ANSWERS.min_confidence
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
@@ -259,7 +251,10 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
             code |= {len(lines)} if fenced or not is_marked else set()
             lines.append(line.rstrip() if is_block else line.strip())
         before = line
-    shown = "\n".join(line if number in code else _remove_marks(line) for number, line in enumerate(lines))
+    for number in {*range(len(lines))} - code:  # without marks of headings, quotations, bold type, links and comments
+        line = _MARKS.sub("", lines[number])
+        lines[number] = _LINK.sub(lambda link: link[1] + f" ({link[2]})" * (link[2] not in (None, link[1])), line)
+    shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
 
 
@@ -269,21 +264,11 @@ def _is_block(line: str) -> bool:
 
 
 def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
-    """Whether a line goes on with the paragraph or item of the line before it: after a short one, nothing was wrapped.
-
-    The first line of a passage may be the rest of a line.
-    """
+    """Whether a line goes on with the paragraph or item before it: after a short one, nothing was wrapped."""
     is_lower = line.lstrip()[:1].islower()
     if _ITEM.match(before) and "|" not in before:
         return len(before) >= (_WRAPPED if is_lower else _LONG)
     return not _is_block(before) and (len(before.strip()) >= _WRAPPED or (is_lower and is_first))
-
-
-def _remove_marks(line: str) -> str:
-    """A line of Markdown as it is read: without marks of headings, quotations, bold type, links and comments."""
-    return _LINK.sub(
-        lambda link: link[1] if link[2] in (None, link[1]) else f"{link[1]} ({link[2]})", _MARKS.sub("", line)
-    )
 
 
 def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
@@ -308,13 +293,11 @@ def has_all_words(question: str, sentence: str) -> bool:
 
 
 def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:
-    """Return the probability that the passages shown answer a question: see :func:`confidence_features`.
-
-    Passages in other languages have no readings.
-    """
+    """Return the probability that the passages shown answer a question: see :func:`confidence_features`."""
     if not spans:
         return 0.0
     similarity, *_ = features = confidence_features(question, spans, readings)
+    # Passages in other languages have no readings.
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
     if readings and not (_LATIN.search(question) and hash_singles(question)):  # what the re-ranker can't read

@@ -19,7 +19,6 @@ _COMPARES = re.compile(
     r"\b(?:or|than|versus|vs|against|compare[ds]?|comparison|different(?:ly)?|differences?|differs?|both|each|respectively|order|and)\b",
     re.IGNORECASE,
 )
-
 _TELLING = ("heading", "front matter", "header", "file name")  # where a date is that its document is about
 
 

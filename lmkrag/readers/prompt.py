@@ -26,7 +26,6 @@ _SMALL_PASSAGES = 3
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
 _BORDER = re.compile(r"(?:<<<)?\bSPAN \d+ [0-9a-f]{12}\b")
 _BORDER_BEGUN = re.compile(r"(?:<{1,3}|(?:<<<)?\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z")
-
 _PLACEHOLDERS = {
     "system": frozenset[str](),
     "answer": frozenset({"key", "spans", "question"}),
@@ -129,12 +128,7 @@ class Prompts:
 
 
 def build_context(
-    question: str,
-    spans: Sequence[Span],
-    *,
-    budget: int,
-    count_tokens: Callable[[str], int],
-    layout: Layout = "fenced",
+    question: str, spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int], layout: Layout = "fenced"
 ) -> Context:
     """Return spans as a model sees them, the last left out while above the budget. Raises UsageError: none fits."""
     shown = list(spans)

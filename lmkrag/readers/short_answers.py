@@ -38,7 +38,6 @@ _ASKS_FOR_SEVERAL = re.compile(
     r"|\bwhich\s+(?!(?:was|does|has)\b)\w+[^isu\W]s\s+[a-z]",
     re.IGNORECASE,
 )
-
 _WHOLE_NUMBER = re.compile(
     r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)(?:[.,:/’'–-]\d+)*(?!\d)"
 )
@@ -50,7 +49,6 @@ _ASKS_WHETHER = re.compile(
 _ASKS_TWICE = re.compile(
     r"\band (?:\w+ )?(?:how|what|which|who|whom|whose|when|where|why)\b|\bdifference\b|\bbetween\b", re.IGNORECASE
 )
-
 _VALUE = re.compile(
     rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})"
     r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
@@ -68,6 +66,7 @@ _UNIT = re.compile(
     r"|[ \u00a0]([a-z]{3,}s|feet|people|inch)\b"
 )
 _ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
+_CLAUSE = re.compile(r"[,;](?: and| but| while)? | (?:and|but|while) ")
 _CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
 _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
@@ -115,7 +114,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     for piece in [*numbers, *_CODE.finditer(sentence)]:
         start = piece.start() if piece.start() < start < piece.end() else start
         end = piece.end() if piece.start() < end < piece.end() else end
-    start, end = _complete(question, sentence, start, end)
+    value = _find_value_of(question, sentence) if _ASKS_NUMBER.search(question.lower()) else None
+    start, end = value or _complete(question, sentence, start, end)
     start, end = _add_unit(sentence, start, start + len(_LOOSE_END.sub("", sentence[start:end])))
     words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
@@ -128,7 +128,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
     needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + (ANSWERS.beside_others if has_others else 0)
     strength, lead = reading.strength, reading.lead
-    if strength < ANSWERS.min_short_strength or lead < ANSWERS.min_lead or strength + lead < needed:
+    is_sure = value or (lead >= ANSWERS.min_lead and strength + lead >= needed)
+    if strength < ANSWERS.min_short_strength or not is_sure:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())
@@ -148,6 +149,29 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
     return start, end
 
 
+def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
+    """Where the number of what is asked about is, if each clause has one: ``cooks 32 days``, ``32 for cooks``."""
+    asked = hash_singles(question) - hash_singles(LIGHT)
+    places: list[tuple[int, int]] = []
+    before: list[set[int]] = []  # words of each number's clause
+    last: list[set[int]] = []
+    begin = 0
+    for stop in (*(clause.start() for clause in _CLAUSE.finditer(sentence)), len(sentence)):
+        numbers = [number.span() for number in _WHOLE_NUMBER.finditer(sentence, begin, stop)]
+        if len(numbers) > 1:
+            return None
+        for start, end in numbers:
+            places.append((start, end))
+            before.append(hash_singles(sentence[begin:start]))
+            last.append(hash_singles(" ".join(drop_stop_words(split_words(sentence[end:stop]))[-1:])))
+            begin = stop
+    for words in (before, last) if len(places) > 1 else ():
+        named = [place for place, its_words in zip(places, words, strict=True) if its_words & asked]
+        if len(named) == 1 and all(words):
+            return named[0]
+    return None
+
+
 def _add_unit(text: str, start: int, end: int) -> tuple[int, int]:
     """The same words, an amount among them with its currency and its unit: ``3.1 percentage points``, ``$60,000``."""
     if not _AMOUNT.fullmatch(text, start, end):
@@ -163,6 +187,8 @@ def fit_type(question: str, answer: str) -> float:
     """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if unknown."""
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
+    if re.search(r"\be-?mail(?: address)?\b", lowered):
+        return 1.0 if "@" in answer else -1.0
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):
         return 0.0 if is_number else 1.0 if re.search(_COUNT, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):

@@ -101,6 +101,16 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     return _to_cell(row, cell or 0, spans[row.number - 1])
 
 
+def lacks_value(question: str, citation: Citation) -> bool:
+    """Return whether a citation is a row of a table that a question names, without a value of the kind asked for."""
+    words, start = set().union(*(words for _, words in _read_question(question))), citation.start - citation.span.start
+    for row in _read_rows(citation.number, citation.span):
+        others = [value for _, value, _ in row.cells if not _is_named(question, value, words)]
+        if row.start <= start < row.end and 0 < len(others) < len(row.cells):
+            return all(fit_type(question, one) < 0 and len(one.split()) <= ANSWERS.max_name_words for one in others)
+    return False
+
+
 @cache
 def _read_meanings() -> dict[int, set[int]]:
     rows = (row.split(" ", 1) for row in re.split(r"[|\n]", _MEANINGS.strip()))
@@ -182,10 +192,7 @@ def _find_column(
 
 
 def _name_column(column: str) -> str:
-    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``.
-
-    Its years are whole: ``deaths 1999`` for ``deaths_99``.
-    """
+    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``; years whole."""
     name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
     name = _YEAR.sub(lambda match: f"{match[1]}{20 if match[2] < '50' else 19}{match[2]}", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))

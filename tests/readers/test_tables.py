@@ -181,3 +181,11 @@ def test_a_cell_is_asked_for_by_name_synonym_or_abbreviation(cells, question, va
 )
 def test_the_other_cell_of_two_is_no_answer_to_another_question(cells, question):
     assert not cells.ask(question).short
+
+
+@pytest.mark.parametrize(
+    "question", ["How many inhabitants does Vesk have?", "What is the e-mail address of the Skerry?"]
+)
+def test_a_row_without_a_value_of_the_kind_asked_for_is_doubted(cells, question):
+    answer = cells.ask(question)
+    assert (answer.found, answer.label) == (False, "weak")
