@@ -39,23 +39,23 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
         spans = [lines[number].span() for number in range(max(0, first - 1), stop)]
         divided = [_find_gaps(text, *span, box) for span in spans]
         begins = [box(start) for start, _ in spans]
-        body = [one for one, found in zip(begins, divided, strict=True) if one and len(found) >= _FEWEST_CELLS - 1]
+        body = [place for place, line in zip(begins, divided, strict=True) if place and len(line) >= _FEWEST_CELLS - 1]
         if len(body) < _FEWEST_ROWS:
             continue
         edge = min(left + _INDENT * (top - bottom) for left, bottom, _, top in body)
-        for (start, _), found, one in zip(spans, divided, begins, strict=True):
-            if found and one and one[0] > edge:
-                found = [start, *found]  # years above the amounts: nothing above the names
-            if len(found) >= _FEWEST_CELLS - 1:
-                gaps += found
-    characters, kept = list(text), list(sources)
+        for (start, _), line, place in zip(spans, divided, begins, strict=True):
+            if line and place and place[0] > edge:
+                line = [start, *line]  # years above the amounts: nothing above the names
+            if len(line) >= _FEWEST_CELLS - 1:
+                gaps += line
+    characters, origins = list(text), list(sources)
     for gap in reversed(gaps):
         if characters[gap] == " ":
             characters[gap] = "\t"
         else:
             characters.insert(gap, "\t")
-            kept.insert(gap, kept[gap])
-    return "".join(characters), kept
+            origins.insert(gap, origins[gap])
+    return "".join(characters), origins
 
 
 def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
@@ -71,12 +71,12 @@ def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 def _find_gaps(text: str, start: int, end: int, box: Measure) -> list[int]:
     """The spaces of a line that divide two columns, and the characters that begin one without a space before them."""
-    found = []
+    gaps = []
     for gap in _GAP.finditer(text, start, end):
         before, after = gap.start() - 1, gap.end()
         if text[before] in _BEFORE_AMOUNT or text[after] in _AFTER_AMOUNT:
             continue
         left, right = box(before), box(after)
         if left is not None and right is not None and right[0] - left[2] > _WIDE * (left[3] - left[1]):
-            found.append(gap.start())
-    return found
+            gaps.append(gap.start())
+    return gaps

@@ -182,13 +182,13 @@ def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
     for element in paragraph.iter(*tags):
         above = list(element.iterancestors())
         inner = above[: above.index(paragraph)]
-        if not any(one.tag == _PARAGRAPH or one.tag in _NOT_READ for one in inner):
+        if not any(ancestor.tag == _PARAGRAPH or ancestor.tag in _NOT_READ for ancestor in inner):
             yield element
 
 
 def _text(paragraph: Any) -> str:
     """The text of a paragraph, nothing of what is not shown."""
-    if any(one.tag in _NOT_READ for one in paragraph.iterancestors()):
+    if any(ancestor.tag in _NOT_READ for ancestor in paragraph.iterancestors()):
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):

@@ -65,12 +65,12 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
 
 def _read_points(series: etree._Element, name: str) -> dict[int, str]:
     """The cached values of a part of a series, by their positions."""
-    found: dict[int, str] = {}
+    points: dict[int, str] = {}
     for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
         index = point.get("idx", "")
         value = (point.findtext(f"{_CHART}v") or "").strip()
-        if index.isdecimal() and value and len(found) < _MOST_POINTS:
+        if index.isdecimal() and value and len(points) < _MOST_POINTS:
             with suppress(ValueError):
                 value = f"{float(value):.15g}" if name in ("val", "xVal", "yVal") else value
-            found[int(index)] = value
-    return found
+            points[int(index)] = value
+    return points

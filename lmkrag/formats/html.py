@@ -40,10 +40,10 @@ def read(data: bytes, name: str) -> Loaded:
     root = _parse(data)
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
     metas = root.findall("head/meta")
-    told = {(one.get("property") or one.get("name") or "").lower(): one.get("content", "").strip() for one in metas}
-    meta = describe_properties(told.get("author"), next(filter(None, map(told.get, _DATES)), ""))
+    values = {(m.get("property") or m.get("name") or "").lower(): m.get("content", "").strip() for m in metas}
+    meta = describe_properties(values.get("author"), next(filter(None, map(values.get, _DATES)), ""))
     links = [link for link in root.iterfind("head/link") if "canonical" in link.get("rel", "").lower().split()]
-    for url in (*(link.get("href", "").strip() for link in links), told.get("og:url", "")):
+    for url in (*(link.get("href", "").strip() for link in links), values.get("og:url", "")):
         if url.startswith(("http://", "https://")):
             meta = {"url": url} | meta
             break
@@ -87,7 +87,8 @@ def _drop_hidden(root: etree._Element) -> None:
     controlled = {name.lstrip("#") for name in root.xpath(_CONTROLS)} if hidden else set()
     doubled = root.xpath(_DOUBLED)
     for element in hidden:
-        names = [one.get(key, "") for one in (element, *element.iterancestors())[:2] for key in ("class", "id", "role")]
+        pair = (element, *element.iterancestors())[:2]
+        names = [each.get(key, "") for each in pair for key in ("class", "id", "role")]
         is_revealed = element.get("id") in controlled or any(map(_REVEALED.search, names))
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)

@@ -209,10 +209,10 @@ def module_folders() -> list[str]:
     return [path for path in folders if Path(path).resolve() != here or here == ours]
 
 
-def allowed_memory(wanted: int) -> int:
+def allowed_memory(size: int) -> int:
     """Return how many bytes of address space a process started here may be limited to, at most ``wanted``."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    return size if most == resource.RLIM_INFINITY else min(size, most)
 
 
 def _read_line(stream: IO[bytes], deadline: float) -> bytes:

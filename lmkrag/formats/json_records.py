@@ -24,43 +24,44 @@ _ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "t
 def read(data: bytes, name: str) -> Loaded:
     """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are left out."""
     text = decode(data)
-    found, left_out = _read_text(text)
-    if found is None and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):
+    content, left_out = _read_text(text)
+    if content is None and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):
         return Loaded(text, "text")
-    if found is None:
+    if content is None:
         raise DocumentError("broken JSON (nothing in it is whole)")
-    return Loaded("\n".join(filter(None, _read_value(found[0]))), "json", left_out=left_out)
+    return Loaded("\n".join(filter(None, _read_value(content[0]))), "json", left_out=left_out)
 
 
 def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
     """The value of a file, the list of its values if it has several, and what was left out."""
     cleaned = text
     for _ in range(3):  # comments, and the commas before these
-        if found := _parse(cleaned):
-            return found, ""
+        if result := _parse(cleaned):
+            return result, ""
         cleaned = _COMMENT.sub(lambda match: match[1] or "", cleaned)
     lines, position = [], 0
     for line in text.split("\n"):
         if (record := line.strip(" \t\r,\x1e")) and record not in ("[", "]"):
             lines.append((position, _parse(record) if _LINE.match(record) else None))
         position += len(line) + 1
-    values = [found[0] for _, found in lines if found]
+    values = [result[0] for _, result in lines if result]
     if 0 < len(values) == len(lines):
         return _gather(text, lines)
     spans, open_brackets = _find_brackets(text)
     pieces = [(start, _parse(text[start:end])) for start, end in spans[0]]
-    if len(pieces) > len(values) and all(found for _, found in pieces):  # several on a line, or lines of one
+    if len(pieces) > len(values) and all(result for _, result in pieces):  # several on a line, or lines of one
         return _gather(text, pieces)
     if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
         return _gather(text, lines)
     whole = [bracket for bracket in open_brackets if bracket.count]
     if last := next((bracket for bracket in whole if bracket.sign == "["), whole[-1] if whole else None):
         closing = "".join("]" if bracket.sign == "[" else "}" for bracket in open_brackets[last.depth :: -1])
-        if found := _parse(text[: last.end] + closing):
-            return found, f"1 of {last.count + 1} records, the first in line {text.count(chr(10), 0, last.end + 1) + 1}"
+        if result := _parse(text[: last.end] + closing):
+            line = text.count("\n", 0, last.end + 1) + 1
+            return result, f"1 of {last.count + 1} records, the first in line {line}"
     for depth in range(_MAX_DEPTH):
         pieces = [(start, _parse(text[start:end])) for start, end in spans[depth]]
-        if 2 * sum(found is not None for _, found in pieces) >= len(pieces) > 0:
+        if 2 * sum(result is not None for _, result in pieces) >= len(pieces) > 0:
             return _gather(text, pieces)
     return None, ""
 
@@ -75,10 +76,10 @@ def _parse(text: str) -> tuple[Any] | None:
 
 def _gather(text: str, pieces: list[tuple[int, tuple[Any] | None]]) -> tuple[tuple[Any], str]:
     """The values of the pieces of a text that begin at places of it, and what could not be read."""
-    broken = [start for start, found in pieces if found is None]
+    broken = [start for start, result in pieces if result is None]
     line = text.count("\n", 0, broken[0]) + 1 if broken else 0
     left_out = f"{len(broken)} of {len(pieces)} records, the first in line {line}" if broken else ""
-    values = [found[0] for _, found in pieces if found]
+    values = [result[0] for _, result in pieces if result]
     return (values if len(pieces) > 1 else values[0],), left_out
 
 

@@ -91,8 +91,8 @@ def _recognize_alone(image: "Image", corners: Any) -> tuple[str, float]:
     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
     margin = 0.15 * (bottom - top)
     cut = image.crop((int(left - margin), int(top - margin), int(right + margin), int(bottom + margin)))
-    found = _engine()(np.asarray(cut)[:, :, ::-1], use_det=False, use_cls=False)
-    return (found.txts[0], float(found.scores[0])) if found.txts else ("", 0.0)
+    lines = _engine()(np.asarray(cut)[:, :, ::-1], use_det=False, use_cls=False)
+    return (lines.txts[0], float(lines.scores[0])) if lines.txts else ("", 0.0)
 
 
 @cache

@@ -121,9 +121,9 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
     """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises DocumentError."""
     with _open_page(data, number) as page:
-        found = PageText(page)
-        wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())
-        lines = merge_boxes(box for box in wanted if box is not None)  # before a turned page is turned
+        content = PageText(page)
+        boxes = (content.box(place) for place in range(start, end) if not content.text[place : place + 1].isspace())
+        lines = merge_boxes(box for box in boxes if box is not None)  # before a turned page is turned
         return tuple(_to_shares(page, box) for box in lines)
 
 

@@ -281,16 +281,16 @@ class PageText:
     @cached_property
     def _annotations(self) -> list[tuple[Any, int, Box]]:
         """The annotations of the page that are shown, with kind and box."""
-        found = []
+        annotations = []
         for number in range(raw.FPDFPage_GetAnnotCount(self._page)):
             annotation = raw.FPDFPage_GetAnnot(self._page, number)
             rect = raw.FS_RECTF()
             if not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN and raw.FPDFAnnot_GetRect(annotation, rect):
                 box = rect.left, min(rect.bottom, rect.top), rect.right, max(rect.bottom, rect.top)
-                found.append((annotation, raw.FPDFAnnot_GetSubtype(annotation), box))
+                annotations.append((annotation, raw.FPDFAnnot_GetSubtype(annotation), box))
             else:
                 raw.FPDFPage_CloseAnnot(annotation)
-        return found
+        return annotations
 
     @property
     def _notes(self) -> Iterator[tuple[str, Box]]:
@@ -302,12 +302,12 @@ class PageText:
     def _fill_in(self) -> Iterator[_Edit]:
         """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
         form = self._page.formenv
-        widgets = [] if form is None else [one for one in self._annotations if one[1] == raw.FPDF_ANNOT_WIDGET]
+        widgets = [] if form is None else [each for each in self._annotations if each[1] == raw.FPDF_ANNOT_WIDGET]
         if not widgets:
             return
         places = [place for place, character in enumerate(self._raw) if not character.isspace()]
         boxes = [(place, box) for place in places if (box := self._box(place)) is not None]
-        for annotation, _, field in sorted(widgets, key=lambda one: one[2][0]):
+        for annotation, _, field in sorted(widgets, key=lambda each: each[2][0]):
             kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
             value = "[x]" if kind in _TICKS and raw.FPDFAnnot_IsChecked(form, annotation) else ""
             if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
@@ -335,9 +335,9 @@ class PageText:
                 yield len(self._raw), len(self._raw), f"\n{name}: {value}", field
 
 
-def _read_string(function: Any, *asked: Any) -> str:
+def _read_string(function: Any, *arguments: Any) -> str:
     """A string of PDFium, on one line."""
-    size = function(*asked, None, 0)
+    size = function(*arguments, None, 0)
     buffer = ctypes.create_string_buffer(size)
-    function(*asked, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    function(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
     return " ".join(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace").split())

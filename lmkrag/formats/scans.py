@@ -53,7 +53,7 @@ def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]
 
 def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, float, float, float]]:
     """Return the lines of a page on which characters ``[start, end)`` stand: boxes, cut to the characters."""
-    found = []
+    boxes = []
     places = page["places"]
     first = bisect_left(places, start, key=lambda place: place[1])
     for low, high, (left, top, right, bottom) in places[first:]:
@@ -62,5 +62,5 @@ def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, 
         unit = (right - left) / max(1, high - low)
         begin, stop = max(start, low) - low, min(end, high) - low
         if begin < stop:
-            found.append((left + begin * unit, top, left + stop * unit, bottom))
-    return found
+            boxes.append((left + begin * unit, top, left + stop * unit, bottom))
+    return boxes

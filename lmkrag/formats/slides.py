@@ -30,13 +30,13 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]
     """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters of its text."""
     presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
     width, height = presentation.slide_width, presentation.slide_height
-    found, place = [], 0
+    rectangles, place = [], 0
     for text, shape in _read_slide(presentation.slides[number - 1]):
         if place < end and start < place + len(text) and shape is not None and shape.left is not None:
             left, top, right, bottom = _measure(shape)
-            found.append((left / width, top / height, right / width, bottom / height))
+            rectangles.append((left / width, top / height, right / width, bottom / height))
         place += len(text + _GAP)
-    return found
+    return rectangles
 
 
 def _measure(shape: Any) -> Box:

@@ -187,10 +187,10 @@ def read_rst_fields(text: str) -> dict[str, Any]:
     """
     text = text.removeprefix(BYTE_ORDER_MARK)[:_MOST_FRONT_MATTER]
     fields = _RST_FIELDS.match(text)
-    found = _RST_FIELD.findall(fields[0]) if fields else []
-    if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(found) < 2 and text[0] != ":"):
+    pairs = _RST_FIELD.findall(fields[0]) if fields else []
+    if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(pairs) < 2 and text[0] != ":"):
         return {}  # prose that begins with a word and a colon
-    return {name.lower(): " ".join(value.split()) for name, value in found}
+    return {name.lower(): " ".join(value.split()) for name, value in pairs}
 
 
 def find_rst_title(text: str) -> str:

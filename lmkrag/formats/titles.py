@@ -96,7 +96,7 @@ def _continues(
 
 def _is_beside(lines: Sequence[tuple[int, int]], first: int, stop: int, box: Measure) -> bool:
     """Whether a title stands beside the line after it, as a cell and a name at a picture do, and is not centred."""
-    edges = [(one[0], two[2], one[1]) for line in lines if (one := box(line[0])) and (two := box(line[1] - 1))]
+    edges = [(head[0], tail[2], head[1]) for line in lines if (head := box(line[0])) and (tail := box(line[1] - 1))]
     if len(edges) < len(lines):
         return False
     (start, end, bottom), (left, right, _) = edges[stop], edges[first]

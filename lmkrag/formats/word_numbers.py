@@ -29,7 +29,7 @@ class _List:
 
 
 class WordNumbers:
-    """Counts the numbered paragraphs of a document, asked for in order. State: where each list has got to."""
+    """Counts the entry paragraphs of a document, asked for in order. State: where each list has got to."""
 
     def __init__(self, numbering: Any | None, styles: Any) -> None:
         """Take the roots of the document's numbering, None without one, and of its styles."""
@@ -43,32 +43,32 @@ class WordNumbers:
             lists[element.get(qn("w:abstractNumId"))] = _List(_read_levels(element))
         for element in numbering.findall(qn("w:num")):
             number = element.get(qn("w:numId"))
-            found = lists.get(find_value(element, "w:abstractNumId"))
-            if found is None:
+            entry = lists.get(find_value(element, "w:abstractNumId"))
+            if entry is None:
                 continue
-            self._lists[number] = found
+            self._lists[number] = entry
             for override in element.findall(qn("w:lvlOverride")):
                 level = read_whole(override.get(qn("w:ilvl")), 0)
-                if own := _read_levels(override):
-                    self._lists[number] = found = _List({**found.levels, **own})
+                if levels := _read_levels(override):
+                    self._lists[number] = entry = _List({**entry.levels, **levels})
                 if start := find_value(override, "w:startOverride"):
                     self._restarts[number][level] = read_whole(start, 1)
 
     def next(self, paragraph: Any) -> str:
         """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty for nothing."""
         number, level = self._find(paragraph)
-        found = self._lists.get(number)
-        if found is None or level not in found.levels:
+        entry = self._lists.get(number)
+        if entry is None or level not in entry.levels:
             return ""
-        own = found.levels[level]
-        following = found.counts.get(level, own.start - 1) + 1
-        found.counts[level] = self._restarts[number].pop(level, following)
-        found.counts = {deep: count for deep, count in found.counts.items() if deep <= level}
-        if own.format == "bullet":
+        current = entry.levels[level]
+        following = entry.counts.get(level, current.start - 1) + 1
+        entry.counts[level] = self._restarts[number].pop(level, following)
+        entry.counts = {deep: count for deep, count in entry.counts.items() if deep <= level}
+        if current.format == "bullet":
             return "-"
-        shown = own.text
-        for depth, other in found.levels.items():
-            ordinal = format_ordinal(found.counts.get(depth, other.start), "decimal" if own.plain else other.format)
+        shown = current.text
+        for depth, other in entry.levels.items():
+            ordinal = format_ordinal(entry.counts.get(depth, other.start), "decimal" if current.plain else other.format)
             shown = shown.replace(f"%{depth + 1}", ordinal)
         return shown.strip()
 
@@ -76,13 +76,13 @@ class WordNumbers:
         """The number and the level of a paragraph's list, from itself or from its style."""
         properties = paragraph.find(qn("w:pPr"))
         style = find_value(properties, "w:pStyle") if properties is not None else ""
-        wanted = style
+        named_style = style
         for _ in range(MOST_BASES):
-            own = properties.find(qn("w:numPr")) if properties is not None else None
-            if own is not None and (number := find_value(own, "w:numId")):
+            numbering = properties.find(qn("w:numPr")) if properties is not None else None
+            if numbering is not None and (number := find_value(numbering, "w:numId")):
                 levels = self._lists[number].levels if number in self._lists else {}
-                of_style = (depth for depth, level in levels.items() if wanted and level.style == wanted)
-                return number, read_whole(find_value(own, "w:ilvl"), next(of_style, 0))
+                of_style = (depth for depth, level in levels.items() if named_style and level.style == named_style)
+                return number, read_whole(find_value(numbering, "w:ilvl"), next(of_style, 0))
             if style not in self._styles:
                 break
             element = self._styles[style]

@@ -29,13 +29,13 @@ _OWN = ("doc_id", "title", "kind", "root", "path", "modified")
 
 def fields_of(row: DocumentRow) -> dict[str, Any]:
     """Return what a filter can ask of a document."""
-    own = {name: getattr(row, name) for name in ("doc_id", "title", "kind", "root")}
+    columns = {name: getattr(row, name) for name in ("doc_id", "title", "kind", "root")}
     front_matter = {str(key).lower(): value for key, value in row.meta.items()}
     paths = [row.doc_id, row.path]
     parts = [path.replace("\\", "/").split("/") for path in paths]
     folders = [folder for names in parts for stop in range(1, len(names)) if (folder := "/".join(names[:stop]))]
     changed = row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
-    return {**front_matter, **own, "path": paths + folders, "modified": changed or None}
+    return {**front_matter, **columns, "path": paths + folders, "modified": changed or None}
 
 
 def refresh_columns(connection: Connection) -> None:

@@ -85,7 +85,8 @@ class ExtractiveReader(Reader):
         if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
         if readings and not parts and citations and lacks_value(question, citations[0]):
-            others = [one for one in citations if readings[one.number - 1].score > 0 and not lacks_value(question, one)]
+            likely = (each for each in citations if readings[each.number - 1].score > 0)
+            others = [each for each in likely if not lacks_value(question, each)]
             citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
         is_weak = confidence < ANSWERS.min_confidence
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence

@@ -151,7 +151,7 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
 
 def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
     """Where the number of what is asked about is, if each clause has one: ``cooks 32 days``, ``32 for cooks``."""
-    asked = hash_singles(question) - hash_singles(LIGHT)
+    subject = hash_singles(question) - hash_singles(LIGHT)
     places: list[tuple[int, int]] = []
     before: list[set[int]] = []  # words of each number's clause
     last: list[set[int]] = []
@@ -166,7 +166,7 @@ def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
             last.append(hash_singles(" ".join(drop_stop_words(split_words(sentence[end:stop]))[-1:])))
             begin = stop
     for words in (before, last) if len(places) > 1 else ():
-        named = [place for place, its_words in zip(places, words, strict=True) if its_words & asked]
+        named = [place for place, its_words in zip(places, words, strict=True) if its_words & subject]
         if len(named) == 1 and all(words):
             return named[0]
     return None

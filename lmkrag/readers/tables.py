@@ -107,7 +107,7 @@ def lacks_value(question: str, citation: Citation) -> bool:
     for row in _read_rows(citation.number, citation.span):
         others = [value for _, value, _ in row.cells if not _is_named(question, value, words)]
         if row.start <= start < row.end and 0 < len(others) < len(row.cells):
-            return all(fit_type(question, one) < 0 and len(one.split()) <= ANSWERS.max_name_words for one in others)
+            return all(fit_type(question, each) < 0 and len(each.split()) <= ANSWERS.max_name_words for each in others)
     return False
 
 
