@@ -42,10 +42,7 @@ from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
-    from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.snapshot import Snapshot
     from lmkrag.readers.base import Reader
     from lmkrag.readers.prompt import Layout
 
@@ -175,10 +172,11 @@ class Searcher:
         }
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
-        from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
+        is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
+        if not is_default:
+            from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
 
-        is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        is_default = is_english or detect_language(question) == ENGLISH
+            is_default = detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
         reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
         return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
