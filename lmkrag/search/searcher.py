@@ -308,8 +308,8 @@ def find_spans(
         results = Results(views, candidates, score, growth)
         limits: dict[str, Any] = {"top_k": count, "per_document": per_document}
         if level == "passage":
-            collapses = collapse and mostly_code
-            return merge_passages(results, grown, collapse=collapses, weights=query.weights, **limits)
+            results_shown = top_k if collapse and mostly_code else 0
+            return merge_passages(results, grown, collapse=results_shown, weights=query.weights, **limits)
         return merge_level(level, results, candidates, score, grown, **limits)
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
