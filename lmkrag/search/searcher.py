@@ -272,11 +272,9 @@ def find_spans(
     ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
-    top_k = count = query.top_k
-    if ranking is not None:
-        count = max(top_k, query.weights.ranked_in_doubt)
-    if operators.excluded or period:
-        count *= 2  # some may be excluded
+    factor = 2 if operators.excluded or period else 1  # some may be excluded
+    top_k, least = query.top_k, query.top_k * factor
+    count = least if ranking is None else max(least, query.weights.ranked_in_doubt * factor)
     query = query._replace(top_k=count)
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
@@ -296,6 +294,8 @@ def find_spans(
     if not len(candidates.sentences):
         return []
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
+    if mostly_code and not operators.code.about_prose:
+        count, ranking = least, None  # it has learnt from prose
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
 
