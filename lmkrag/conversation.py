@@ -32,13 +32,10 @@ def carry_over(before: str, question: str) -> str:
     A name, number or code replaces the last one of its kind. Otherwise the question before is added in brackets.
     """
     subject = _ABOUT.sub("", question).strip(" ?.!")
-    keys = find_keys(f"what {subject}")
-    if keys == (subject,):
-        kind = subject[0].isdigit()
-        replaced = [key for key in find_keys(before) if key[0].isdigit() == kind]
-        if replaced:
-            head, _, tail = before.rpartition(replaced[-1])
-            return head + subject + tail
+    alike = [key for key in find_keys(before) if key[0].isdigit() == subject[:1].isdigit()]
+    if alike and find_keys(f"what {subject}") == (subject,):
+        head, _, tail = before.rpartition(alike[-1])
+        return head + subject + tail
     return f"{question} ({before})"
 
 

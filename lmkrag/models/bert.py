@@ -119,10 +119,10 @@ def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids |
     with safe_open(path, "np") as file:
         names = list(file.keys())
         prefix = "bert." if f"bert.{WORDS}" in names else ""
-        parts = [only] if only else ["embeddings.", "encoder."]
-        selection = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
-        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in selection}
-    tensors = tensors if words is None else select_words(tensors, words)
+        starts = tuple(prefix + part for part in ([only] if only else ["embeddings.", "encoder."]))
+        read = file.get_tensor if words is None else file.get_slice
+        tensors = {name.removeprefix(prefix): read(name) for name in names if name.startswith(starts)}
+        tensors = tensors if words is None else select_words(tensors, words)
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {

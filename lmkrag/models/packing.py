@@ -19,6 +19,7 @@ CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "co
 _INT8, INT4, SCALES = ".int8", ".int4", ".scales"
 
 ROWS, ROW_SCALES = WORDS + _INT8, WORDS + SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
+_TABLES = {WORDS, ROWS, ROW_SCALES, CODES}  # with a row for each word
 BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 
@@ -49,13 +50,12 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
 
 
 def select_words(tensors: Mapping[str, Any], words: Ids) -> dict[str, Any]:
-    """Return tensors of a file with the embeddings of some words alone, in the order of ``words``."""
-    chosen = {
-        name: value[words] if name in (WORDS, ROWS, ROW_SCALES, CODES) else value for name, value in tensors.items()
-    }
+    """Return the tensors of slices of a file, with the embeddings of some words alone, in the order of ``words``."""
+    chosen = {name: value[:] for name, value in tensors.items() if name not in _TABLES}
+    chosen |= {name: np.stack([tensors[name][word] for word in words.tolist()]) for name in _TABLES & tensors.keys()}
     if KEPT in tensors:
-        places, rows = np.nonzero(words[:, None] == tensors[KEPT])
-        chosen |= {KEPT: places, KEPT_ROWS: tensors[KEPT_ROWS][rows]}
+        places, rows = np.nonzero(words[:, None] == chosen[KEPT])
+        chosen |= {KEPT: places, KEPT_ROWS: chosen[KEPT_ROWS][rows]}
     return chosen
 
 

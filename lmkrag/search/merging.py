@@ -111,7 +111,7 @@ def _make_spans(results: Results, runs: list[Run]) -> list[Span]:
     return spans
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Passage:
     view: DocumentView
     start: int
@@ -130,12 +130,13 @@ def merge_passages(
     *,
     top_k: int,
     per_document: int | None = None,
-    collapse: bool = False,
+    collapse: int = 0,
     weights: Weights = WEIGHTS,
 ) -> list[Span]:
     """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
 
-    Where they ``collapse``, each document has its best passage alone, which tells where others of it begin.
+    Where they ``collapse`` to a number of results, each document has its best passage alone, which tells where others
+    of it begin; if there are fewer documents, others fill the number.
     """
     choose = _best_of_each if collapse else list
     made: list[_Passage] = []
@@ -155,29 +156,28 @@ def merge_passages(
                 break
         made.append(passage)
     made = _without_copies(made, weights)
+    firsts = choose(made)
+    others = [passage for passage in made if passage not in firsts]  # none unless they collapse
+    room = max(0, collapse - len(firsts))
     return [
         replace(
             results.make_span(passage.start, passage.end, passage.hits),
             also_in=tuple(passage.also_in),
-            more=_lines_of_others(passage, made) if collapse else (),
+            more=_list_lines(passage.view, others[room:]) if passage in firsts else (),
         )
-        for passage in choose(made)
+        for passage in [*firsts, *others[:room]]
     ]
 
 
-def _best_of_each(made: Iterable[_Passage]) -> list[_Passage]:
+def _best_of_each(made: list[_Passage]) -> list[_Passage]:
     """The first passage of each document."""
-    best: dict[int, _Passage] = {}
-    for passage in made:
-        best.setdefault(passage.view.row.id, passage)
-    return list(best.values())
+    return [one for place, one in enumerate(made) if all(other.view is not one.view for other in made[:place])]
 
 
-def _lines_of_others(passage: _Passage, made: Iterable[_Passage]) -> tuple[int, ...]:
-    """The lines where the other passages of a document begin, if its lines are those of its file."""
-    view = passage.view
-    others = (other for other in made if other is not passage and other.view is view and view.row.kind in LINED)
-    return tuple(view.count_lines(other.start) + 1 for other in others)
+def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
+    """The lines where the passages of a document begin, if its lines are those of its file."""
+    inside = (passage for passage in passages if passage.view is view and view.row.kind in LINED)
+    return tuple(view.count_lines(passage.start) + 1 for passage in inside)
 
 
 def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:

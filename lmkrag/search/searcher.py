@@ -42,10 +42,7 @@ from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
-    from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.snapshot import Snapshot
     from lmkrag.readers.base import Reader
     from lmkrag.readers.prompt import Layout
 
@@ -175,10 +172,11 @@ class Searcher:
         }
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
-        from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
+        is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
+        if not is_default:
+            from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
 
-        is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        is_default = is_english or detect_language(question) == ENGLISH
+            is_default = detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
         reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
         return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
@@ -274,11 +272,9 @@ def find_spans(
     ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
-    top_k = count = query.top_k
-    if ranking is not None:
-        count = max(top_k, query.weights.ranked_in_doubt)
-    if operators.excluded or period:
-        count *= 2  # some may be excluded
+    factor = 2 if operators.excluded or period else 1  # some may be excluded
+    top_k, least = query.top_k, query.top_k * factor
+    count = least if ranking is None else max(least, query.weights.ranked_in_doubt * factor)
     query = query._replace(top_k=count)
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
@@ -298,6 +294,8 @@ def find_spans(
     if not len(candidates.sentences):
         return []
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
+    if mostly_code and not operators.code.about_prose:
+        count, ranking = least, None  # it has learnt from prose
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
 
@@ -310,8 +308,8 @@ def find_spans(
         results = Results(views, candidates, score, growth)
         limits: dict[str, Any] = {"top_k": count, "per_document": per_document}
         if level == "passage":
-            collapses = collapse and mostly_code
-            return merge_passages(results, grown, collapse=collapses, weights=query.weights, **limits)
+            results_shown = top_k if collapse and mostly_code else 0
+            return merge_passages(results, grown, collapse=results_shown, weights=query.weights, **limits)
         return merge_level(level, results, candidates, score, grown, **limits)
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.

@@ -122,11 +122,14 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
         every = [
             span for span in engine.search("refuse a token", top_k=50, per_document=50) if span.doc_id == "store.py"
         ]
-        best, *others = engine.search("refuse a token")
-        assert len(every) > 1 and {span.doc_id for span in others} == {"fare.py"}
+        best, *others = engine.search("refuse a token", top_k=2)
+        assert len(every) > 1 and [span.doc_id for span in others] == ["fare.py"]
         assert best.text == every[0].text and best.more == tuple(span.line for span in every[1:])
         first = ", ".join(map(str, best.more[:5]))
         assert best.more_places == f"+{len(best.more)} more in store.py: {first}, …"
+        filled = engine.search("refuse a token", top_k=4)  # there are two files
+        assert [span.doc_id for span in filled] == ["store.py", "fare.py", "store.py", "store.py"]
+        assert [span.line for span in filled[2:]] + list(filled[0].more) == list(best.more)
         alone = engine.search("refuse a token", top_k=50, filter="path=store.py")
         assert len(alone) == len(every) and not alone[0].more
         context = engine.build_context("refuse a token").spans
