@@ -57,8 +57,8 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
     if last := next((bracket for bracket in whole if bracket.sign == "["), whole[-1] if whole else None):
         closing = "".join("]" if bracket.sign == "[" else "}" for bracket in open_brackets[last.depth :: -1])
         if result := _parse(text[: last.end] + closing):
-            line = text.count("\n", 0, last.end + 1) + 1
-            return result, f"1 of {last.count + 1} records, the first in line {line}"
+            number = text.count("\n", 0, last.end + 1) + 1
+            return result, f"1 of {last.count + 1} records, the first in line {number}"
     for depth in range(_MAX_DEPTH):
         pieces = [(start, _parse(text[start:end])) for start, end in spans[depth]]
         if 2 * sum(result is not None for _, result in pieces) >= len(pieces) > 0:

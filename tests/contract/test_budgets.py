@@ -22,13 +22,13 @@ LINES = {
     "cli": 2_009,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_168,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_439,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 4_437,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 3_900,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
     "models": 796,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 690,  # an index on Qdrant
-    "readers": 2_144,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
     "search": 4_487,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_489,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_488,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,
