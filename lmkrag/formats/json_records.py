@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -125,12 +125,12 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
         rows = [[_show(cell) for cell in row] for row in value if isinstance(row, list)]
         if len(rows) > 1 and 2 * sum(isinstance(row, list) and _is_flat(row) for row in value) > len(value):
             others = [item for item in value if not isinstance(item, list)]
-            return table_lines(rows) + [format_record(_leaves(item, name, depth)) for item in others]
+            return table_lines(rows) + [line for item in others for line in _read_record(item, name, depth)]
         if depth < _MAX_DEPTH and any(isinstance(item, list) and not _is_flat(item) for item in value):
             return [line for item in value for line in _read_value(item, name, depth + 1)]
-        return [format_record(_leaves(item, name, depth)) for item in value]
+        return [line for item in value for line in _read_record(item, name, depth)]
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
-        return [format_record(_leaves(value, name, depth))]
+        return _read_record(value, name, depth)
     lines: list[str] = []
     if columns := _find_columns(value):
         names = [column for column, _ in columns]
@@ -143,9 +143,8 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
         if columns and isinstance(part, list | dict):
             continue  # it is in the table
         holds_records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
-        inner = _read_value if (isinstance(part, dict) and not records) or holds_records else None
-        full = _join(name, key)
-        lines += inner(part, full, depth + 1) if inner else [format_record(_leaves(part, full, depth + 1))]
+        read_part = _read_value if (isinstance(part, dict) and not records) or holds_records else _read_record
+        lines += read_part(part, _join(name, key), depth + 1)
     return lines
 
 
@@ -184,13 +183,26 @@ def _show(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, value) of everything in a JSON value."""
+def _read_record(value: Any, name: str, depth: int, outer: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """The line of a record, and one for each of several records in it, which begins with what names the outer one."""
+    inner: list[tuple[Any, str]] = []
+    pairs = list(_leaves(value, name, depth, inner))
+    names = [pair for pair in pairs if pair[0].rpartition(".")[2].lower() in _NAME][:2] or pairs[:1]
+    lines = [format_record([*outer, *pairs])] if len(pairs) > len(names) or not inner else []
+    return lines + [line for part, full in inner for line in _read_record(part, full, depth + 1, [*outer, *names])]
+
+
+def _leaves(value: Any, name: str, depth: int, inner: list[tuple[Any, str]]) -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, value) of everything in a JSON value but lists of records, which ``inner`` gets."""
     if isinstance(value, dict) and depth < _MAX_DEPTH:
-        for key, inner in value.items():
-            yield from _leaves(inner, _join(name, key), depth + 1)
+        for key, part in value.items():
+            yield from _leaves(part, _join(name, key), depth + 1, inner)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for inner in value:
-            yield from _leaves(inner, name, depth + 1)
+        keys = [{*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value]
+        if len(value) > 1 and all(len(names) > 1 for names in keys):  # {"name": "size", "value": 1} is no record
+            inner += [(part, name) for part in value]
+            return
+        for part in value:
+            yield from _leaves(part, name, depth + 1, inner)
     else:
         yield name, _show(value)

@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_009,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_168,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_437,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 4_449,  # headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs
     "index": 3_900,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_488,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_500,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,

@@ -292,6 +292,24 @@ def test_a_list_of_records_in_a_list_has_a_line_a_record():
     assert read(json.dumps(records), "a.json") == "page: 1\nport: Kiel | fee: 40\nport: Brest | fee: 35"
 
 
+def test_records_in_a_record_begin_with_what_names_it():
+    items = [{"part": "hinge", "count": 2}, {"part": "seal", "count": 5, "sizes": [{"name": "mm", "value": 4}]}]
+    orders = [{"id": 7, "ship": {"name": "Tern"}, "items": items, "total": 90}, {"id": 8, "items": items[:1]}]
+    assert read(json.dumps(orders), "a.json").splitlines() == [
+        "id: 7 | ship.name: Tern | total: 90",
+        "id: 7 | ship.name: Tern | items.part: hinge | items.count: 2",
+        "id: 7 | ship.name: Tern | items.part: seal | items.count: 5 | items.sizes.name: mm | items.sizes.value: 4",
+        "id: 8 | items.part: hinge | items.count: 2",
+    ]
+
+
+def test_pairs_of_names_and_values_stay_in_their_record():
+    tags = [{"Name": "role", "Value": "web"}, {"Name": "owner", "Value": "Maud"}]
+    host = {"id": "h1", "tags": tags, "ports": [80]}
+    shown = "id: h1 | tags.Name: role | tags.Value: web | tags.Name: owner | tags.Value: Maud | ports: 80"
+    assert read(json.dumps([host]), "a.json") == shown
+
+
 def test_events_that_come_again_or_not_at_all():
     event = ("SUMMARY:Crane", "DTSTART:20250512T090000", "RRULE:FREQ=WEEKLY", "STATUS:CANCELLED", "CLASS:PUBLIC")
     text = "\n".join(["BEGIN:VCALENDAR", "BEGIN:VEVENT", *event, "END:VEVENT", "END:VCALENDAR"])
