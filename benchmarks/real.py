@@ -13,7 +13,7 @@ the processor's time for a search stand beside them.
 Compares each variant with the first (paired bootstrap), over all questions and by corpus. `--ask` prints what `ask`
 says without a language model, `--misses` the questions whose answer is not in the first passage of the last variant.
 `--rivals` adds what others find in the same texts: SQLite's FTS5 over pieces of 200 and 500 characters, and chunks of
-200 tokens, alone and with BM25 and a cross-encoder over the best 30. FOLDER are models of sentence-transformers;
+200 tokens by vectors and BM25, of which a cross-encoder reads the best 30. FOLDER are models of sentence-transformers;
 without them, chunks are embedded by all-MiniLM-L6-v2 and not re-ranked. Indexes are kept in the folder `--work`.
 """
 
@@ -170,8 +170,7 @@ def rival_searches(
     finders: dict[str, Callable[[list[Document]], Find]] = {
         f"FTS5, {size} characters": partial(search_fts5, size=size) for size in (200, 500)
     }
-    finders["chunks of 200 tokens"] = partial(search_chunks, name="recursive:200", model=encoder)
-    finders["the same, BM25" + ", re-ranked" * bool(reranker)] = partial(
+    finders["chunks of 200 tokens"] = partial(
         search_chunks, name="recursive:200", model=encoder, words=True, reranker=reranker
     )
 
