@@ -225,22 +225,22 @@ def test_exact_segments_get_clusters_when_the_index_outgrows_them(tmp_path):
     recipe = replace(load_recipe("auto"), tiers=((45, "flat"), (0, str(clusters))))
 
     def read_segments():
-        with store.reader.snapshot() as snapshot:
+        with index.reader.snapshot() as snapshot:
             return {part.segment.file.name: (part.alive, part.segment.file.recipe.name) for part in snapshot.segments}
 
     model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(40)}
-    with contextlib.closing(IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)) as store:
+    with contextlib.closing(IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)) as index:
         for first, stop in ((0, 20), (20, 25), (25, 40)):
-            put(store, dict(list(model.items())[first:stop]))
+            put(index, dict(list(model.items())[first:stop]))
         assert sorted(read_segments().values()) == [(10, "flat"), (30, "clusters"), (40, "flat")]
-        with store.writing():
-            store.merge_small()
+        with index.writing():
+            index.merge_small()
         merged = read_segments()
         assert sorted(merged.values()) == [(10, "flat"), (30, "clusters"), (40, "clusters")]
-        with store.writing():
-            store.merge_small()
+        with index.writing():
+            index.merge_small()
         assert read_segments() == merged
-        check_against(store, model)
+        check_against(index, model)
 
 
 def test_words_are_merged_a_share_at_a_time(store, monkeypatch):
