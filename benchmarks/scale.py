@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py DATA --work DIR [--megabytes 1,3,10,30,100]
     python benchmarks/scale.py DATA --work DIR --sentences 100000,300000,1000000 [--each 100]
+        [--steps write,compact,ask,read]
 
 Real text of DATA, repeated, in one file, and in files of 100 kB. The encoder is an embedding layer of random weights
 with the vectors of landmark-mini: the model takes the same memory and a fixed time a token whatever the text, so all
@@ -47,7 +48,9 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--sentences", help="measure an index with this number of sentences instead")
     parser.add_argument("--each", type=int, default=100, help="sentences of a document")
-    parser.add_argument("--compact", action="store_true", help="measure compacting, too")
+    parser.add_argument(
+        "--steps", default="write,ask,read", help="of: write, compact, ask, read; only write begins anew"
+    )
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -56,8 +59,7 @@ def main() -> None:
         return
     if options.sentences:
         for size in options.sentences.split(","):
-            shutil.rmtree(options.work / "large", ignore_errors=True)
-            for step in ("write", *(["compact"] if options.compact else []), "ask", "read"):
+            for step in options.steps.split(","):
                 for name, value in measure_step(options, step, size).items():
                     print(f"{int(size):,} | {step} | {name} | {value:,.1f}", flush=True)
         return
@@ -186,6 +188,7 @@ def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
     """Write an index of ``size`` sentences by the product's own path."""
     import faiss  # not before the others' first query, which counts it
 
+    shutil.rmtree(options.work / f"large-{size}", ignore_errors=True)
     base = read_text(options.data, 30_000_000)
     borders = [sentence.start for sentence in split_sentences(base)][:: options.each]
     spent = {"merging": 0.0, "learning clusters": 0.0}
@@ -200,7 +203,7 @@ def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
             meta = {"year": 1990 + number % 30, "author": f"Author {number % 1000}", "tags": ["a", f"t{number % 7}"]}
             yield Document(name, name, text, f"Note {number} of {text[20:50]}", "markdown", meta=meta)
 
-    with Engine.open(options.work / "large", create=True, encoder=WordEncoder()) as engine:
+    with Engine.open(options.work / f"large-{size}", create=True, encoder=WordEncoder()) as engine:
         list(zip(documents(), range(1000), strict=False))
         began = time.process_time()
         engine.add(documents(), progress=False)
@@ -216,21 +219,21 @@ def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
     }
 
 
-def compact_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+def compact_large(options: argparse.Namespace, size: int) -> dict[str, float]:
     """Compact the index."""
-    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+    with Engine.open(options.work / f"large-{size}", encoder=WordEncoder()) as engine:
         began = time.process_time()
         engine.compact()
         return {"CPU s": time.process_time() - began, "segments": engine.status().segments}
 
 
-def ask_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+def ask_large(options: argparse.Namespace, size: int) -> dict[str, float]:
     """Ask an index questions: CPU milliseconds."""
     from search import read_questions
 
     questions = read_questions(options.data)[:100]
     found = {}
-    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+    with Engine.open(options.work / f"large-{size}", encoder=WordEncoder()) as engine:
         began = time.perf_counter()
         found["first query"] = cpu_ms(lambda: engine.search(questions[0], rerank=False))
         found["first query, wall clock"] = 1e3 * (time.perf_counter() - began)
@@ -250,9 +253,9 @@ def ask_large(options: argparse.Namespace, _: int) -> dict[str, float]:
     return found
 
 
-def read_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+def read_large(options: argparse.Namespace, size: int) -> dict[str, float]:
     """Read an index in other ways: CPU milliseconds."""
-    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+    with Engine.open(options.work / f"large-{size}", encoder=WordEncoder()) as engine:
         engine.status()
         found = {name: cpu_ms(getattr(engine, name)) for name in ("status", "documents", "verify")}
         with engine._store.reader.snapshot():

@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain
 from sqlite3 import Connection
 from typing import Any
@@ -188,11 +187,10 @@ def match_field(connection: Connection, documents: DocumentRanges, key: str, tes
     name, without = _column(key), test(None)
     passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
-    test_all = getattr(test, "each", partial(map, test))  # a test of texts takes many at once
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
         missing.discard(block)
         values, counts, places = _read(_unpack(packed, name, block), key)
-        hits = np.fromiter(test_all(values), bool, len(values))
+        hits = test.each(values) if hasattr(test, "each") else np.fromiter(map(test, values), bool, len(values))
         if hits.any() or without:
             positions = places + np.searchsorted(documents.keys, block * _BLOCK)
             present[positions] = True

@@ -45,8 +45,7 @@ class LiveSegment:
     def mask_of(self, runs: Ids) -> Mask:
         """Return ``[rows of the file]``: which are of some live runs."""
         mask = np.zeros(self.segment.file.rows, bool)
-        for row, _, count in runs.tolist():
-            mask[row : row + count] = True
+        mask[expand_ranges(runs[:, 0], runs[:, 2])] = True
         return mask
 
     def sentences(self, rows: Ids) -> Ids:

@@ -243,10 +243,13 @@ class IndexStore:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge segments of a size, when there are many; :meth:`compact` makes one of all."""
+        """Merge segments of a size, when there are many, and give exact ones clusters where the index has many rows."""
         while True:
             with self.reader.snapshot() as snapshot:
-                groups, sentences = choose_groups(snapshot.segments), snapshot.documents.sentences
+                segments, sentences = snapshot.segments, snapshot.documents.sentences
+            exact = (live for live in segments if live.segment.file.recipe.name == "flat")
+            outgrown = ([live] for live in exact if choose_recipe(self.recipe, live.alive, of=sentences).name != "flat")
+            groups = choose_groups(segments) or list(outgrown)
             if not groups:
                 return
             for group in groups:

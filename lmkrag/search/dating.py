@@ -41,7 +41,7 @@ _YEAR = LateRegex(
     re.IGNORECASE,
 )
 _GLUED = LateRegex(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d\d)(?=[^\W\d_]{4})")
-_MAY_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d|\d[./-]\d")
+_MAY_DATE = re.compile(r"(?<!\d)(?:[Qq]\d)?(?:19|20)\d\d|\d([./-])\d\d?\1\d\d")
 _HEADER = 600  # characters at a document's beginning that may date it
 _DATES_TEXT = LateRegex(
     r"^(?:\W*(?:date|sent|version|release|revision|stand|datum|version du|fecha|data|[^\n]{0,40}?\b(?:dated|effective"
@@ -152,6 +152,8 @@ def name_key(key: str) -> str:
 
 def date_name(doc_id: str) -> str:
     """Return the date in a file's name, or in the names of its folders; empty without one."""
+    if not _MAY_DATE.search(doc_id):
+        return ""
     parts = (doc_id.rpartition("/")[2].rpartition(".")[0], doc_id)
     plain = (re.sub(r"(?<=\D)[-_/]|[-_/](?=\D)", " ", _GLUED.sub(" ", part)) for part in parts)
     return next((day for part in plain if (day := find_date(part, years=True))), "")

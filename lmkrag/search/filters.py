@@ -11,13 +11,15 @@ compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from fnmatch import translate
 from functools import partial, reduce
 from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
+import numpy as np
+
+from lmkrag.arrays import Mask
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
@@ -36,6 +38,7 @@ _RESERVED = frozenset({"and", "or", "not", "in"})
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
@@ -71,7 +74,7 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
         return doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
-        return match("doc_id", is_chosen) & match("path", _TextTest([lambda texts: [path in ("", t) for t in texts]]))
+        return match("doc_id", is_chosen) & match("path", _TextTest([(re.escape(path) or f"{_ANY}*", True)]))
 
     return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
@@ -191,7 +194,7 @@ class _Parser:
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator in ("=", "!="):
-            test = _TextTest([self._matcher(value, exact)])
+            test = _TextTest([self._pattern(value, exact)])
             return lambda match: match(key, test) ^ (operator == "!=")
         return lambda match: match(key, partial(_ordered, operator=operator, value=value, exact=exact))
 
@@ -213,25 +216,21 @@ class _Parser:
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        test = _TextTest([self._matcher(text, exact) for text, exact in values])
+        test = _TextTest([self._pattern(text, exact) for text, exact in values])
         return lambda match: match(key, test) ^ unwanted
 
-    def _matcher(self, value: str, exact: bool) -> Callable[[list[str]], list[bool]]:
-        """Return the test of texts for one value, its pattern compiled once and kept in no other cache."""
+    def _pattern(self, value: str, exact: bool) -> tuple[str, bool]:
+        """The regular expression of a value, and whether case matters: else it is that of a text in lower case."""
+        value = value.replace("\0", _NUL)
         if exact:
-            return lambda texts: [text == value for text in texts]
-        lower = value.lower()
-        if not any(character in value for character in "*?"):
-            if _DATE.fullmatch(value):
-                return lambda texts: [_as_precise(text, value) == value for text in texts]
-            return lambda texts: [text.lower() == lower for text in texts]
-        if len(value) > _MAX_PATTERN:
+            return re.escape(value), True
+        if _DATE.fullmatch(value):
+            return value + "(?:" + r"-\d\d" * (2 - value.count("-")) + f"{_ANY}*)?", True
+        if len(value) > _MAX_PATTERN and ("*" in value or "?" in value):
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
-        if value.find("*") == len(value) - 1 and "?" not in value:
-            start = lower[:-1]
-            return lambda texts: [text.lower().startswith(start) for text in texts]
-        matches = re.compile(translate(lower.replace("[", "[[]"))).match
-        return lambda texts: [matches(text.lower()) is not None for text in texts]
+        first, *others = (re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower()))
+        inner = "".join(f"(?>{_ANY}*?{part})" for part in others[:-1])  # atomic, or many would take for ever
+        return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
@@ -268,20 +267,29 @@ def _tokenize(expression: str) -> list[Token]:
 
 
 class _TextTest:
-    """The test whether a field, or one of its values where it has several, matches one of some."""
+    """The test whether a field, or one of its values where it has several, matches one of some patterns."""
 
-    def __init__(self, matchers: Sequence[Callable[[list[str]], list[bool]]]) -> None:
-        self._matchers = matchers
+    def __init__(self, patterns: Sequence[tuple[str, bool]]) -> None:
+        """Take patterns, and whether case matters; they are compiled once and kept in no other cache."""
+        self._patterns = [(re.compile(f"\0(?:{pattern})(?=\0)").split, exact) for pattern, exact in patterns]
 
     def __call__(self, field: Any) -> bool:
-        return any(map(self, field)) if isinstance(field, list) else any(self.each([_text(field)]))
+        return any(map(self, field)) if isinstance(field, list) else bool(self.each([_text(field)])[0])
 
-    def each(self, fields: list[Any]) -> Iterable[bool]:
-        """Test many fields at once."""
-        if set(map(type, fields)) - {str}:
-            return map(self, fields)
-        matches = [matcher(fields) for matcher in self._matchers]
-        return matches[0] if len(matches) == 1 else map(any, zip(*matches, strict=True))
+    def each(self, fields: list[Any]) -> Mask:
+        """Test many fields ``[n]`` at once, as one text in which each stands between null characters."""
+        try:
+            text = "\0".join(["", *fields, ""])
+        except TypeError:  # not all are texts
+            return np.array([field != [] for field in fields]) & self.each(list(map(_text, fields)))
+        if text.count("\0") > len(fields) + 1:
+            return self.each([field.replace("\0", _NUL) for field in fields])
+        lower = text.lower() if text.isascii() else "\0".join(["", *map(str.lower, fields), ""])
+        hits = np.zeros(len(fields), bool)
+        for split, exact in self._patterns:
+            *before, _ = split(text if exact else lower)
+            hits[np.cumsum([1 + part.count("\0") for part in before], dtype=np.int64) - 1] = True
+        return hits
 
 
 def _as_precise(text: str, value: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,8 +93,8 @@ class Period(NamedTuple):
 
     def has(self, day: str) -> bool:
         """Return whether a date lies in the period; one that is known less precisely does if it may."""
-        after, before = (min(len(day), len(border)) for border in (self.since, self.until))
-        return bool(day) and day[:after] >= self.since[:after] and day[:before] <= self.until[:before]
+        since, until = self.since[: len(day)], self.until[: len(day)]
+        return bool(day) and day[: len(since)] >= since and day[: len(until)] <= until
 
 
 def find_period(question: str, today: date) -> Period | None:
@@ -200,13 +201,13 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
         by_meta = match("kind", lambda kind: kind not in WITH_PROPERTIES)
-        open_, may = match("doc_id", lambda _: True), match("doc_id", lambda _: False)
+        open_, may, read_name = by_meta | True, by_meta & False, cache(date_name)
         for key in DATE_KEYS:
             if key != "modified":  # that of the file
                 may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
                 open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
-        may = may | open_ & match("doc_id", lambda name: period.has(date_name(name or "")))
-        open_ = open_ & match("doc_id", lambda name: not date_name(name or ""))
+        may = may | open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
+        open_ = open_ & match("doc_id", lambda name: not read_name(name or ""))
         may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
         return may if keeps is None else may & keeps(match)
 

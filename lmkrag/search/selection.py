@@ -1,6 +1,5 @@
 """Which documents of a snapshot a filter keeps."""
 
-import threading
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,6 @@ from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, parse_filter, to_expression
-from lmkrag.system import renew_in_forks
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
 _REMEMBERED = 32
@@ -24,27 +22,17 @@ class FilterCache:
     """What the filters used last keep of the newest snapshot they were used on. May be shared by threads."""
 
     def __init__(self) -> None:
-        self.renew_locks()
-        renew_in_forks(self)
-        self._selections: dict[str, Selection] = {}
-
-    def renew_locks(self) -> None:
-        """Begin with a lock that no thread holds."""
-        self._guard = threading.Lock()
+        self._selections: dict[str, Selection] = {}  # replaced, never changed
 
     def select(self, snapshot: Snapshot, expression: str) -> Selection:
         """Return the documents of a snapshot that a filter keeps. Raises UsageError: the filter can't be parsed."""
-        with self._guard:
-            known = self._selections.get(expression)
+        known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
         mask = parse_filter(expression)(snapshot.match_field)
         selection = Selection(snapshot.documents, np.flatnonzero(mask))
-        with self._guard:
-            self._selections.pop(expression, None)
-            while len(self._selections) >= _REMEMBERED:
-                self._selections.pop(next(iter(self._selections)))
-            self._selections[expression] = selection
+        others = [item for item in self._selections.items() if item[0] != expression]
+        self._selections = dict([*others[1 - _REMEMBERED :], (expression, selection)])
         return selection
 
 

@@ -25,7 +25,7 @@ METAS = [
     {"year": "1912", "tags": [], "draft": 1, "author": "Ann\0\ud800"},
     {"year": 1.0, "tags": None, "draft": "true", "title": "front"},
     {"YEAR": 1913.5, "tags": {"a": [1]}, "scanned_pages": [1, 4]},
-    {"tags": [None, "z"], "date": "2020-03-01", "scanned_pages": [2], "ocr_confidence": 0.5},
+    {"tags": [None, "z"], "date": "2020-03-01", "scanned_pages": [2], "author": "Ann\nΟΔΟΣ\nb", "ocr_confidence": 0.5},
     {},
 ]
 EXPRESSIONS = [
@@ -46,6 +46,9 @@ EXPRESSIONS = [
         "kind=pdf and not (tags=x or year>1912)",
         "kind not in (pdf, text) or author=ann*",
         "modified=1970-01",
+        'author="Ann\nΟΔΟΣ\nb"',
+        'title="T1\nT2"',
+        "author in (*οδος?b, ann)",
         "root=/r",
     ),
     filter_files(include=["docs/a/"], exclude=["*1.md"]),

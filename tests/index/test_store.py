@@ -219,6 +219,30 @@ def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkey
     check_against(store, model)
 
 
+def test_exact_segments_get_clusters_when_the_index_outgrows_them(tmp_path):
+    clusters = tmp_path / "clusters.toml"
+    clusters.write_text('factory = "IVF2,SQfp16"\nminimum = 20')
+    recipe = replace(load_recipe("auto"), tiers=((45, "flat"), (0, str(clusters))))
+
+    def read_segments():
+        with index.reader.snapshot() as snapshot:
+            return {part.segment.file.name: (part.alive, part.segment.file.recipe.name) for part in snapshot.segments}
+
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(40)}
+    with contextlib.closing(IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)) as index:
+        for first, stop in ((0, 20), (20, 25), (25, 40)):
+            put(index, dict(list(model.items())[first:stop]))
+        assert sorted(read_segments().values()) == [(10, "flat"), (30, "clusters"), (40, "flat")]
+        with index.writing():
+            index.merge_small()
+        merged = read_segments()
+        assert sorted(merged.values()) == [(10, "flat"), (30, "clusters"), (40, "clusters")]
+        with index.writing():
+            index.merge_small()
+        assert read_segments() == merged
+        check_against(index, model)
+
+
 def test_words_are_merged_a_share_at_a_time(store, monkeypatch):
     monkeypatch.setattr("lmkrag.index.words.postings._AT_ONCE", 5)
     model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(9)}

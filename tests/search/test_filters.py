@@ -148,14 +148,9 @@ def test_a_quoted_value_is_exact(value):
     assert not keeps(f"key={quote(value)}", {"key": value + "x"})
 
 
-def test_patterns_are_bounded_and_kept_in_no_cache():
-    import fnmatch
-
-    compiled = fnmatch._compile_pattern.cache_info  # type: ignore[attr-defined]
-    before = compiled().currsize
-    for number in range(200):
-        assert not keeps(f"title=*{number}x?", {"title": "y"})
-    assert compiled().currsize == before
+def test_patterns_are_bounded_and_end_soon():
+    assert not keeps("title=" + "*a" * 400 + "b", {"title": "a" * 5_000})
+    assert keeps("title=" + "*a" * 400 + "?", {"title": "a" * 5_000})
     with pytest.raises(UsageError, match="a value with wildcards has at most 1,000 characters"):
         parse_filter("title=" + "*a" * 600)
     assert keeps("title=" + "a" * 5_000, {"title": "A" * 5_000})
