@@ -31,7 +31,7 @@ LINES = {
     "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
-    "search": 4_487,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
+    "search": 4_486,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_016,  # headings by the layout; what declares a name
     "server": 3_148,  # a session that begins without click, and names no folder to clients
     "training": 1_241,  # questions that nothing answers
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_500,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_499,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,
