@@ -190,7 +190,7 @@ def match_field(connection: Connection, documents: DocumentRanges, key: str, tes
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
         missing.discard(block)
         values, counts, places = _read(_unpack(packed, name, block), key)
-        hits = test.each(values) if hasattr(test, "each") else np.fromiter(map(test, values), bool, len(values))
+        hits = np.fromiter(test.each(values) if hasattr(test, "each") else map(test, values), bool, len(values))
         if hits.any() or without:
             positions = places + np.searchsorted(documents.keys, block * _BLOCK)
             present[positions] = True

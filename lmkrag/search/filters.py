@@ -14,12 +14,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial, reduce
+from itertools import accumulate
 from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
-import numpy as np
-
-from lmkrag.arrays import Mask
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
@@ -274,21 +272,23 @@ class _TextTest:
         self._patterns = [(re.compile(f"\0(?:{pattern})(?=\0)").split, exact) for pattern, exact in patterns]
 
     def __call__(self, field: Any) -> bool:
-        return any(map(self, field)) if isinstance(field, list) else bool(self.each([_text(field)])[0])
+        return any(map(self, field)) if isinstance(field, list) else self.each([_text(field)])[0]
 
-    def each(self, fields: list[Any]) -> Mask:
+    def each(self, fields: list[Any]) -> list[bool]:
         """Test many fields ``[n]`` at once, as one text in which each stands between null characters."""
         try:
             text = "\0".join(["", *fields, ""])
         except TypeError:  # not all are texts
-            return np.array([field != [] for field in fields]) & self.each(list(map(_text, fields)))
+            hits = self.each(list(map(_text, fields)))
+            return [hit and field != [] for hit, field in zip(hits, fields, strict=True)]
         if text.count("\0") > len(fields) + 1:
             return self.each([field.replace("\0", _NUL) for field in fields])
         lower = text.lower() if text.isascii() else "\0".join(["", *map(str.lower, fields), ""])
-        hits = np.zeros(len(fields), bool)
+        hits = [False] * len(fields)
         for split, exact in self._patterns:
             *before, _ = split(text if exact else lower)
-            hits[np.cumsum([1 + part.count("\0") for part in before], dtype=np.int64) - 1] = True
+            for place in accumulate(1 + part.count("\0") for part in before):
+                hits[place - 1] = True
         return hits
 
 

@@ -15,11 +15,11 @@ TOKEN = "a-token-of-the-tests"
 
 
 @pytest.fixture(scope="module")
-def locked(serve, built_index, tmp_path_factory):
+def locked(serve_process, built_index, tmp_path_factory):
     """A server that asks for a token, which requests of these tests don't send on their own."""
     folder = tmp_path_factory.mktemp("locked")
     (folder / "token").write_text(TOKEN + "\n")
-    with serve(folder, "--index", f"demo={built_index}", "--token-file", folder / "token") as running:
+    with serve_process(folder, "--index", f"demo={built_index}", "--token-file", folder / "token") as running:
         yield running
 
 
