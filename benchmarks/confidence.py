@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def sample_documents(dataset: Dataset, characters: int) -> list[Document]:
-    """Return random documents that answer questions, with at least so many characters in all."""
+    """Return random documents that answer questions, of at least ``characters`` characters in total."""
     ids = {query.doc_id for query in dataset.queries}
     documents = [document for document in dataset.documents if document.doc_id in ids]
     sizes = np.array([len(document.text) for document in documents])

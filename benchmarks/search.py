@@ -30,7 +30,7 @@ from lmkrag.types import Document
 BATCH = 65_536
 QUESTIONS = 400
 CHARACTERS = 20_000  # of a document
-RARE = 100  # the filter keeps one document in so many
+RARE = 100  # one document in a hundred passes the filter
 
 
 def main() -> None:

@@ -87,8 +87,7 @@ def _drop_hidden(root: etree._Element) -> None:
     controlled = {name.lstrip("#") for name in root.xpath(_CONTROLS)} if hidden else set()
     doubled = root.xpath(_DOUBLED)
     for element in hidden:
-        pair = (element, *element.iterancestors())[:2]
-        names = [each.get(key, "") for each in pair for key in ("class", "id", "role")]
+        names = [each.get(key, "") for each in (element, element.getparent()) for key in ("class", "id", "role")]
         is_revealed = element.get("id") in controlled or any(map(_REVEALED.search, names))
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)

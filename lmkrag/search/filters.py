@@ -227,7 +227,7 @@ class _Parser:
         if len(value) > _MAX_PATTERN and ("*" in value or "?" in value):
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
         first, *others = (re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower()))
-        inner = "".join(f"(?>{_ANY}*?{part})" for part in others[:-1])  # atomic, or many would take for ever
+        inner = "".join(f"(?>{_ANY}*?{part})" for part in others[:-1])  # atomic: many stars do not backtrack
         return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
 
     def _take(self, kind: str, text: str) -> bool:

@@ -135,8 +135,8 @@ def merge_passages(
 ) -> list[Span]:
     """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
 
-    Where they ``collapse`` to a number of results, each document has its best passage alone, which tells where others
-    of it begin; if there are fewer documents, others fill the number.
+    Unless ``collapse`` is 0, each document has its best passage alone, which tells where its others begin. If there are
+    fewer documents than ``collapse``, the next best of these others are results as well.
     """
     choose = _best_of_each if collapse else list
     made: list[_Passage] = []
@@ -171,7 +171,8 @@ def merge_passages(
 
 def _best_of_each(made: list[_Passage]) -> list[_Passage]:
     """The first passage of each document."""
-    return [one for place, one in enumerate(made) if all(other.view is not one.view for other in made[:place])]
+    best: dict[int, _Passage] = {}
+    return [passage for passage in made if best.setdefault(passage.view.row.id, passage) is passage]
 
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:

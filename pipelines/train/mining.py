@@ -30,7 +30,7 @@ ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1  # what is known of a sentence
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
-_BESIDE = 2  # so many sentences on each side of a short answer's are no negatives
+_BESIDE = 2  # sentences before and after that of a short answer which are not used as negatives
 
 
 class MinedPassage(NamedTuple):

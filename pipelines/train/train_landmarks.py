@@ -36,7 +36,7 @@ from lmkrag.training.steps import Question, Step, StepBuilder, TokenDocument
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
 WINDOW = 254
-OTHER_WORDS = 3  # a question in other words than its evidence is drawn so many times as often as others
+OTHER_WORDS = 3  # sampling weight of a question in other words than its evidence; others have 1
 
 
 class PackedSet:

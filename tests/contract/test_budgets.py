@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_009,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_168,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_449,  # headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs
+    "formats": 4_448,  # headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs
     "index": 3_900,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
@@ -31,7 +31,7 @@ LINES = {
     "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
-    "search": 4_486,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
+    "search": 4_487,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_016,  # headings by the layout; what declares a name
     "server": 3_148,  # a session that begins without click, and names no folder to clients
     "training": 1_241,  # questions that nothing answers
