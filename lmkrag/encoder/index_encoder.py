@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.encoder.loading import Runtime
 
-NEW_OVERLAP = 0.0
-"""The share of each window that the next repeats, in new indexes of the shipped encoder: half takes 1.9 times as long
-for half a point of recall, see ``benchmarks/LOG.md``."""
-
 _FEW_QUESTIONS = 32  # more are encoded by torch where it is faster, its import included
 
 
@@ -140,13 +136,6 @@ class IndexEncoders:
                 f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools reindex, or open "
                 "it with the encoder that made it"
             )
-
-
-def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncoder":
-    """Return the encoder of a new index: a shipped one reads each token once, a loaded one is as it is."""
-    from lmkrag.encoder.spec import SHIPPED
-
-    return load_encoder(encoder, overlap=NEW_OVERLAP if encoder is None or encoder in SHIPPED else None)
 
 
 def load_encoder(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmkrag.encoder.index_encoder import load_encoder, load_new_encoder
+from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.errors import IndexNotFound, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, load_recipe
@@ -36,7 +36,7 @@ def open_index(
     except IndexNotFound:
         if not create:
             raise
-        chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
+        chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_encoder(encoder)
         return kind.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded
     else:
         if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:

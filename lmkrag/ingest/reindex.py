@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmkrag.encoder.index_encoder import load_new_encoder
+from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.errors import IndexNotFound
 from lmkrag.index.catalog import read_stored
 from lmkrag.index.store import IndexStore
@@ -75,7 +75,7 @@ def reindex(
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     stored = load_recipe(recipe) if recipe else None
     with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing():
-        loaded = load_new_encoder(encoder or old.encoder.name)
+        loaded = load_encoder(encoder or old.encoder.name)
         with contextlib.closing(_open_new(work, loaded.spec, old.recipe)) as new:
             report = ingest(new, lambda: loaded, StoredTexts(old), progress=progress)
         (work.path / _RECORD).unlink()  # what is in the working folder from now on is not to be continued

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmkrag.encoder.index_encoder import load_new_encoder
+from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
@@ -99,7 +99,7 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
     foreign = counts[False] / max(1, sum(counts.values()))
     name = MULTILINGUAL_ENCODER if foreign > _MIN_FOREIGN else DEFAULT_ENCODER
     if name != store.encoder.name:
-        store.change_encoder(load_new_encoder(name).spec)
+        store.change_encoder(load_encoder(name).spec)
     if name == MULTILINGUAL_ENCODER:
         run.warnings.append(f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen")
 
