@@ -65,7 +65,7 @@ def write_text(name: str, version: int) -> str:
 
 
 class WordModel:
-    """Reads a sentence as the sum of vectors of its tokens: these trials are of files, and each child starts at once."""
+    """Reads a sentence as the sum of vectors of its tokens: the trials are of files, and a child starts at once."""
 
     device, precision = "cpu", "float32"
 
