@@ -72,8 +72,9 @@ def shipped_models():
 @pytest.fixture(scope="session")
 def encoder():
     from lmkrag import LandmarkEncoder
+    from lmkrag.encoder.index_encoder import NEW_OVERLAP
 
-    return LandmarkEncoder.load()
+    return LandmarkEncoder.load(overlap=NEW_OVERLAP)  # as an index is made with that names no encoder
 
 
 @pytest.fixture(scope="session")

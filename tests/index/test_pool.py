@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lmkrag import Document, Engine
+from lmkrag import Document, Engine, LandmarkEncoder
 from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound
 from lmkrag.index.pool import IndexReader
 
@@ -160,7 +160,7 @@ def test_an_index_that_is_replaced_or_gone_is_noticed(index, tmp_path, encoder):
 
 def test_an_index_of_another_encoder_in_its_place_is_refused(index, tmp_path, encoder):
     other = tmp_path / "other"
-    Engine.open(other, create=True).close()
+    Engine.open(other, create=True, encoder=LandmarkEncoder.load(overlap=0.5)).close()
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.search("ferry")
         shutil.rmtree(index)
