@@ -51,10 +51,9 @@ def pytest_collection_finish():
 @pytest.fixture(scope="session", autouse=True)
 def shipped_models():
     """Load a shipped encoder once in a process for all indexes: it takes longer than most tests. Others load theirs."""
-    from lmkrag.encoder import landmark
+    from lmkrag.encoder.loading import load_parts as load
     from lmkrag.encoder.spec import SHIPPED
 
-    load = landmark.load_parts
     load_once = functools.lru_cache(maxsize=6)(lambda environment, *arguments: load(*arguments))
 
     def load_parts(name, device, dtype, window, overlap, runtime, precision):
@@ -65,7 +64,7 @@ def shipped_models():
         return load(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landmark, "load_parts", load_parts)
+        patch.setattr("lmkrag.encoder.landmark.load_parts", load_parts)
         yield
 
 
