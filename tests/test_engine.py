@@ -383,7 +383,7 @@ def test_the_same_content_in_another_order_gives_the_same_index(corpus, tmp_path
     documents = [Document(p.name, p.name, p.read_text()) for p in sorted(corpus.glob("*.*"))]
     engines = []
     for number, order in enumerate((documents, documents[::-1])):
-        engines.append(Engine.open(tmp_path / str(number), create=True, encoder=encoder))
+        engines.append(Engine.open(tmp_path / str(number), create=True, encoder=encoder, rerank=False))
         for document in order:
             engines[-1].add(document)
     for question in QUESTIONS:
@@ -498,7 +498,7 @@ def test_copies_are_encoded_once(encoder, corpus, tmp_path, monkeypatch):
 
 def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, monkeypatch):
     chapters = [(corpus / name).read_text("utf-8") for name in ("glass-river.txt", "lighthouse-handbook.md")]
-    articles = (" the ", " that ", " this ")  # no window is a copy of another
+    articles = (" the ", " that ")  # no window is a copy of another
     text = "\n\n".join(chapter.replace(" the ", article) for article in articles for chapter in chapters)
     middle = text.index("\n\n", len(text) // 2) + 2
     path = tmp_path / "long.txt"
@@ -510,7 +510,7 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
         edited = text[:middle] + "The harbour cat, Marmalade, was struck by lightning in 1907.\n\n" + text[middle:]
         path.write_text(edited, "utf-8")
         assert engine.add(path).updated == 1
-        assert 1 <= counted.windows <= 12 < every
+        assert 1 <= counted.windows <= 10 < every
         counted.windows = 0
         path.write_text(edited + "\n\nA last line: the log goes on.\n", "utf-8")
         assert engine.add(path).updated == 1

@@ -6,13 +6,13 @@ import sqlite3
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
     result = lmkrag(
-        "eval", sample_set, "--against", "recursive:50,rerank:off", "--queries", 9, "--out", tmp_path / "report"
+        "eval", sample_set, "--against", "recursive:50,rerank:off", "--queries", 4, "--out", tmp_path / "report"
     )
     assert result.returncode == 0, result.stderr
     assert "| lmkrag |" in result.stdout
     assert "| recursive:50 | 500 |" in result.stdout
     report = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert report["queries"] == {"sample": 9}
+    assert report["queries"] == {"sample": 4}
     ours = report["systems"]["lmkrag"]
     assert ours["macro"] == ours["sets"]["sample"]
     assert 0.5 < ours["macro"]["recall"]["500"] <= ours["macro"]["recall"]["4000"]

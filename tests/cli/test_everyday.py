@@ -129,7 +129,7 @@ def test_commands_within_a_chat(lmkrag, built_index):
     typed = "/sources\nwho approves leave?\n/sources\n/clear\n/sources\n/nonsense\n/quit\nnever asked\n"
     said = lmkrag("chat", "--index", built_index, "-k", "2", stdin=typed)
     assert said.returncode == 0
-    assert said.stdout.startswith("The harbour master\n")
+    assert said.stdout.startswith("harbour master\n")
     assert "1. lighthouse-handbook.md:5" in said.stdout
     assert said.stderr.count("nothing was answered yet") == 2
     assert "forgotten" in said.stderr and "no command /nonsense" in said.stderr and "/sources" in said.stderr

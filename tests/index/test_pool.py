@@ -160,7 +160,7 @@ def test_an_index_that_is_replaced_or_gone_is_noticed(index, tmp_path, encoder):
 
 def test_an_index_of_another_encoder_in_its_place_is_refused(index, tmp_path, encoder):
     other = tmp_path / "other"
-    Engine.open(other, create=True, encoder=LandmarkEncoder.load(window=100)).close()
+    Engine.open(other, create=True, encoder=LandmarkEncoder.load(overlap=0.5)).close()
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.search("ferry")
         shutil.rmtree(index)

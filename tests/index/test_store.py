@@ -302,12 +302,12 @@ def test_neighbours_are_one_run(store):
 
 
 def test_what_could_not_be_read_back_is_not_written(store, monkeypatch):
-    monkeypatch.setattr("lmkrag.index.codec._MAX_UNPACKED", 30_000)
-    put(store, {f"d{number}": "alpha." for number in range(2_000)})
-    with pytest.raises(UsageError, match="sentences 2001 0: 40,013 bytes are more than an index holds in one place"):
+    monkeypatch.setattr("lmkrag.index.codec._MAX_UNPACKED", 10_000)
+    put(store, {f"d{number}": "alpha." for number in range(400)})
+    with pytest.raises(UsageError, match="sentences 401 0: 20,013 bytes are more than an index holds in one place"):
         monkeypatch.setattr("lmkrag.index.catalog.SENTENCES_PER_BLOCK", 8_192)
-        put(store, {"long": "alpha. " * 8_001})
-    check_against(store, {f"d{number}": "alpha." for number in range(2_000)})
+        put(store, {"long": "alpha. " * 4_001})
+    check_against(store, {f"d{number}": "alpha." for number in range(400)})
 
 
 def bm25_of_texts(texts: list[str], query: str) -> list[float]:

@@ -33,13 +33,13 @@ def test_an_iterator_of_documents_is_read_as_it_is_needed(empty, monkeypatch):
     most = []
 
     def documents():
-        for number in range(100):
-            text = Counted(f"Report {number} says that the bridge is closed. " * 20)
+        for number in range(80):
+            text = Counted(f"Report {number} is new. " * 20)
             yield Document(f"d{number}", "p", text)
             del text
             most.append(len(alive))
 
-    assert empty.add(documents()).added == 100
+    assert empty.add(documents()).added == 80
     assert max(most) < 50
 
 

@@ -54,7 +54,7 @@ def test_a_pipe_gets_nothing(tmp_path):
 
 def test_a_notebook_gets_a_line_that_changes(tmp_path):
     setup = "from lmkrag.ingest import report; report._QUIET = 0.05"
-    quiet = write_code("progress=False", 40).replace('"index"', '"other"')
+    quiet = write_code("progress=False", 10).replace('"index"', '"other"')
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(code) for code in (setup, write_code(count=40), quiet)]
     )

@@ -58,7 +58,7 @@ def test_a_listener_that_leaves_stops_the_model(reader):
 
 def test_a_prompt_too_long_for_the_model(reader):
     with pytest.raises(ReaderError, match="the model reads 16384: lower --context-tokens"):
-        reader.answer("Where? " * 6_000, [SPAN])
+        reader.answer("Where? " * 9_000, [SPAN])
 
 
 def test_without_spans_the_model_is_not_asked(reader):

@@ -35,11 +35,12 @@ from lmkrag.training.trainer import train
 from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset
 
 
-def make_small_base(folder):
+@pytest.fixture(scope="module")
+def small_base(tmp_path_factory):
     """A BERT of two layers with random weights, with the tokenizer of the packaged base: steps take a tenth."""
     from transformers import BertConfig, BertModel
 
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("base")
     for path in find_model(BASE_ENCODER).glob("*token*"):
         shutil.copyfile(path, folder / path.name)
     torch.manual_seed(0)
@@ -48,7 +49,7 @@ def make_small_base(folder):
     return folder
 
 
-def make_settings(data, folder):
+def make_settings(data, base, folder):
     def stage(name, task, **changes):
         chosen = SetSettings("sample", task, documents=2)
         values = {"steps": 4, "tokens": 256, "windows": [64], "learning_rate": 5e-5}
@@ -58,7 +59,7 @@ def make_settings(data, folder):
         out="run",
         data=str(data),
         stages=[stage("distant", "pairs"), stage("weak", "shuffled"), stage("real", "documents", anchor=0.1)],
-        model=ModelSettings(base=str(make_small_base(folder / "base")), window=64),
+        model=ModelSettings(base=str(base), window=64),
         keep_base=0.25,
         checkpoint_every=2,
         log_every=1,
@@ -67,14 +68,20 @@ def make_settings(data, folder):
 
 
 @pytest.fixture
-def settings(sample_set, tmp_path):
-    return make_settings(sample_set.parent, tmp_path)
+def settings(sample_set, small_base, tmp_path):
+    return make_settings(sample_set.parent, small_base, tmp_path)
+
+
+@pytest.fixture
+def large_settings(settings):
+    """For models with a base as large as the shipped ones, without checkpoints, which take as long as the steps."""
+    return replace(settings, checkpoint_every=100, keep_base=0.0)
 
 
 @pytest.fixture(scope="module")
-def one_stage(sample_set, tmp_path_factory):
+def one_stage(sample_set, small_base, tmp_path_factory):
     """Settings of a run of one stage, which is done."""
-    settings = make_settings(sample_set.parent, tmp_path_factory.mktemp("one"))
+    settings = make_settings(sample_set.parent, small_base, tmp_path_factory.mktemp("one"))
     settings = replace(settings, stages=settings.stages[:1])
     train(settings, report_to="tensorboard")
     return settings
@@ -96,11 +103,11 @@ def distance(one, other):
     return sum(float((one[name].float() - other[name].float()).square().sum()) for name in one) ** 0.5
 
 
-def test_three_stages_make_an_encoder_that_learnt(settings, corpus):
-    short = [replace(stage, steps=2) for stage in settings.stages[:2]]
-    longer = replace(settings.stages[2], steps=8)
+def test_three_stages_make_an_encoder_that_learnt(large_settings, corpus):
+    short = [replace(stage, steps=1) for stage in large_settings.stages[:2]]
+    longer = replace(large_settings.stages[2], steps=8)
     shipped = ModelSettings(window=64)
-    folder = train(replace(settings, model=shipped, stages=[*short, longer], keep_base=0.0))
+    folder = train(replace(large_settings, model=shipped, stages=[*short, longer]))
     log = json.loads((folder.parent / "real" / "log.json").read_text())
     losses = [entry["loss"] for entry in log if "loss" in entry]
     assert len(losses) == 8
@@ -138,13 +145,12 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
     assert_trained_alike(weights(train(one_stage)), whole, weights(out / "start"))
 
 
-def test_two_processes_train_as_one_that_accumulates(sample_set, tmp_path):
+def test_two_processes_train_as_one_that_accumulates(sample_set, small_base, tmp_path):
     """Two stages, so that the second process has to wait for what the first one writes."""
     config = tmp_path / "two.toml"
     stages = [STAGE.format(task=task, anchor=anchor) for task, anchor in (("pairs", 0.0), ("documents", 0.1))]
     config.write_text(
-        RUN.format(data=json.dumps(str(sample_set.parent)), base=json.dumps(str(make_small_base(tmp_path / "base"))))
-        + "".join(stages)
+        RUN.format(data=json.dumps(str(sample_set.parent)), base=json.dumps(str(small_base))) + "".join(stages)
     )
     settings = load_settings(config)
     accumulating = [replace(stage, accumulate=2) for stage in settings.stages]
@@ -301,10 +307,10 @@ def make_decoder(folder, corpus):
     return folder
 
 
-def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, corpus):
+def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(large_settings, corpus):
     model = ModelSettings(base="landmark-mini", layers=[0, 2, 5], window=64)
-    stage = replace(settings.stages[2], steps=8, anchor=1.0, imitation=1.0)
-    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    stage = replace(large_settings.stages[2], steps=8, anchor=1.0, imitation=1.0)
+    folder = train(replace(large_settings, model=model, stages=[stage]))
     assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 3
     text = (corpus / "glass-river.txt").read_text()
     sentences = split_sentences(text)
@@ -337,11 +343,9 @@ def test_a_thorough_teacher_is_the_encoder_that_a_stage_begins_with(settings, mo
     assert not torch.equal(weights(folder)[one], begun[one])
 
 
-def test_frozen_words_stay_as_they_are(settings):
-    stage = replace(settings.stages[2], steps=2, freeze_words=True)
-    folder = train(
-        replace(settings, model=ModelSettings(base="landmark-mini", window=64), stages=[stage], keep_base=0.0)
-    )
+def test_frozen_words_stay_as_they_are(large_settings):
+    stage = replace(large_settings.stages[2], steps=2, freeze_words=True)
+    folder = train(replace(large_settings, model=ModelSettings(base="landmark-mini", window=64), stages=[stage]))
     after = weights(folder)
     before = {
         name: torch.from_numpy(value).half()
@@ -352,10 +356,10 @@ def test_frozen_words_stay_as_they_are(settings):
     assert {name.split(".")[2] for name in moved if name.startswith("encoder.layer")} == {"0", "1", "2", "3", "4", "5"}
 
 
-def test_an_encoder_of_a_packed_base_is_packed(settings, tmp_path):
-    stage = replace(settings.stages[2], steps=2, learning_rate=1e-3, freeze_words=True)
+def test_an_encoder_of_a_packed_base_is_packed(large_settings, tmp_path):
+    stage = replace(large_settings.stages[2], steps=2, learning_rate=1e-3, freeze_words=True)
     model = ModelSettings(base=MULTILINGUAL_ENCODER, landmark="</s>", query_prefix="query: ", window=64)
-    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    folder = train(replace(large_settings, model=model, stages=[stage]))
     base = find_model(MULTILINGUAL_ENCODER)
     assert is_packed(folder)
     assert (folder / "model.safetensors").stat().st_size < 1.1 * (base / "model.safetensors").stat().st_size
