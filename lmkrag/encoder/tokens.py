@@ -56,13 +56,8 @@ class SentenceTokenizer:
         """Tokenize sentence by sentence, and split at white space those that no window with ``taken`` tokens holds."""
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
-        above = ""
         while batch := list(islice(remaining, _BATCH)):
-            texts = []
-            for sentence in batch:
-                repeats = sentence.kind == "row" and sentence.context == above  # every second row is enough
-                above = "" if repeats else sentence.context
-                texts.append(encodable(text[sentence.start : sentence.end] if repeats else sentence.read(text)))
+            texts = [encodable(sentence.read(text)) for sentence in batch]
             encodings = self._tokens.encode_batch_fast(texts, add_special_tokens=False)
             for sentence, encoding in zip(batch, encodings, strict=True):
                 if len(encoding.ids) <= budget:

@@ -190,15 +190,6 @@ def test_windows_with_any_title_hold_all_sentences(encoder, title, parts):
         assert window.tokens == sum(len(piece.ids) for piece in pieces)
 
 
-def test_every_second_row_of_a_table_is_read_with_its_columns(encoder):
-    table = "| Depot | Cranes |\n|---|---|\n" + "".join(f"| Heron | {number} |\n" for number in range(10, 16))
-    pieces = list(encoder.tokens.pieces(table, split_sentences(table, kind="markdown")))
-    alone = encoder.tokens.count("| Heron | 10 |\n")
-    columns = encoder.tokens.count("Depot Cranes: ")
-    assert [len(piece.ids) - 1 for piece in pieces[2:]] == [alone + columns, alone] * 3
-    assert {piece.sentence.context for piece in pieces[2:]} == {"Depot Cranes"}
-
-
 def test_a_sentence_longer_than_a_window_is_split_never_cut(exact):
     text = "qx7 zv9 " * 120
     fitted, vectors = exact.encode(text, split_sentences(text))
