@@ -39,11 +39,22 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def grep(tmp_path, folder, lmkrag):
+def grep(tmp_path, folder, lmkrag, monkeypatch):
+    started = []
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
     def run(*arguments, cwd=folder):
         return lmkrag("grep", *arguments, cwd=cwd, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
 
-    return run
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    yield run
+    for process in started:  # what indexes the rest of a large folder would go on for half a minute
+        process.kill()
+        process.wait()
 
 
 def test_results_are_file_line_and_text(grep):
