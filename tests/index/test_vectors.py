@@ -99,6 +99,14 @@ def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vector
     assert faiss.read_index(str(tmp_path / "ours.faiss")).ntotal == len(vectors)
 
 
+def test_no_more_vectors_are_sampled_than_asked_for(vectors):
+    sample = vectors_module._sample(iter(np.array_split(vectors[:300], 7)), 300, 200, 64)
+    rows = [int(np.flatnonzero((vectors[:300] == vector).all(1))[0]) for vector in sample]
+    assert len(rows) == 200
+    assert set(np.diff(rows)) == {1, 2}
+    assert rows[0] == 0 and rows[-1] >= 298
+
+
 def test_clusters_are_learned_from_the_whole_file(vectors, tmp_path, monkeypatch):
     """A prefix would be one document's sentences; here the second half lies elsewhere."""
     monkeypatch.setattr(vectors_module, "_LEAST_SAMPLE", 100)
