@@ -30,34 +30,13 @@ os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no s
 
 DATA = Path(__file__).parent / "data"
 
-LONGEST = [
-    "ray_encoding",
-    "stranger",
-    "trainer",
-    "page",
-    "pipelines",
-    "trust",
-    "small_model",
-    "notebooks",
-    "reindexing",
-    "landmark",
-    "runtimes",
-    "qdrant",
-    "evaluate_and_train",
-    "docs",
-    "metrics",
-    "ask",
-    "mcp_process",
-    "mcp",
-    "bad_input",
-    "reranker",
-]
+LONGEST = ["test_ray_encoding.py", "test_stranger.py", "test_page.py", "test_trainer.py", "test_small_model.py"]
+LONGEST += ["test_notebooks.py", "test_trust.py"]
 
 
 def pytest_collection_modifyitems(items):
     """The files that take longest come first: begun last, one would keep one process busy while the others idle."""
-    places = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 gc.disable()
