@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from hypothesis import settings
 
 settings.register_profile("lmkrag", deadline=None, max_examples=50)  # a busy machine is no fault
 settings.load_profile("lmkrag")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a job in the background starts would ignore it
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["LMKRAG_PRECISION"] = "float32"  # the same vectors on every machine; tests of other precisions name theirs
