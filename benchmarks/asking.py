@@ -226,7 +226,7 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
         engine.add(folder / "files")
         questions = read_questions(folder / "questions.jsonl")
         engine.ask(questions[-1].text)  # so that the first search loads nothing
-        # All searches come first: the cache of readings does not hold them, so `ask` reads its passages, too.
+        # Search first for all questions. The cache of readings is too small for them, so each `ask` is a cache miss.
         searches = [measure(engine.search, question.text) for question in questions]
         for question, (spans, search_seconds) in zip(questions, searches, strict=True):
             answer, ask_seconds = measure(engine.ask, question.text)

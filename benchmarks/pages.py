@@ -18,7 +18,6 @@ from pathlib import Path
 import fpdf
 
 from lmkrag import Document, Engine, LandmarkEncoder
-from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.formats import pdf
 
 WORDS = ["crane", "harbour", "pilot", "ferry", "quay", "winter", "budget", "report", "storm", "light"]
@@ -73,7 +72,7 @@ def main() -> None:
     options = parser.parse_args()
     files = {path.name: path.read_bytes() for path in options.files}
     files = files or {name: write(options.pages, has_tables=name == "tables") for name in ("prose", "tables")}
-    encoder = load_encoder(None)
+    encoder = LandmarkEncoder.load()
     print("| file | pages | ms a page | rows | times as long as without tables |\n|---|---|---|---|---|")
     for name, data in files.items():
         seconds, pages, text = min(read(data) for _ in range(options.rounds))

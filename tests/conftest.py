@@ -25,7 +25,7 @@ from hypothesis import settings
 settings.register_profile("lmkrag", deadline=None, max_examples=50)  # a busy machine is no fault
 settings.load_profile("lmkrag")
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what a job in the background starts would ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would its children
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["LMKRAG_PRECISION"] = "float32"  # the same vectors on every machine; tests of other precisions name theirs
@@ -46,7 +46,7 @@ gc.disable()
 
 
 def pytest_collection_finish():
-    """Collect no garbage among what is there for the whole run: thousands of tests and all that they import."""
+    """Exclude the tests and the imported modules, which live for the whole run, from garbage collection."""
     gc.freeze()
     gc.enable()
 

@@ -129,7 +129,7 @@ class LandmarkEncoder:
             device: a torch device; CUDA when there is a card, else the CPU.
             dtype: of weights and activations, in torch; the fastest that is correct on the device.
             window: tokens a window, special tokens not counted; what the model was made for without one.
-            overlap: share of a window repeated in the next; without one 0 in ours, in others what they were made for.
+            overlap: share of a window repeated in the next; by default 0 in shipped models, else as the model says.
             runtime: ``onnx`` or ``torch``. Without one, ONNX Runtime runs a BERT on a CPU, and torch everything else;
                 torch also runs a BERT on a card or a CPU with AMX, if it is installed.
             precision: ``float32``, ``int8`` (ONNX Runtime, a model with ``ranges.npz``, a processor with VNNI), or

@@ -24,7 +24,6 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     said = [process.stderr.readline()]
     assert process.stderr.readline() == "following changes in .\n"

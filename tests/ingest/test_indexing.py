@@ -116,7 +116,6 @@ from lmkrag.ingest import pipeline as encoding
 from lmkrag.cli import main
 from lmkrag.encoder import landmark
 landmark._POOL_TOKENS = 1_000
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 finish, count = encoding._PendingCommit.finish, []
 def finish_and_interrupt(batch, item):
     finish(batch, item)

@@ -65,7 +65,7 @@ def write_text(name: str, version: int) -> str:
 
 
 class WordModel:
-    """Reads a sentence as the sum of vectors of its tokens: the trials are of files, and a child starts at once."""
+    """Adds up a random vector for each token of a sentence. The trials test files, so a child needs no real model."""
 
     device, precision = "cpu", "float32"
 
@@ -79,7 +79,7 @@ class WordModel:
 
 
 def make_encoder() -> LandmarkEncoder:
-    """The shipped encoder, its model exchanged."""
+    """Return the shipped encoder with a :class:`WordModel` in place of its model."""
     shipped = LandmarkEncoder.load(runtime="numpy")
     return LandmarkEncoder(WordModel(shipped.spec.dimensions), shipped.tokens, shipped.spec)
 
@@ -396,7 +396,7 @@ def read_state_in_child(index: Path) -> State:
 
 
 def warm_up(encoder: LandmarkEncoder, folder: Path) -> None:
-    """Use all that the trials use: what is imported now is not imported in every child."""
+    """Run each step once, so that the parent imports what every child needs."""
     job = Job(encoder, folder)
     for step in plan()[1]:
         job.do(step, lambda word, value: None)

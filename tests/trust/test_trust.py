@@ -218,9 +218,7 @@ def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, 
     monkeypatch.setattr(landmark, "_POOL_TOKENS", 1_500)
     monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 50)
     monkeypatch.setattr(encoding, "_SEGMENT_ROWS", 40)
-    with Engine.open(
-        tmp_path / "other", create=True, encoder=LandmarkEncoder.load(overlap=encoder.spec.overlap)
-    ) as engine:
+    with Engine.open(tmp_path / "other", create=True, encoder=LandmarkEncoder.load()) as engine:
         engine.add(files[::-1])
         assert engine.verify() == ()
     shutil.move(tmp_path / "other", tmp_path / "elsewhere")  # an index has no absolute paths of its own

@@ -27,7 +27,7 @@ SUFFIX = ".faiss"  # of vector files
 _SLICE = 4_096  # vectors in memory at a time
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
-_CODED = 40_960  # vectors that 8-bit codes are learned from, or a few more; FAISS copies them twice
+_CODED = 40_960  # vectors, about, that 8-bit codes are learned from: FAISS copies them twice
 _ITERATIONS = 8  # of k-means: with FAISS's 25, half a point of recall in three times the time
 _FEW = 1_000  # rows that are read rather than looked for
 _FLAT_HEAD, _FLOAT16 = 81, 4  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
@@ -75,11 +75,11 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
     if not index.is_trained:
         sample = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
         vectors = _sample(read(), rows, sample, dimensions)
-        if type(index) is faiss.IndexIVFScalarQuantizer:  # first the clusters, then the codes from fewer
+        if type(index) is faiss.IndexIVFScalarQuantizer:  # learn the clusters first, the codes from fewer vectors
             index.train_q1(sample, faiss.swig_ptr(vectors), False, index.metric_type)
             vectors = vectors[:: max(1, sample // _CODED)].copy()
         index.train(vectors)
-        del vectors
+        del vectors  # up to 250 MB
     blocks, head = (np.ascontiguousarray(vectors, np.float32) for vectors in read()), 0
     try:
         if type(index) is faiss.IndexScalarQuantizer:
@@ -156,7 +156,7 @@ def _check_rows(written: int, rows: int) -> None:
 
 
 def _sample(slices: Iterable[Vectors], rows: int, size: int, dimensions: int) -> Vectors:
-    """Rows at even distances, ``size`` of them."""
+    """Return ``size`` rows at even distances."""
     sample, chosen, row = np.zeros((size, dimensions), np.float32), np.arange(size) * rows // size, 0
     for vectors in slices:
         first, stop = np.searchsorted(chosen, (row, row + len(vectors)))
