@@ -123,16 +123,19 @@ def lmkrag():
     from lmkrag.cli import main
 
     def run(*arguments, cwd=None, stdin=None, env=None):
-        before = os.environ.copy(), logging.root.handlers[:], logging.getLogger("lmkrag").level
+        environment, handlers = os.environ.copy(), logging.root.handlers[:]
+        levels = [(logger, logger.level) for logger in (logging.root, logging.getLogger("lmkrag"))]
         logging.root.handlers.clear()
+        logging.root.setLevel(logging.WARNING)  # another test may have set it
         with contextlib.chdir(cwd or "."):
             result = CliRunner().invoke(
                 main, [*map(str, arguments)], stdin, COMMAND_ENVIRONMENT | (env or {}), prog_name="lmkrag"
             )
         os.environ.clear()  # a command may set variables for what it loads
-        os.environ.update(before[0])
-        logging.root.handlers[:] = before[1]
-        logging.getLogger("lmkrag").setLevel(before[2])
+        os.environ.update(environment)
+        logging.root.handlers[:] = handlers
+        for logger, level in levels:
+            logger.setLevel(level)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         output = result.stdout_bytes.decode("utf-8", "surrogateescape")

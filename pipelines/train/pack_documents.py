@@ -1,36 +1,44 @@
 """Pack the documents and questions of a recipe, tokenized, into one file that travels to a GPU.
 
     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml OUT.npz [--tokens 1500000]
+    python pipelines/train/pack_documents.py pipelines/train/landmark-multilingual.toml OUT.npz \
+        --encoder landmark-multilingual --written pipelines/train/questions.jsonl.gz
     python pipelines/train/pack_documents.py --watch DATA OUT.npz [--real CORPORA]
 
 The first takes the sets of the recipe's last stage, of each `--tokens` at most. The second takes the questions that
 watch a run: samples of the development sets below DATA and, with `--real`, the corpora of `benchmarks/real.py`, where a
-sentence is evidence if the question's expression matches it with 120 characters on each side.
+sentence is evidence if the question's expression matches it with 120 characters on each side. With `--written`, the
+questions of `written_questions.py` about sets of the recipe are sets of their own with half of all steps.
 """
 
 import argparse
+import gzip
 import json
 import random
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pack_passages import LITTLE, shared_words
 from tokenizers import Tokenizer
+from written_questions import is_held
 
 from lmkrag import Engine
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.evaluation.dataset import iter_documents
 from lmkrag.sentences.split import split_sentences
 from lmkrag.training.settings import load_settings
-from lmkrag.training.steps import TrainingSet
+from lmkrag.training.steps import Question, TrainingSet
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from real import read_questions
 
 AROUND = 120  # characters
+WRITTEN = 700_000  # tokens of a set with written questions, at most
 WATCHED = {  # sets of data/dev, and whether their questions make sense only inside their documents
     "qmsum": True, "covidqa": False, "cuad": True, "squad": False, "fairytaleqa_sent": False, "medquad": False,
     "peps": False, "policyqa": True, "obliqa": False, "evidence_inference": True, "hotpot_small": True, "clapnq": False,
@@ -74,10 +82,11 @@ class Pack:
         """Write the file, and print its contents."""
         arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in self.columns.items()}
         lengths = np.array([len(ids) for ids in self.ids], np.uint16)
+        tokens = np.concatenate(self.ids)
         special = {name: getattr(self.tokens, name) for name in ("prefix", "suffix", "landmark", "pad")}
         np.savez_compressed(
             out, sets=json.dumps(self.sets), special=json.dumps(special), lengths=lengths,
-            tokens=np.concatenate(self.ids), **arrays,
+            tokens=tokens.astype(np.min_scalar_type(tokens.max())), **arrays,
         )  # fmt: skip
         for number, chosen in enumerate(self.sets):
             documents = np.flatnonzero(arrays["document_set"] == number)
@@ -87,7 +96,7 @@ class Pack:
         print(f"{int(lengths.sum()):,} tokens, {out.stat().st_size:,} bytes")
 
     def _add(self, ids: list[int]) -> int:
-        self.ids.append(np.array(ids, np.uint16))
+        self.ids.append(np.array(ids, np.uint32))
         return len(self.ids) - 1
 
 
@@ -99,8 +108,10 @@ def main() -> None:
     parser.add_argument("--watch", action="store_true")
     parser.add_argument("--real", type=Path)
     parser.add_argument("--tokens", type=int, default=1_500_000)
+    parser.add_argument("--encoder", default="landmark-mini")
+    parser.add_argument("--written", type=Path)
     options = parser.parse_args()
-    encoder = find_model("landmark-mini")
+    encoder = find_model(options.encoder)
     settings = read_settings(encoder)
     tokens = SentenceTokenizer(
         Tokenizer.from_file(str(encoder / "tokenizer.json")),
@@ -126,6 +137,8 @@ def main() -> None:
         for path, entry in paths.items():
             pack.sets.append(entry)
             add_set(pack, TrainingSet(recipe.find_set(path), tokens), most=options.tokens)
+        if options.written:
+            add_written(pack, {Path(path).name: recipe.find_set(path) for path in paths}, options.written, most=WRITTEN)
     pack.save(options.out)
 
 
@@ -149,6 +162,31 @@ def add_set(pack: Pack, data: TrainingSet, *, most: int, questions: int = 0) -> 
         answer = " ".join(text[document.starts[first] : document.ends[stop - 1]] for first, stop in runs)
         little = shared_words(question.text, answer) < LITTLE
         pack.add_question(question.text, question.ids, packed, runs, little)
+
+
+def add_written(pack: Pack, folders: dict[str, Path], written: Path, *, most: int) -> None:
+    """Add the questions of a file, by set, but for documents that are held out; ``most`` tokens of each set."""
+    records: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    with gzip.open(written, "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            if "question" in record and record["set"] in folders and not is_held(record["doc_id"]):
+                records[record["set"]].append(record)
+    total = sum(task["weight"] for entry in pack.sets for task in entry["tasks"].values())
+    roots = sum(len(group) ** 0.5 for group in records.values())
+    for name, group in records.items():
+        weight = total * len(group) ** 0.5 / roots
+        pack.sets.append({"path": f"{name} in other words", "within": False})
+        pack.sets[-1]["tasks"] = {"documents": {"weight": weight, "documents": 4}}
+        data = TrainingSet(folders[name], pack.tokens)
+        numbers = {document.doc_id: number for number, document in enumerate(iter_documents(folders[name]))}
+        data.questions.clear()
+        data.by_document.clear()
+        for record in group:
+            spans = tuple((start, end) for start, end in record["spans"])
+            ids, number = pack.tokens.query(record["question"]).ids, numbers[record["doc_id"]]
+            data.by_document[number].append(len(data.questions))
+            data.questions.append(Question(record["question"], ids, number, spans))
+        add_set(pack, data, most=most)
 
 
 def add_real(pack: Pack, corpora: Path) -> None:

@@ -1,11 +1,11 @@
 """Pack mined passages, tokenized, into one file that travels to a GPU.
 
-    python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
+    python pipelines/train/pack_passages.py MINED... OUT.npz [--questions 1200]
 
-MINED holds the `SET.jsonl.gz` that `train_reranker.py pipelines/train/landmark-reranker.toml` leaves in its folder. A
-sentence is stored once, however many passages hold it. At most `--questions` of each set are taken, first those that
-share few words with what answers them. A short answer is stored as a sentence with its first and last token; the
-sentence -1 means that the passage answers, but not in few words.
+Each MINED holds the `SET.jsonl.gz` that `train_reranker.py` leaves in its folder `mined`, or `written_questions.py` in
+its own. A sentence is stored once, however many passages hold it. At most `--questions` of each set are taken, first
+those that share few words with what answers them. A short answer is stored as a sentence with its first and last token;
+the sentence -1 means that the passage answers, but not in few words.
 """
 
 import argparse
@@ -69,9 +69,9 @@ def join_answers(passages: list[Any]) -> str:
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mined", type=Path)
+    parser.add_argument("mined", type=Path, nargs="+")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--questions", type=int, default=3_000)
+    parser.add_argument("--questions", type=int, default=1_200)
     options = parser.parse_args()
     pack = Pack()
     columns: dict[str, list[int]] = {name: [] for name in ("set", "question", "little", "passages")}
@@ -81,8 +81,9 @@ def main() -> None:
     scores: list[float] = []
     answers: list[tuple[int, int, int, int]] = []  # passage, sentence, first and last token
     names = []
-    for number, file in enumerate(sorted(options.mined.glob("*.jsonl.gz"))):
-        names.append(file.name.split(".")[0])
+    files = [file for folder in options.mined for file in sorted(folder.glob("*.jsonl.gz"))]
+    for number, file in enumerate(files):
+        names.append(f"{file.parent.name}/{file.name.split('.')[0]}")
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             mined = [json.loads(line) for line in lines]
         mined = [(shared_words(question, join_answers(passages)), question, passages) for question, passages in mined]

@@ -10,10 +10,8 @@ from reranker_files import write_graphs
 from lmkrag.arrays import Vectors
 from lmkrag.models.bert import AFTER
 from lmkrag.models.graph import BERT_INPUTS
-from lmkrag.models.packing import BLOCK, INT4, SCALES
+from lmkrag.models.packing import BLOCK, INT4, SCALES, SHRINK
 from lmkrag.reranker import passages
-
-_SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 
 
 def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
         scales = np.zeros(greatest.shape, np.float32)
         codes = np.zeros(blocks.shape, np.int8)
         least = np.full(greatest.shape, np.inf)
-        for share in _SHRINK:
+        for share in SHRINK:
             scale = (share * greatest / -8).astype(np.float16).astype(np.float32)
             code = np.clip(np.round(blocks / np.where(scale == 0, 1, scale)[..., None]), -8, 7)
             error = ((code * scale[..., None] - blocks) ** 2).sum(-1)

@@ -8,7 +8,8 @@ onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` 
 sentences; teachers may have other layers. With `--watch` it prints, at the beginning and at the end, how many questions
 have evidence in the best sentence, the best three and the best ten. Run it again to go on from the last
 checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* >
-model.safetensors` gives the weights in float16.
+model.safetensors` gives the weights in float16, all but the embeddings of words, which stay as they are
+(`pack_encoder.py`).
 """
 
 import argparse
@@ -337,7 +338,8 @@ def main() -> None:
     save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
     if watched:
         say(f"after: {watch(model, watched, device)}")
-    write_parts(options.out, model.backbone.state_dict())
+    trained = {name: value for name, value in model.backbone.state_dict().items() if "word_embeddings" not in name}
+    write_parts(options.out, trained)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from the first token, one for each sentence from the mean of its tokens. Both le
 a teacher: the untrained model itself, so that it forgets nothing about paraphrases, or with `--teacher` the mean of
 other runs. A logistic loss keeps the scores of different questions comparable, as confidence needs it. With `--ends`
 the model also learns where short answers begin and end (Devlin et al., 2019): at the first token where there is none.
-With fewer `--layers` than `--start` has, every n-th layer is taken. Run it again to go on from the last checkpoint.
+With fewer `--layers` than `--start` has, every n-th layer is taken. `--packed` lower layers compute with their matrices
+in 4 bits, as `passage_reranker.py` stores them, so that what is measured is what ships; gradients pass the rounding
+unchanged (Bengio et al., 2013). Run it again to go on from the last checkpoint.
 OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives what
 was trained, which is all but the embeddings.
 """
@@ -24,15 +26,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from safetensors.numpy import load_file as load_arrays
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from transformers import BertConfig, BertModel
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from lmkrag.models.packing import BLOCK, SHRINK, unpack_weights
 
 FIRST, LAST = 101, 102
 ANSWERS, NO_ANSWER = 1, 0
 MASKED = -1e4
-HALF = 0.5  # of the passages are read with their titles
-HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"}  # weigh half
+HEADINGS = ["aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"]  # weigh half, as mined
 
 
 class Row(NamedTuple):
@@ -50,7 +57,7 @@ class Row(NamedTuple):
 class Data:
     """Packed questions: see pack_passages.py."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int, titles: float) -> None:
         self.arrays = dict(np.load(path))
         starts = {"lengths": "text", "passages": "passage", "passage_sentences": "sentence_of"}
         self.starts = {
@@ -60,10 +67,10 @@ class Data:
         sets, little = self.arrays["set"], self.arrays["little"]
         sizes = np.bincount(sets, minlength=len(self.arrays["names"])).astype(float)
         share = sizes**0.6 / np.maximum(sizes, 1)
-        share[[name in HEADINGS for name in self.arrays["names"]]] *= HALF
+        share[np.isin(self.arrays["names"], [f"mined/{name}" for name in HEADINGS])] *= 0.5
         self._answers = {int(row[0]): row[1:].tolist() for row in self.arrays["answer"][::-1]}
         weights = share[sets] * np.where(little, 3.0, 1.0)
-        self._cumulative, self._seed = np.cumsum(weights / weights.sum()), seed
+        self._cumulative, self._seed, self._titles = np.cumsum(weights / weights.sum()), seed, titles
 
     def text(self, number: int) -> np.ndarray:
         """The tokens of a text."""
@@ -100,11 +107,11 @@ class Data:
         labels: np.ndarray = self.arrays["label"][low:high]
         return labels
 
-    def row(self, question: list[int], number: int, rng: np.random.Generator, titles: float = HALF) -> Row:
-        """Return a passage with its question; ``titles`` is the probability that it is read with its title."""
+    def row(self, question: list[int], number: int, rng: np.random.Generator) -> Row:
+        """Return a passage with its question."""
         tokens = [FIRST, *question, LAST]
         begin = len(tokens)
-        if rng.random() < titles:
+        if rng.random() < self._titles:
             tokens += self.text(self.arrays["passage_title"][number]).tolist()
         owners = [-1] * len(tokens)
         low, high = self.starts["sentence_of"][number : number + 2]
@@ -208,6 +215,27 @@ class Reader(nn.Module):
         return self.classifier(self.bert.pooler(states).float())[:, 0], self.sentence(means)[..., 0], ends
 
 
+class Rounding(nn.Module):
+    """A matrix in 4 bits, as :func:`passage_storage.pack_blocks` stores it; the gradient passes as if it were none."""
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Return the rounded matrix."""
+        return weight + (round_blocks(weight.detach()) - weight.detach())
+
+
+def round_blocks(weight: Tensor) -> Tensor:
+    """Return a matrix with each block rounded to 4 bits, by the scale of the least squared error."""
+    blocks = weight.reshape(-1, BLOCK)
+    greatest = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))
+    best, least = blocks, torch.full_like(greatest, torch.inf)
+    for share in SHRINK.tolist():
+        scale = (share * greatest / -8).half().float()
+        rounded = (blocks / torch.where(scale == 0, 1, scale)).round().clamp(-8, 7) * scale
+        error = ((rounded - blocks) ** 2).sum(1, keepdim=True)
+        best, least = torch.where(error < least, rounded, best), torch.minimum(error, least)
+    return best.reshape(weight.shape)
+
+
 def losses(
     step: Step, scores: Tensor, sentences: Tensor, ends: Tensor, taught: Tensor, temperature: float
 ) -> tuple[Tensor, ...]:
@@ -261,11 +289,7 @@ def load_start(path: Path) -> dict[str, Tensor]:
 
 def read_packed(folder: Path) -> dict[str, Tensor]:
     """Return the weights of a re-ranker of this package."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from lmkrag.models.bert import read_weights
-    from lmkrag.reranker.passages import read_head
-
-    weights = {**read_weights(folder / "model.safetensors"), **read_head(folder)}
+    weights = unpack_weights(load_arrays(folder / "model.safetensors"))
     names = {name: name if name.split(".")[0] in ("classifier", "ends") else f"bert.{name}" for name in weights}
     return {names[name]: torch.from_numpy(np.array(value, np.float32)) for name, value in weights.items()}
 
@@ -279,6 +303,8 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, nargs="+", help="the folders of other runs")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--frozen", type=int, default=0, help="lower layers that stay as they are")
+    parser.add_argument("--packed", type=int, default=0, help="lower layers that compute in 4 bits")
+    parser.add_argument("--titles", type=float, default=0.5, help="the share of passages that are read with titles")
     parser.add_argument("--minutes", type=float, default=11)
     parser.add_argument("--steps", type=int, default=0, help="instead of minutes")
     parser.add_argument("--questions", type=int, default=64)
@@ -301,13 +327,18 @@ def main() -> None:
         teacher.requires_grad_(False).eval()
     model.bert.embeddings.requires_grad_(False)
     model.bert.encoder.layer[: options.frozen].requires_grad_(False)
+    matrices = [
+        module for module in model.bert.encoder.layer[: options.packed].modules() if isinstance(module, nn.Linear)
+    ]
+    for matrix in matrices:
+        parametrize.register_parametrization(matrix, "weight", Rounding())
     optimizer = torch.optim.AdamW(
         [parameter for parameter in model.parameters() if parameter.requires_grad], options.learning_rate
     )
     checkpoint = options.out / "last.pt"
     step, seconds = load_checkpoint(checkpoint, model, optimizer, device)
     began, saved = time.monotonic() - seconds, time.monotonic()
-    data = Data(options.data, options.seed)
+    data = Data(options.data, options.seed, options.titles)
     batches = torch.utils.data.DataLoader(
         _Steps(data, step, options.questions, options.passages),
         batch_size=None,
@@ -348,6 +379,8 @@ def main() -> None:
             save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
     save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
+    for matrix in matrices:
+        parametrize.remove_parametrizations(matrix, "weight", leave_parametrized=False)
     trained = {name: value for name, value in model.state_dict().items() if not name.startswith("bert.embeddings.")}
     write_parts(options.out, trained)
 
@@ -367,7 +400,8 @@ class _Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
 
 
 def _load_run(folder: Path, device: torch.device) -> Reader:
-    weights = torch.load(folder / "last.pt", map_location="cpu")["model"]
+    stored = torch.load(folder / "last.pt", map_location="cpu")["model"]
+    weights = {name.replace("parametrizations.weight.original", "weight"): value for name, value in stored.items()}
     layers = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("bert.encoder.layer."))
     return Reader(weights, layers).to(device)
 

@@ -51,7 +51,7 @@ def main() -> None:
         module.requires_grad_(True)
 
     # 1. The states below the layers that are trained, and the untrained reader's score of each passage.
-    questions = choose_rows(Data(options.data, 0), options.passages)
+    questions = choose_rows(Data(options.data, 0, titles=0), options.passages)
     rows = [row for chosen in questions for row in chosen]
     starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
     stored = np.memmap(
@@ -111,7 +111,7 @@ def choose_rows(data: Data, passages: int) -> list[list[Row]]:
     for question, (low, high) in enumerate(pairwise(starts)):
         tokens = data.text(data.arrays["question"][question]).tolist()
         numbers = data.pick(np.arange(low, high), passages, rng)
-        rows = [data.row(tokens, number, rng, titles=0) for number in numbers]
+        rows = [data.row(tokens, number, rng) for number in numbers]
         kinds = {ANSWERS if ANSWERS in row.labels else NO_ANSWER for row in rows}
         if len(kinds) == 2:
             chosen.append(rows)

@@ -15,8 +15,8 @@ import gzip
 import json
 import tempfile
 import zlib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.sentences.split import split_sentences
 
 RESULTS = 24
-CHARACTERS = 600_000  # of a set that are indexed, at least
+CHARACTERS, MOST = 600_000, 2_000_000  # of a set that are indexed, at least and at most
 HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
 HELD = 5  # every fifth document, by its hash, is held out
 ANSWERS, NO_ANSWER = 1, 0
@@ -72,39 +72,44 @@ def main() -> None:
             continue
         others: list[Question] = []
         if not documents[name]:
-            documents[name], others = choose_documents(options.data / name, {question.doc_id for question in group})
+            documents[name], others = choose_documents(options.data / name, Counter(each.doc_id for each in group))
+            known = {document.doc_id for document in documents[name]}
+            group = [question for question in group if question.doc_id in known]
             others = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: options.others]]
         encoder = "landmark-mini" if is_english else "landmark-multilingual"
         with tempfile.TemporaryDirectory() as folder, Engine.open(folder, create=True, encoder=encoder) as engine:
             engine.add(documents[name], progress=False)
-            write_mined(out / "held" / f"{name}.jsonl.gz", engine, filter(is_held, group))
-            learnt = [question for question in (*group, *others) if not is_held(question)]
+            write_mined(
+                out / "held" / f"{name}.jsonl.gz", engine, [question for question in group if is_held(question.doc_id)]
+            )
+            learnt = [question for question in (*group, *others) if not is_held(question.doc_id)]
             write_mined(out / f"{name}.jsonl.gz", engine, learnt)
 
 
-def is_held(question: Question) -> bool:
-    """Return whether the document of a question is held out."""
-    return zlib.crc32(question.doc_id.encode()) % HELD == 0
+def is_held(doc_id: str) -> bool:
+    """Return whether a document is held out, with the questions about it."""
+    return zlib.crc32(doc_id.encode()) % HELD == 0
 
 
-def choose_documents(folder: Path, needed: set[str]) -> tuple[list[Document], list[Question]]:
-    """Return documents of a set, those needed first, and the set's own questions about these."""
+def choose_documents(folder: Path, asked: Counter[str]) -> tuple[list[Document], list[Question]]:
+    """Return documents of a set, those with the most questions for their length first, and the set's own questions."""
     dataset = load_dataset(folder)
-    documents = [document for document in dataset.documents if document.doc_id in needed]
-    characters = sum(len(document.text) for document in documents)
-    for document in dataset.documents:
-        if characters < CHARACTERS and document.doc_id not in needed:
+    documents, characters = [], 0
+    for document in sorted(dataset.documents, key=lambda each: -asked[each.doc_id] / len(each.text)):
+        room = (MOST if document.doc_id in asked else CHARACTERS) - characters
+        if len(document.text) <= room:
             documents.append(document)
             characters += len(document.text)
+    known = asked.keys() & {document.doc_id for document in documents}
     others = [
         Question(query.query, query.doc_id, query.spans, None)
         for query in dataset.queries
-        if query.spans and query.doc_id in needed
+        if query.spans and query.doc_id in known
     ]
     return documents, others
 
 
-def write_mined(path: Path, engine: Engine, questions: Iterator[Question] | Sequence[Question]) -> None:
+def write_mined(path: Path, engine: Engine, questions: Sequence[Question]) -> None:
     """Write each question with its passages: the first that a search shows, and one that answers."""
     count = answered = 0
     partial = path.with_suffix(".partial")

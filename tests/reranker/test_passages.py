@@ -180,6 +180,18 @@ def test_four_bits_lose_little():
     assert np.corrcoef(found.ravel(), matrix.ravel())[0, 1] > 0.995
 
 
+def test_training_computes_in_the_four_bits_of_the_file():
+    from train_passages import Rounding  # which loads transformers
+
+    matrix = np.random.default_rng(0).normal(size=(8, 96)).astype(np.float32)
+    stored = unpack_weights(storage.pack_blocks({"encoder.dense.weight": matrix}))["encoder.dense.weight"]
+    weight = torch.from_numpy(matrix).requires_grad_()
+    rounded = Rounding()(weight)
+    assert torch.allclose(rounded, torch.from_numpy(stored), atol=1e-6)
+    rounded.sum().backward()
+    assert weight.grad is not None and (weight.grad == 1).all()
+
+
 def test_a_number_is_read_as_the_passage_writes_it():
     reranker = load_passage_reranker()
     texts = ["The mole cost 1,250,000 euros.", "Le môle a coûté 1 250 000 euros."]
