@@ -18,8 +18,8 @@ class AnswerWeights:
     max_unshared: float = 0.1  # the greatest probability of passages with none of the question's words
     max_unrelated: float = 0.05  # the same where the similarity is lower, or the question can't be read
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -2.58  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (4.37, 0.47, 2.98, -1.0)  # its coefficients
+    bias: float = -2.68  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (4.92, 0.5, 2.89, -0.58)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
@@ -34,7 +34,7 @@ class AnswerWeights:
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
-    min_short_confidence: float = 0.5  # the least probability of an answer for a short answer
+    min_short_confidence: float = 0.72  # the least probability of an answer for a short answer
     min_short_strength: float = 4.5  # the least strength of a short answer
     min_lead: float = 2.0  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for

@@ -23,7 +23,7 @@ class Weights:
     """Candidates whose neighbours become candidates per result, at least."""
 
     # Fusion (2026-11-22)
-    lexical: float = 0.15
+    lexical: float = 0.12
     """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
     lexical_neighbour: float = 0.3
     """Share of the next sentences' BM25 that a sentence gets."""

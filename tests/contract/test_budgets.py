@@ -26,7 +26,7 @@ LINES = {
     "index": 3_905,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
-    "models": 796,  # weights in 4 bits, words in 8; a single question in NumPy
+    "models": 797,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 690,  # an index on Qdrant
     "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
