@@ -17,6 +17,7 @@ class AnswerWeights:
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
     max_unshared: float = 0.1  # the greatest probability of passages with none of the question's words
     max_unrelated: float = 0.05  # the same where the similarity is lower, or the question can't be read
+    min_literal: float = -1.0  # the least log-odds of a passage with a sentence that has all words of the question
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
     bias: float = -2.68  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (4.92, 0.5, 2.89, -0.58)  # its coefficients
@@ -36,10 +37,10 @@ class AnswerWeights:
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
     min_short_confidence: float = 0.72  # the least probability of an answer for a short answer
     min_short_strength: float = 4.5  # the least strength of a short answer
-    min_lead: float = 2.0  # the least lead of a short answer
+    min_lead: float = 2.5  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for
     untyped: float = 3.5  # what the sum must have more where the question does not tell the type
-    beside_others: float = 2.0  # the same for a value in a sentence with other values
+    beside_others: float = 4.0  # the same, and the least lead, for a value in a sentence with other values
     max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer

@@ -103,7 +103,7 @@ def test_unknown_baseline(name):
 
 
 def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
-    shared = {"queries": 3, "against": ["rerank:off"]}
+    shared = {"queries": 12, "against": ["rerank:off"]}
     both = [Options(**shared), Options(**shared, encoder=BASE_ENCODER), Options(**shared)]
     ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["rerank:off"] for options in both)
     np.testing.assert_array_equal(ours["sample"].overlaps, again["sample"].overlaps)

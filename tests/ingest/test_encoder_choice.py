@@ -33,7 +33,7 @@ def test_documents_that_are_not_in_english_choose_the_multilingual_encoder(tmp_p
             f"100% of the text sampled is not in English: encoder {MULTILINGUAL_ENCODER} was chosen",
         )
         assert engine.status().encoder == engine.encoders.name == MULTILINGUAL_ENCODER
-        assert engine.search("Wer prüft die Dächer?")[0].hits[0].dense > 0.5
+        assert engine.search("Wer prüft die Dächer?")[0].hits[0].dense > 0.4
         assert engine.add(Document("en.txt", text=ENGLISH)).warnings == ()
     with Engine.open(tmp_path / "index") as engine:
         assert engine.status().encoder == MULTILINGUAL_ENCODER
