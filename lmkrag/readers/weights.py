@@ -21,8 +21,8 @@ class AnswerWeights:
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
     bias: float = -2.68  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (4.92, 0.5, 2.89, -0.58)  # its coefficients
-    foreign_bias: float = -9.9  # the constant for other languages than English
-    foreign_features: tuple[float, ...] = (23.6, 0.0, 4.5, -1.1)  # the coefficients for them
+    foreign_bias: float = -5.4  # the constant for other languages than English
+    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
     max_lead: float = 0.5  # the greatest lead of the first passage before the first not shown that counts
     language_passages: int = 3  # passages that the language of the documents is detected from
