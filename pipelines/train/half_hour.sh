@@ -1,14 +1,15 @@
 #!/bin/sh
-# What is trained when a GPU is at hand for a quarter or half of an hour, without a network. Each step goes on where it stopped.
+# What is trained when a GPU is at hand for a quarter of an hour, without a network. Each step goes on where it stopped.
 #
 # Before, into the folder kit/, which git must ignore and which travels:
 #     python pipelines/train/train_reranker.py pipelines/train/landmark-reranker.toml     # mines first: runs/landmark-reranker/mined
-#     python pipelines/train/written_questions.py ../shared/data/train runs/written --others 0   # half an hour on two cores
-#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined runs/written kit/passages.npz       # 30 MB
-#     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz --tokens 600000 \
-#         --written pipelines/train/questions.jsonl.gz                                                         # 25 MB
+#     python pipelines/train/written_questions.py ../shared/data/train runs/written --others 0   # 15 minutes of two cores
+#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined runs/written kit/passages.npz --questions 3000   # 16 MB
+#     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz --tokens 300000 \
+#         --written pipelines/train/questions.jsonl.gz                                                                      # 16 MB
 #     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real
-#     the same with landmark-multilingual.toml and --encoder landmark-multilingual: kit/multilingual.npz, kit/watch-multilingual.npz
+#     both with landmark-multilingual.toml, --tokens 80000 and --encoder landmark-multilingual: kit/multilingual.npz (24 MB)
+#     and kit/watch-multilingual.npz
 #     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-m* kit
 # Each step needs its own files alone: what travels at a time may be limited.
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
