@@ -21,7 +21,6 @@ _INT8, INT4, SCALES = ".int8", ".int4", ".scales"
 ROWS, ROW_SCALES = WORDS + _INT8, WORDS + SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
 _TABLES = {WORDS, ROWS, ROW_SCALES, CODES}  # with a row for each word
 BLOCK = 32  # weights of a row with one scale, in 4 bits
-SHRINK = np.linspace(0.75, 1.1, 15)  # of a block's scale: less rounding for the many, clipping for the few
 
 
 def unpacked_names(names: Iterable[str]) -> set[str]:

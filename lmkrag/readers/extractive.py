@@ -82,8 +82,8 @@ class ExtractiveReader(Reader):
             sentences = find_sentences(spans[number], readings.get(number))
             marked = (cite_sentence(number + 1, spans[number], *sentence) for sentence in sentences)
             citations += [citation for citation in marked if citation][:1]
-        first = citations[0].quote if citations and readings else ""
-        if first and readings[0].score > ANSWERS.min_literal and has_all_words(question, first):
+        first_quote = citations[0].quote if citations and readings else ""
+        if first_quote and readings[0].score > ANSWERS.min_literal and has_all_words(question, first_quote):
             confidence = max(confidence, STRONG)
         if readings and not parts and citations and lacks_value(question, citations[0]):
             likely = (each for each in citations if readings[each.number - 1].score > 0)

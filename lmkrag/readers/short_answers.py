@@ -126,10 +126,10 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
-    least = ANSWERS.beside_others if has_others else ANSWERS.min_lead
-    needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + (ANSWERS.beside_others if has_others else 0)
+    beside = ANSWERS.beside_others if has_others else 0.0
+    needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + beside
     strength, lead = reading.strength, reading.lead
-    is_sure = value or (lead >= least and strength + lead >= needed)
+    is_sure = value or (lead >= max(ANSWERS.min_lead, beside) and strength + lead >= needed)
     if strength < ANSWERS.min_short_strength or not is_sure:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
@@ -177,7 +177,7 @@ def _add_unit(text: str, start: int, end: int) -> tuple[int, int]:
     """The same words, an amount among them with its currency and its unit: ``3.1 percentage points``, ``$60,000``."""
     if not _AMOUNT.fullmatch(text, start, end):
         return start, end
-    start += len(text[start:end]) - len(text[start:end].lstrip("€$£ "))
+    start += len(text[start:end]) - len(text[start:end].lstrip("€$£ "))  # _CURRENCY takes these, with US before
     currency, scale = _CURRENCY.search(text[:start]), _SCALE.match(text, end)
     start, end = currency.start() if currency else start, scale.end() if scale else end
     unit = _UNIT.match(text, end)

@@ -4,7 +4,7 @@
 # Before, into the folder kit/, which git must ignore and which travels:
 #     python pipelines/train/train_reranker.py pipelines/train/landmark-reranker.toml     # mines first: runs/landmark-reranker/mined
 #     python pipelines/train/written_questions.py ../shared/data/train runs/written --others 0   # 15 minutes of two cores
-#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined runs/written kit/passages.npz --questions 3000   # 16 MB
+#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined runs/written kit/passages.npz                    # 16 MB
 #     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz --tokens 300000 \
 #         --written pipelines/train/questions.jsonl.gz                                                                      # 16 MB
 #     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real

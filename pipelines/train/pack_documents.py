@@ -12,19 +12,17 @@ questions of `written_questions.py` about sets of the recipe are sets of their o
 """
 
 import argparse
-import gzip
 import json
 import random
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pack_passages import LITTLE, shared_words
 from tokenizers import Tokenizer
-from written_questions import is_held
+from written_questions import is_held, read_written
 
 from lmkrag import Engine
 from lmkrag.encoder.spec import find_model, read_settings
@@ -138,7 +136,7 @@ def main() -> None:
             pack.sets.append(entry)
             add_set(pack, TrainingSet(recipe.find_set(path), tokens), most=options.tokens)
         if options.written:
-            add_written(pack, {Path(path).name: recipe.find_set(path) for path in paths}, options.written, most=WRITTEN)
+            add_written(pack, {Path(path).name: recipe.find_set(path) for path in paths}, options.written)
     pack.save(options.out)
 
 
@@ -164,16 +162,17 @@ def add_set(pack: Pack, data: TrainingSet, *, most: int, questions: int = 0) -> 
         pack.add_question(question.text, question.ids, packed, runs, little)
 
 
-def add_written(pack: Pack, folders: dict[str, Path], written: Path, *, most: int) -> None:
-    """Add the questions of a file, by set, but for documents that are held out; ``most`` tokens of each set."""
-    records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    with gzip.open(written, "rt", encoding="utf-8") as lines:
-        for record in map(json.loads, lines):
-            if "question" in record and record["set"] in folders and not is_held(record["doc_id"]):
-                records[record["set"]].append(record)
+def add_written(pack: Pack, folders: dict[str, Path], written: Path) -> None:
+    """Add the questions of a file, by set, but for those about documents that are held out."""
+    _, questions = read_written(written)
+    learnt = {
+        name: [question for question in group if not is_held(question.doc_id)]
+        for name, group in questions.items()
+        if name in folders
+    }
     total = sum(task["weight"] for entry in pack.sets for task in entry["tasks"].values())
-    roots = sum(len(group) ** 0.5 for group in records.values())
-    for name, group in records.items():
+    roots = sum(len(group) ** 0.5 for group in learnt.values())
+    for name, group in learnt.items():
         weight = total * len(group) ** 0.5 / roots
         pack.sets.append({"path": f"{name} in other words", "within": False})
         pack.sets[-1]["tasks"] = {"documents": {"weight": weight, "documents": 4}}
@@ -181,12 +180,11 @@ def add_written(pack: Pack, folders: dict[str, Path], written: Path, *, most: in
         numbers = {document.doc_id: number for number, document in enumerate(iter_documents(folders[name]))}
         data.questions.clear()
         data.by_document.clear()
-        for record in group:
-            spans = tuple((start, end) for start, end in record["spans"])
-            ids, number = pack.tokens.query(record["question"]).ids, numbers[record["doc_id"]]
+        for question in group:
+            ids, number = pack.tokens.query(question.text).ids, numbers[question.doc_id]
             data.by_document[number].append(len(data.questions))
-            data.questions.append(Question(record["question"], ids, number, spans))
-        add_set(pack, data, most=most)
+            data.questions.append(Question(question.text, ids, number, question.spans))
+        add_set(pack, data, most=WRITTEN)
 
 
 def add_real(pack: Pack, corpora: Path) -> None:

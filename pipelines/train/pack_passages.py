@@ -1,6 +1,6 @@
 """Pack mined passages, tokenized, into one file that travels to a GPU.
 
-    python pipelines/train/pack_passages.py MINED... OUT.npz [--questions 1200]
+    python pipelines/train/pack_passages.py MINED... OUT.npz [--questions 3000]
 
 Each MINED holds the `SET.jsonl.gz` that `train_reranker.py` leaves in its folder `mined`, or `written_questions.py` in
 its own. A sentence is stored once, however many passages hold it. At most `--questions` of each set are taken, first
@@ -71,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mined", type=Path, nargs="+")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--questions", type=int, default=1_200)
+    parser.add_argument("--questions", type=int, default=3_000)
     options = parser.parse_args()
     pack = Pack()
     columns: dict[str, list[int]] = {name: [] for name in ("set", "question", "little", "passages")}

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from four_bits import round_blocks
 from reranker_files import write_graphs
 
 from lmkrag.arrays import Vectors
 from lmkrag.models.bert import AFTER
 from lmkrag.models.graph import BERT_INPUTS
-from lmkrag.models.packing import BLOCK, INT4, SCALES, SHRINK
+from lmkrag.models.packing import INT4, SCALES
 from lmkrag.reranker import passages
 
 
@@ -21,20 +23,10 @@ def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
         if weight.ndim != 2 or not name.startswith("encoder."):
             packed[name] = weight.astype(np.float16)
             continue
-        blocks = weight.reshape(len(weight), -1, BLOCK)
-        greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
-        scales = np.zeros(greatest.shape, np.float32)
-        codes = np.zeros(blocks.shape, np.int8)
-        least = np.full(greatest.shape, np.inf)
-        for share in SHRINK:
-            scale = (share * greatest / -8).astype(np.float16).astype(np.float32)
-            code = np.clip(np.round(blocks / np.where(scale == 0, 1, scale)[..., None]), -8, 7)
-            error = ((code * scale[..., None] - blocks) ** 2).sum(-1)
-            better = error < least
-            least[better], scales[better], codes[better] = error[better], scale[better], code[better]
+        codes, scales = (values.numpy() for values in round_blocks(torch.from_numpy(weight)))
         halves = (codes + 8).astype(np.uint8).reshape(len(weight), -1, 2)
         packed[name + INT4] = halves[..., 0] | halves[..., 1] << 4
-        packed[name + SCALES] = scales.astype(np.float16)
+        packed[name + SCALES] = scales[..., 0].astype(np.float16)
     return packed
 
 

@@ -34,7 +34,9 @@ from transformers import BertConfig, BertModel
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from lmkrag.models.packing import BLOCK, SHRINK, unpack_weights
+from four_bits import round_blocks
+
+from lmkrag.models.packing import unpack_weights
 
 FIRST, LAST = 101, 102
 ANSWERS, NO_ANSWER = 1, 0
@@ -220,20 +222,8 @@ class Rounding(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the rounded matrix."""
-        return weight + (round_blocks(weight.detach()) - weight.detach())
-
-
-def round_blocks(weight: Tensor) -> Tensor:
-    """Return a matrix with each block rounded to 4 bits, by the scale of the least squared error."""
-    blocks = weight.reshape(-1, BLOCK)
-    greatest = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))
-    best, least = blocks, torch.full_like(greatest, torch.inf)
-    for share in SHRINK.tolist():
-        scale = (share * greatest / -8).half().float()
-        rounded = (blocks / torch.where(scale == 0, 1, scale)).round().clamp(-8, 7) * scale
-        error = ((rounded - blocks) ** 2).sum(1, keepdim=True)
-        best, least = torch.where(error < least, rounded, best), torch.minimum(error, least)
-    return best.reshape(weight.shape)
+        codes, scales = round_blocks(weight.detach())
+        return weight + ((codes * scales).reshape(weight.shape) - weight.detach())
 
 
 def losses(

@@ -53,17 +53,7 @@ def main() -> None:
     parser.add_argument("--questions", type=Path, default=Path(__file__).with_name("questions.jsonl.gz"))
     parser.add_argument("--others", type=int, default=150)
     options = parser.parse_args()
-    documents: dict[str, list[Document]] = defaultdict(list)
-    questions: dict[str, list[Question]] = defaultdict(list)
-    with gzip.open(options.questions, "rt", encoding="utf-8") as lines:
-        for record in map(json.loads, lines):
-            if "text" in record:
-                table = Document(record["doc_id"], record["doc_id"], record["text"], record["title"], record["kind"])
-                documents[record["set"]].append(table)
-            else:
-                spans = tuple((start, end) for start, end in record["spans"])
-                question = Question(record["question"], record["doc_id"], spans, record["short"] or ())
-                questions[record["set"]].append(question)
+    documents, questions = read_written(options.questions)
     for name, group in questions.items():
         is_english = not name.startswith("ml_")
         out = options.out if is_english else options.out / "multilingual"
@@ -72,18 +62,31 @@ def main() -> None:
             continue
         others: list[Question] = []
         if not documents[name]:
-            documents[name], others = choose_documents(options.data / name, Counter(each.doc_id for each in group))
-            known = {document.doc_id for document in documents[name]}
-            group = [question for question in group if question.doc_id in known]
+            documents[name], group, others = choose_documents(options.data / name, group)
             others = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: options.others]]
         encoder = "landmark-mini" if is_english else "landmark-multilingual"
         with tempfile.TemporaryDirectory() as folder, Engine.open(folder, create=True, encoder=encoder) as engine:
             engine.add(documents[name], progress=False)
-            write_mined(
-                out / "held" / f"{name}.jsonl.gz", engine, [question for question in group if is_held(question.doc_id)]
-            )
+            held = [question for question in group if is_held(question.doc_id)]
+            write_mined(out / "held" / f"{name}.jsonl.gz", engine, held)
             learnt = [question for question in (*group, *others) if not is_held(question.doc_id)]
             write_mined(out / f"{name}.jsonl.gz", engine, learnt)
+
+
+def read_written(path: Path) -> tuple[dict[str, list[Document]], dict[str, list[Question]]]:
+    """Return the documents of a file of questions, which are no part of a set, and its questions, both by set."""
+    documents: dict[str, list[Document]] = defaultdict(list)
+    questions: dict[str, list[Question]] = defaultdict(list)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            if "text" in record:
+                table = Document(record["doc_id"], record["doc_id"], record["text"], record["title"], record["kind"])
+                documents[record["set"]].append(table)
+            else:
+                spans = tuple((start, end) for start, end in record["spans"])
+                question = Question(record["question"], record["doc_id"], spans, record["short"] or ())
+                questions[record["set"]].append(question)
+    return documents, questions
 
 
 def is_held(doc_id: str) -> bool:
@@ -91,9 +94,14 @@ def is_held(doc_id: str) -> bool:
     return zlib.crc32(doc_id.encode()) % HELD == 0
 
 
-def choose_documents(folder: Path, asked: Counter[str]) -> tuple[list[Document], list[Question]]:
-    """Return documents of a set, those with the most questions for their length first, and the set's own questions."""
-    dataset = load_dataset(folder)
+def choose_documents(
+    folder: Path, questions: Sequence[Question]
+) -> tuple[list[Document], list[Question], list[Question]]:
+    """Return documents of a set, those with the most questions for their length first, and the questions about them.
+
+    The last are the set's own questions about the same documents.
+    """
+    dataset, asked = load_dataset(folder), Counter(question.doc_id for question in questions)
     documents, characters = [], 0
     for document in sorted(dataset.documents, key=lambda each: -asked[each.doc_id] / len(each.text)):
         room = (MOST if document.doc_id in asked else CHARACTERS) - characters
@@ -106,7 +114,7 @@ def choose_documents(folder: Path, asked: Counter[str]) -> tuple[list[Document],
         for query in dataset.queries
         if query.spans and query.doc_id in known
     ]
-    return documents, others
+    return documents, [question for question in questions if question.doc_id in known], others
 
 
 def write_mined(path: Path, engine: Engine, questions: Sequence[Question]) -> None:

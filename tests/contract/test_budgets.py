@@ -26,9 +26,9 @@ LINES = {
     "index": 3_905,  # columns of fields, tiers of segments
     "ingest": 1_551,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
-    "models": 797,  # weights in 4 bits, words in 8; a single question in NumPy
+    "models": 796,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 690,  # an index on Qdrant
-    "readers": 2149,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_149,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 652,  # rows without names of columns
     "reranker": 777,  # a reader of passages, which marks words
     "search": 4_487,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
