@@ -40,7 +40,8 @@ class Loaded:
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # how a compound file begins: Office before 2007, or an encrypted one of today
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_MANIFEST = "META-INF/manifest.xml"  # of OpenDocument
 _VARIANT = re.compile(
     rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*|openxmlformats-officedocument\."
     rb"(wordprocessingml|presentationml)\.(?:template|slideshow))\.main\+xml"
@@ -81,7 +82,7 @@ _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises DocumentError."""
     if data.startswith(OLD_OFFICE):
-        if _ENCRYPTED in data:
+        if ENCRYPTED in data:
             raise DocumentError(f"encrypted {what} file: save it without a password")
         raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
     with open_archive(data, what) as archive:
@@ -183,11 +184,13 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive that lives in memory. Raises DocumentError: it would unpack to more than ``MAX_UNPACKED``."""
+    """Open a zip archive that lives in memory. Raises DocumentError: it is larger than ``MAX_UNPACKED``, or encrypted."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:
         raise DocumentError(f"{what} file would unpack to {unpacked >> 20} MiB: refused")
+    if _MANIFEST in archive.namelist() and b"encryption-data" in archive.read(_MANIFEST):
+        raise DocumentError(f"encrypted {what} file: save it without a password")
     return archive
 
 

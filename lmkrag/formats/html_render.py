@@ -176,10 +176,11 @@ def _read_span(written: str) -> int:
 
 
 def _holds_data(table: etree._Element) -> bool:
-    """Whether a table is one: several columns of short cells. Others lay out pages and mails."""
+    """Whether a table is one: short cells side by side. Others lay out pages, mails and notes with a picture."""
     if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
         return False
-    if not any(len(row.findall("td")) + len(row.findall("th")) > 1 for row in table.iter("tr")):
+    texts = (["".join(cell.itertext()).strip() for cell in row.iterchildren("td", "th")] for row in table.iter("tr"))
+    if not any(sum(map(bool, row)) > 1 for row in texts):
         return False
     for cell in table.iter("td", "th"):
         if any(part.tag in _HEADINGS for part in cell.iter()) and cell.tag == "td":

@@ -55,7 +55,7 @@ def read(data: bytes, name: str) -> Loaded:
             if (sign := _MERGED.search(definition)) and not cells[place]:
                 cells[place] = cells[place - 1] if sign[1] == b"m" and place else "".join(above[place : place + 1])
         above = cells
-        lines.append(f"{before}{divider}{table_row(cells)}")
+        lines.append(f"{before}{divider}{table_row(cells) if len(cells) > 1 else cells[0]}")
     lines = "".join([*lines, rest]).translate(_MARKS).splitlines()
     title = _TITLE.search(data)
     return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")

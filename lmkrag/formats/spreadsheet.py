@@ -39,6 +39,7 @@ _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
+_LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)  # Excel 97: the beginning of a workbook, and FILEPASS
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
@@ -104,10 +105,9 @@ def read_old(data: bytes, name: str) -> Loaded:
         return _read_2003(data) if _SHEETS.strip("{}").encode() in data else html.read(data, name)
     if not data.startswith((OLD_OFFICE, b"PK", b"\t\x08")):
         return read_csv(data, name)
-    try:
-        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-    except calamine.PasswordError:
-        raise DocumentError("encrypted Excel file: save it without a password") from None
+    if base.ENCRYPTED in data or _LOCKED.search(data):
+        raise DocumentError("encrypted Excel file: save it without a password")
+    book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     sheets = []
     for sheet in (one for one in book.sheets_metadata if one.typ == calamine.SheetTypeEnum.WorkSheet):
         table = book.get_sheet_by_name(sheet.name)

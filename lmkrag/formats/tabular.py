@@ -162,8 +162,14 @@ def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -
 
 
 def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the rows of a table between bars, as Markdown has them, and those above its header as plain lines."""
-    table = split_table([cells for row in rows if any(cells := [cell.strip() for cell in row])])
+    """Return the rows of a table between bars, as Markdown has them, and those above its header as plain lines.
+
+    Where no row has two values the table is a box around words, which become lines.
+    """
+    rows = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
+    if all(len({*row} - {""}) == 1 for row in rows):
+        return ["".join({*row}) for row in rows]
+    table = split_table(rows)
     captions = [" | ".join(cell for cell, _ in groupby(caption) if cell) for caption in table.captions]
     return [*captions, *map(table_row, [table.names, *table.records] if table.names else table.records)]
 

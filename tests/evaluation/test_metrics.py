@@ -11,6 +11,7 @@ from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.compare import Options, compare
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import overlap_at, paired_interval
+from lmkrag.search.weights import Weights
 from lmkrag.types import Document
 
 PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50), st.integers(1, 30)), max_size=6).map(
@@ -102,8 +103,11 @@ def test_unknown_baseline(name):
         Baseline(name)
 
 
+READ_ONE = Weights(ranked=1, ranked_in_doubt=1, refined=1)  # passage a question: what takes longest
+
+
 def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
-    shared = {"queries": 12, "against": ["rerank:off"]}
+    shared = {"queries": 12, "against": ["rerank:off"], "weights": READ_ONE}
     both = [Options(**shared), Options(**shared, encoder=BASE_ENCODER), Options(**shared)]
     ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["rerank:off"] for options in both)
     np.testing.assert_array_equal(ours["sample"].overlaps, again["sample"].overlaps)
@@ -112,7 +116,7 @@ def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
 
 
 def test_a_killed_run_leaves_no_half_of_a_baseline(sample_set, tmp_path, monkeypatch):
-    options = Options(against=["sentence:1"], queries=2)
+    options = Options(against=["sentence:1"], queries=2, weights=READ_ONE)
     monkeypatch.setattr(Baseline, "encode_queries", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         compare([sample_set], tmp_path, options)

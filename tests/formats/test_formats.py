@@ -1,6 +1,8 @@
 import gzip
 import io
 import json
+import random
+import struct
 import zipfile
 from pathlib import Path
 
@@ -394,6 +396,21 @@ def bomb() -> bytes:
     return buffer.getvalue()
 
 
+def locked_workbook() -> bytes:
+    """The records of Excel 97 that begin a workbook with a password: BOF, FILEPASS."""
+    begin = struct.pack("<HHHHHHII", 0x0809, 16, 0x0600, 5, 0, 0, 0, 0)
+    return b"\xd0\xcf\x11\xe0" + bytes(508) + begin + struct.pack("<HH", 0x002F, 54) + bytes(54)
+
+
+def locked_archive() -> bytes:
+    entry = '<m:file-entry m:full-path="content.xml"><m:encryption-data m:checksum="qg"/></m:file-entry>'
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="urn:manifest">{entry}</m:manifest>')
+        archive.writestr("content.xml", random.Random(0).randbytes(200))
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -409,6 +426,10 @@ def bomb() -> bytes:
         ("a.docx", broken_docx(), "broken Word file"),
         ("a.docx", b"\xd0\xcf\x11\xe0rest", "Word file of a version before 2007: save it as .docx"),
         ("a.docx", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted Word file"),
+        ("a.xlsb", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted Excel file"),
+        ("a.xls", locked_workbook(), "encrypted Excel file"),
+        ("a.ods", locked_archive(), "encrypted OpenDocument file"),
+        ("a.odt", locked_archive(), "encrypted OpenDocument file"),
         ("a.epub", b"nonsense", "broken EPUB file"),
         ("a.ipynb", b"{}", "broken notebook"),
         ("a.ipynb", b"[1", "broken notebook"),
@@ -506,6 +527,10 @@ def test_blocks_of_html(html, expected):
         ("<tr><td><h1>Page</h1>x</td><td>menu</td></tr>", "# Page\n\nx\n\nmenu"),
         (f"<tr><td>{'long ' * 300}</td><td>menu</td></tr>", f"{'long ' * 300}".strip() + "\n\nmenu"),
         ("<tr><td>x<table><tr><td>a<td>b</table></td><td>menu</td></tr>", "x\n\n| a | b |\n\nmenu"),
+        (
+            "<tr><td rowspan=2><img src=n.png><th>Note</th></tr><tr><td>Tab out of the row.</td></tr>",
+            "Note\n\nTab out of the row.",
+        ),
     ],
 )
 def test_tables_of_html(rows, expected):

@@ -375,7 +375,7 @@ def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
         "[^1]: Except in May.",
         "- See the box.",
         "In a box.",
-        "| Nine or ten |",
+        "Nine or ten",
         "[Is this so?]",
     ]
 

@@ -183,6 +183,17 @@ def test_a_merged_cell_is_in_each_row_and_column_that_it_covers(suffix):
     assert read(suffix, rows, [(1, 0, 2, 1), (3, 1, 1, 2)]) == expect(suffix, rows[0], *filled)
 
 
+@pytest.mark.parametrize("suffix", BARS)
+def test_a_box_around_words_is_no_table(suffix):
+    assert read(suffix, [["", "Note"], ["", "Tab out of the row."]]) == ["Note", "Tab out of the row."]
+    assert read(suffix, [["Boxed | words."]]) == ["Boxed | words."]
+
+
+def test_a_box_of_rtf_is_no_table():
+    source = rb"{\rtf1\ansi \trowd\cellx9000\pard\intbl Boxed words.\cell\row\pard End\par}"
+    assert load_bytes(source, "a.rtf", doc_id="a", path="a").text == "Boxed words.\nEnd"
+
+
 @pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
 def test_the_names_of_columns_have_those_that_reach_over_them(suffix):
     rows = [["Item", "2023", "", "2024"], ["", "Q1", "Q2", "Q1"], ["Rope", "10", "12", "14"], ["Tar", "1", "2", "3"]]

@@ -113,7 +113,7 @@ def test_notes_follow_their_paragraph():
     assert read(document).split("\n\n") == [
         "Leave is granted by the master.",
         "[^1]: The first.",
-        "| Days |",
+        "Days",
         "[^2]: The second.",
         "[^i]: At the end.",
     ]
