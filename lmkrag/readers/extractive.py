@@ -304,7 +304,7 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
     if readings and not (_LATIN.search(question) and hash_singles(question)):  # what the re-ranker can't read
         return min(confidence, ANSWERS.max_unrelated)
-    if readings and not best_coverage(spans):
+    if readings and not best_coverage(spans) and max(reading.score for reading in readings) < 0:
         is_related = similarity >= ANSWERS.min_similarity
         return min(confidence, ANSWERS.max_unshared if is_related else ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence

@@ -99,7 +99,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     span = citation.span
     text, start, end = span.text, reading.start, reading.end
     has_none = not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question)
-    if has_none or confidence < ANSWERS.min_short_confidence:
+    if has_none or confidence < ANSWERS.min_confidence:
         return None
     sentence = text[citation.start - span.start : citation.end - span.start]
     first = citation.start - span.start
@@ -130,6 +130,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + beside
     strength, lead = reading.strength, reading.lead
     is_sure = value or (lead >= max(ANSWERS.min_lead, beside) and strength + lead >= needed)
+    if confidence < ANSWERS.min_short_confidence:
+        is_sure = fit and strength + lead >= ANSWERS.min_evidence_in_doubt
     if strength < ANSWERS.min_short_strength or not is_sure:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):

@@ -19,8 +19,8 @@ class AnswerWeights:
     max_unrelated: float = 0.05  # the same where the similarity is lower, or the question can't be read
     min_literal: float = -1.0  # the least log-odds of a passage with a sentence that has all words of the question
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -2.68  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (4.92, 0.5, 2.89, -0.58)  # its coefficients
+    bias: float = -2.50  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (4.52, 0.43, 2.6, -0.12)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
@@ -35,10 +35,11 @@ class AnswerWeights:
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
-    min_short_confidence: float = 0.72  # the least probability of an answer for a short answer
+    min_short_confidence: float = 0.72  # the least probability of an answer for a short answer, unless its words are sure
     min_short_strength: float = 4.5  # the least strength of a short answer
     min_lead: float = 2.5  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for
+    min_evidence_in_doubt: float = 14.0  # the same where the probability is less
     untyped: float = 3.5  # what the sum must have more where the question does not tell the type
     beside_others: float = 4.0  # the same, and the least lead, for a value in a sentence with other values
     max_name_words: int = 5  # of a short answer without a value
