@@ -184,7 +184,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive that lives in memory. Raises DocumentError: it is larger than ``MAX_UNPACKED``, or encrypted."""
+    """Open a zip archive in memory. Raises DocumentError: it is encrypted, or would unpack to over ``MAX_UNPACKED``."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:

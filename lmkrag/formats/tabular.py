@@ -162,10 +162,7 @@ def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -
 
 
 def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the rows of a table between bars, as Markdown has them, and those above its header as plain lines.
-
-    Where no row has two values the table is a box around words, which become lines.
-    """
+    """Return the rows of a table between bars, as Markdown has them, captions and boxes around words as plain lines."""
     rows = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
     if all(len({*row} - {""}) == 1 for row in rows):
         return ["".join({*row}) for row in rows]

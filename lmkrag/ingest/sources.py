@@ -211,15 +211,13 @@ def make_source(source: object, **options: Any) -> DocumentSource:
         source = [source]
     if not isinstance(source, Iterable):
         raise UsageError(f"{_SOURCES}, not {type(source).__name__}")
-    items = iter(source)
-    first = list(islice(items, 1))
+    first = list(islice(items := iter(source), 1))
     items = chain(first, items)
     if first and not isinstance(first[0], str | Path):
         if for_files:
             raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
         return Documents(map(_as_document, items))
-    paths = [_as_path(item) for item in items]
-    return Files(paths, **options)
+    return Files([_as_path(item) for item in items], **options)
 
 
 def _as_path(item: object) -> Path:

@@ -181,9 +181,5 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
 
 def _ignored(name: str, rules: list[Rule]) -> bool:
     """The last rule that speaks of the file decides, the deepest ``.gitignore`` last."""
-    verdict = False
-    for lead, prefix, spec in rules:
-        decision = spec.check_file(lead + name[len(prefix) :]).include
-        if decision is not None:
-            verdict = decision
-    return verdict
+    decisions = (spec.check_file(lead + name[len(prefix) :]).include for lead, prefix, spec in reversed(rules))
+    return next((decision for decision in decisions if decision is not None), False)

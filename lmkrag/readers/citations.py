@@ -148,8 +148,7 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
             is_citation = bool(known) and not apart and not indexed
         else:
             is_citation = match in known or not any(match[0].strip() in span.text for span in spans)
-        is_citation = is_citation and (match in known or max(_numbers(match[1])) < _YEARS)
-        if is_citation:
+        if is_citation and (match in known or max(_numbers(match[1])) < _YEARS):
             citations.append(match)
     return citations
 

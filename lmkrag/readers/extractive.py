@@ -89,13 +89,12 @@ class ExtractiveReader(Reader):
             likely = (each for each in citations if readings[each.number - 1].score > 0)
             others = [each for each in likely if not lacks_value(question, each)]
             citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
-        is_weak = confidence < ANSWERS.min_confidence
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
         # 3. Show the first passage, those with the other things that are asked for, and others that score nearly as
         # much or where the first is not sure.
-        if is_weak:
+        if confidence < ANSWERS.min_confidence:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
         missing = find_missing(question, [citations[0].span])
         if not missing:
@@ -285,8 +284,7 @@ def has_all_words(question: str, sentence: str) -> bool:
     >>> has_all_words("What happened on 2025-05-12?", "The pier opened on 12 May 2025.")
     True
     """
-    quantities = [written for written, _ in (*find_days(question), *find_numbers(question))]
-    quantities = [written for written in quantities if not _YEAR.fullmatch(written)]
+    quantities = [each for each, _ in (*find_days(question), *find_numbers(question)) if not _YEAR.fullmatch(each)]
     rest = question
     for written in quantities:
         rest = rest.replace(written, " ")

@@ -129,9 +129,9 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     beside = ANSWERS.beside_others if has_others else 0.0
     needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + beside
     strength, lead = reading.strength, reading.lead
-    is_sure = value or (lead >= max(ANSWERS.min_lead, beside) and strength + lead >= needed)
+    is_sure = bool(value) or (lead >= max(ANSWERS.min_lead, beside) and strength + lead >= needed)
     if confidence < ANSWERS.min_short_confidence:
-        is_sure = fit and strength + lead >= ANSWERS.min_evidence_in_doubt
+        is_sure = fit > 0 and strength + lead >= ANSWERS.min_evidence_in_doubt
     if strength < ANSWERS.min_short_strength or not is_sure:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):

@@ -35,7 +35,7 @@ class AnswerWeights:
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
-    min_short_confidence: float = 0.72  # the least probability of an answer for a short answer, unless its words are sure
+    min_short_confidence: float = 0.72  # the least probability for a short answer, but for sure words
     min_short_strength: float = 4.5  # the least strength of a short answer
     min_lead: float = 2.5  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for

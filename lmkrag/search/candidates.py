@@ -94,8 +94,7 @@ def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
     """Return the sentences that are nearest to a question, and those with most of its words."""
     matches = query.match(snapshot, query.words, allowed=query.allowed)
     if query.phrases is not None and len(query.phrases) and query.mode != "dense":
-        quoted = query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed)
-        matches = join_matches(matches, quoted)
+        matches = join_matches(matches, query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed))
     return matches
 
 

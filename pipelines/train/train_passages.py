@@ -84,7 +84,7 @@ class Data:
         """Return the passages of some questions, drawn by the step's number."""
         rng = np.random.default_rng((self._seed, number))
         rows: list[Row] = []
-        question_of = []
+        question_of: list[int] = []
         for place in range(questions):
             chosen = int(np.searchsorted(self._cumulative, rng.random()))
             low, high = self.starts["passage"][chosen : chosen + 2]

@@ -3,6 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.index.words.exact import asks_in_english
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER
 
 TEXTS = {
@@ -54,6 +55,26 @@ def test_questions_of_other_languages_are_reranked_by_what_reads_them(engine, pa
         assert [span.score for span in named.search(question, top_k=3)] == scores()
     with Engine.open(path, reranker=DEFAULT_RERANKER) as english:
         assert [span.score for span in english.search(question, top_k=3)] != scores()
+
+
+@pytest.mark.parametrize(
+    ("question", "is_english"),
+    [
+        ("Was kostet die Überfahrt nach Norderney?", False),
+        ("In welchem Jahr wurde der Leuchtturm gebaut?", False),
+        ("Will man die Lampe reinigen, was braucht man?", False),
+        ("In quale anno fu costruito il faro?", False),
+        ("On nettoie la lampe quand ?", False),
+        ("Do kiedy kursuje prom?", False),
+        ("Was the lamp cleaned?", True),
+        ("In which year was the lighthouse built?", True),
+        ("On Sundays, does the ferry leave later?", True),
+        ("Is Keeper Roe still in office?", True),
+        ("Who cleans the lamp?", True),
+    ],
+)
+def test_words_that_begin_questions_in_several_languages(question, is_english):
+    assert asks_in_english(question) is is_english
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from functools import lru_cache
 
 from lmkrag.index.words.quantities import Day, find_days, find_numbers, is_same_day
 from lmkrag.index.words.terms import drop_stop_words, hash_words
+from lmkrag.sentences.languages import detect_language
+from lmkrag.specs import ENGLISH
 
 _QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
@@ -17,10 +19,12 @@ _FISCAL_YEAR = re.compile(r"\bFY ?['’]?(?:20)?(\d\d)\b(?! 20\1\b)")
 _YEAR = re.compile(r"20(\d\d)")
 _NAME = re.compile(r"[A-Z][^\W\d_]+")
 _ENGLISH = re.compile(
-    r"\s*(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|does|do|did|can|could|may|must|should|will|has"
-    r"|have|in|on|at|for|by|from|to|under|according|give|name|list|tell|show)\b",
+    r"\s*(?:(?:who|whom|whose|what|when|where|which|why|how|are|were|does|did|can|could|may|must|should|has|have|at|by|from"
+    r"|to|according|give|list|tell|show)|(?:is|was|will|do|in|on|for|under|name)\s+(?:the|an?|it|he|she|they|we|you|i|this"
+    r"|that|these|those|there|what|which|who|whom|whose|how|any|all|every|each|my|our|your|his|her|its|their|one))\b",
     re.IGNORECASE,
 )
+_MAYBE_ENGLISH = re.compile(r"\s*(?:is|was|will|do|in|on|for|under|name)\b", re.IGNORECASE)
 
 
 def find_exact_words(question: str) -> tuple[str, ...]:
@@ -50,11 +54,8 @@ def find_keys(question: str) -> tuple[str, ...]:
         rest = rest.replace(word, " ")
     numbers = [match[0] for match in _TOKEN.finditer(rest) if _NUMBER.fullmatch(match[0])]
     numbers += [match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])]
-    names: list[str] = []
-    if asks_in_english(question):
-        words = [match[0] for match in _TOKEN.finditer(rest)][1:]
-        names = [word.removesuffix("'s").removesuffix("’s") for word in words]
-        names = [name for name in names if _NAME.fullmatch(name)]
+    words = [match[0] for match in _TOKEN.finditer(rest)][1:] if asks_in_english(question) else []
+    names = [name for word in words if _NAME.fullmatch(name := word.removesuffix("'s").removesuffix("’s"))]
     return tuple(dict.fromkeys([*exact, *numbers, *names]))
 
 
@@ -64,8 +65,8 @@ def add_fiscal_years(question: str) -> str:
 
 
 def asks_in_english(question: str) -> bool:
-    """Return whether a question begins as English questions do."""
-    return _ENGLISH.match(question) is not None
+    """Return whether a question begins as English questions do, and as no others: ``Was`` also begins German ones."""
+    return bool(_ENGLISH.match(question) or (_MAYBE_ENGLISH.match(question) and detect_language(question) == ENGLISH))
 
 
 def holds(text: str, word: str) -> bool:
