@@ -7,6 +7,7 @@ import io
 import json
 import mailbox
 import re
+import struct
 import sys
 import zipfile
 from email.message import EmailMessage
@@ -183,6 +184,50 @@ def old_workbook() -> bytes:
     packed = io.BytesIO()
     book.save(packed)
     return packed.getvalue()
+
+
+def binary_workbook(rows) -> bytes:
+    """A workbook with one sheet in the records of BIFF12 ([MS-XLSB])."""
+
+    def record(number, data=b""):
+        kind, size = ([n] if n < 128 else [n & 127 | 128, n >> 7] for n in (number, len(data)))
+        return bytes([*kind, *size]) + data
+
+    def string(text):
+        return struct.pack("<I", len(text)) + text.encode("utf-16-le")
+
+    cells = b""
+    for row, values in enumerate(rows):
+        cells += record(0, struct.pack("<IIH3xI2I", row, 0, 300, 1, 0, len(values) - 1))
+        for column, value in enumerate(values):
+            kind, data = (6, string(value)) if isinstance(value, str) else (5, struct.pack("<d", value))
+            cells += record(kind, struct.pack("<II", column, 0) + data) if value != "" else b""
+    size = struct.pack("<4I", 0, len(rows) - 1, 0, len(rows[-1]) - 1)
+    sheet = record(129) + record(148, size) + record(145) + cells + record(146) + record(130)
+    name = record(156, struct.pack("<II", 0, 1) + string("rId1") + string("Fees"))
+    package, office = (
+        "http://schemas.openxmlformats.org/package/2006",
+        "http://schemas.openxmlformats.org/officeDocument",
+    )
+    relation = f'<Relationship Id="rId1" Type="{office}/2006/relationships/%s" Target="%s"/>'
+    relations = f'<Relationships xmlns="{package}/relationships">{relation}</Relationships>'
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("[Content_Types].xml", f'<Types xmlns="{package}/content-types"/>')
+        archive.writestr("_rels/.rels", relations % ("officeDocument", "xl/workbook.bin"))
+        archive.writestr("xl/workbook.bin", record(131) + record(143) + name + record(144) + record(132))
+        archive.writestr("xl/_rels/workbook.bin.rels", relations % ("worksheet", "worksheets/sheet1.bin"))
+        archive.writestr("xl/worksheets/sheet1.bin", sheet)
+    return packed.getvalue()
+
+
+def test_binary_workbooks():
+    rows = [["Fees of the pier"], ["Berth", "Season", "Fee"], ["North", "Summer", 40.0], ["South", "", 25.5]]
+    assert load(binary_workbook(rows), "fees.xlsb").text.splitlines() == [
+        *("# Fees", "", "Fees of the pier"),
+        "Berth: North | Season: Summer | Fee: 40",
+        "Berth: South | Fee: 25.5",
+    ]
 
 
 def test_old_workbooks(monkeypatch, tmp_path):
