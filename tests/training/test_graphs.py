@@ -75,7 +75,7 @@ def test_a_model_without_a_graph_is_run_where_it_can_be_built(tmp_path, monkeypa
         LandmarkEncoder.load(str(folder), runtime="onnx")
 
 
-def test_a_damaged_graph_is_named(tmp_path):
+def test_a_damaged_graph_is_named(tmp_path, monkeypatch):
     folder = shutil.copytree(find_model(None), tmp_path / "model")
     graph = folder / "float32.onnx"
     graph.write_bytes(graph.read_bytes()[:-1_000])
@@ -89,5 +89,6 @@ def test_a_damaged_graph_is_named(tmp_path):
     with pytest.raises(EncoderError, match=r"listwise\.onnx: not the graph"):
         LandmarkReranker.load(str(reranker))
     (reranker / "float32.onnx").unlink()
+    monkeypatch.setenv("LMKRAG_PRECISION", "float32")
     with pytest.raises(EncoderError, match=r"can't be loaded as a re-ranker .*float32\.onnx"):
         LandmarkReranker.load(str(reranker)).score("why?", [RerankPassage("", ("Because.",))])
