@@ -35,11 +35,11 @@ class AnswerWeights:
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked
-    min_short_confidence: float = 0.72  # the least probability for a short answer, but for sure words
+    min_short_confidence: float = 0.72  # the least probability of an answer for this evidence to be enough
     min_short_strength: float = 4.5  # the least strength of a short answer
     min_lead: float = 2.5  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for
-    min_evidence_in_doubt: float = 14.0  # the same where the probability is less
+    min_evidence_in_doubt: float = 14.0  # the least sum of both where that probability is not reached
     untyped: float = 3.5  # what the sum must have more where the question does not tell the type
     beside_others: float = 4.0  # the same, and the least lead, for a value in a sentence with other values
     max_name_words: int = 5  # of a short answer without a value
