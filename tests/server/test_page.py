@@ -13,6 +13,7 @@ from lmkrag import Document, Engine
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
 MARKDOWN = "how is leave accrued?"
+UNDO = 8_000  # milliseconds, longer than a removal can be undone
 EVIL = "evil\u202e.md"
 PDF = "how far have the coping stones moved?"
 
@@ -329,6 +330,7 @@ def test_code_has_lines(page, many_kinds):
 
 def test_documents_are_listed_added_and_removed_with_undo(page, writable, tmp_path):
     (tmp_path / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
+    page.clock.install()
     page.goto(f"{writable.url}/?view=documents")
     page.locator(".list a").first.wait_for()
     assert page.locator(".list tbody tr").count() == 5
@@ -342,6 +344,7 @@ def test_documents_are_listed_added_and_removed_with_undo(page, writable, tmp_pa
     page.get_by_role("link", name="ferry.md").wait_for()
     page.get_by_role("button", name="Remove ferry.md").click()
     page.get_by_text("Removed ferry.md.").wait_for()
+    page.clock.fast_forward(UNDO)
     page.get_by_text("No document is called so.").wait_for(timeout=15_000)
     with writable.client() as client:
         assert client.get("/api/documents").json()["total"] == 5
@@ -364,9 +367,11 @@ def test_a_file_is_dropped_anywhere(page, writable):
 
 def test_two_tabs_remove_the_same_document(page, writable):
     other = page.context.new_page()
+    page.clock.install()  # of both
     for tab in (page, other):
         tab.goto(f"{writable.url}/?view=documents")
         tab.get_by_role("button", name="Remove beekeeping.html").click()
+    page.clock.fast_forward(UNDO)
     for tab in (page, other):
         until(tab, "document.querySelectorAll('.list tbody tr').length === 4")
         tab.get_by_text("Undo").wait_for(state="detached", timeout=20_000)
@@ -410,7 +415,7 @@ def test_a_busy_server_is_asked_again(page, quick_server):
 
 def test_a_folder_is_served_while_it_is_indexed(page, serve_process, tmp_path):
     (tmp_path / "notes").mkdir()
-    for number in range(100):
+    for number in range(70):
         rules = "\n\n".join(f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50))
         (tmp_path / "notes" / f"island-{number}.md").write_text(f"# Island {number}\n\n{rules}\n")
     with serve_process(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
@@ -419,7 +424,7 @@ def test_a_folder_is_served_while_it_is_indexed(page, serve_process, tmp_path):
         until(page, "document.querySelector('.indexing progress').value > 0")
         page.screenshot(path=SCREENSHOTS / "indexing.png")
         page.get_by_text("Indexing:").wait_for(state="detached", timeout=120_000)
-        page.get_by_text("Answers quote exact passages of 100 documents.").wait_for()
+        page.get_by_text("Answers quote exact passages of 70 documents.").wait_for()
 
 
 def test_an_answer_that_is_not_sure(page, server):
