@@ -203,7 +203,7 @@ class Picky(BaseHTTPRequestHandler):
 @pytest.fixture
 def picky():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Picky)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield ["--reader", "openai", "--base-url", url, "--model", "m"]
     server.shutdown()

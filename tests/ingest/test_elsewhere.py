@@ -167,7 +167,7 @@ def test_a_website_that_wget_mirrors_is_followed(empty, tmp_path):
         def log_message(self, *_) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "served"))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/docs/"
     wget = ("wget", "--mirror", "--no-parent", "--adjust-extension", "--no-if-modified-since", "-nH", "-P", "site", url)
     try:

@@ -470,7 +470,7 @@ def serving(status, body):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"qdrant://127.0.0.1:{server.server_port}/handbook", seen
         server.shutdown()
 

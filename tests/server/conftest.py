@@ -226,7 +226,7 @@ class Careless:
 def careless_model():
     """A reader whose answer does not hold."""
     with ThreadingHTTPServer(("127.0.0.1", 0), CarelessModel) as model:
-        threading.Thread(target=model.serve_forever, daemon=True).start()
+        threading.Thread(target=model.serve_forever, args=(0.02,), daemon=True).start()
         yield Careless(f"http://127.0.0.1:{model.server_port}/v1")
         model.shutdown()
 

@@ -51,7 +51,7 @@ class Replay(BaseHTTPRequestHandler):
 def replay():
     with ReplayServer(("127.0.0.1", 0), Replay) as server:
         server.replies = {}
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         with RemoteEngine(f"http://127.0.0.1:{server.server_port}", timeout=20) as engine:
             server.engine = engine
             yield server

@@ -132,7 +132,7 @@ def test_something_else_answers(tmp_path):
     import threading
 
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as other:
-        threading.Thread(target=other.serve_forever, daemon=True).start()
+        threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
         with (
             RemoteEngine(f"http://127.0.0.1:{other.server_port}") as dead,
             pytest.raises(ServerError, match=r"status 501: is it lmkrag serve\?"),
