@@ -5,7 +5,8 @@ A date is ISO 8601 as far as it is known: ``2026-11-03``, ``2026-11`` or ``2026`
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -95,10 +96,23 @@ def find_date(text: str, *, years: bool = False) -> str:
         year, quarter = sorted((first, second), key=len, reverse=True)
         months.append((match, year, 3 * int(quarter) - 2))
     dates += [(match.start(), -2, f"{year}-{int(month):02}") for match, year, month in months]
+    dates = [dated for dated in dates if _exists(dated[2])]
     if years and not dates:
         newest = datetime.now(UTC).year + 2  # later years are plans, or no years
         dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text) if int(match[1]) <= newest]
     return min(dates, default=(0, 0, ""), key=lambda dated: (dated[1], dated[0]))[2]
+
+
+def first_day(iso: str) -> date:
+    """Return the first day of a date as ISO 8601 writes it: ``2026``, ``2026-11`` or ``2026-11-03``."""
+    return date.fromisoformat(iso + "-01-01"[len(iso) - 4 :])
+
+
+def _exists(iso: str) -> bool:
+    """Whether a date is on the calendar: 30 February is not."""
+    with suppress(ValueError):
+        return bool(first_day(iso))
+    return False
 
 
 def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int, int], str]) -> Dated:

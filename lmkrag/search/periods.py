@@ -10,7 +10,7 @@ import numpy as np
 
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage, find_date
+from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage, find_date, first_day
 from lmkrag.search.filters import PredicateFilter, Test, parse_filter
 from lmkrag.search.results import Views, find_headings
 from lmkrag.system import LateRegex
@@ -73,7 +73,7 @@ _OLDEST = 10  # years: what a question says of a time before that is hardly abou
 
 
 def _write(day: str) -> str:
-    return format(date.fromisoformat(day + "-01-01"[len(day) - 4 :]), _FORMATS[len(day)]).lstrip("0") if day else ""
+    return format(first_day(day), _FORMATS[len(day)]).lstrip("0") if day else ""
 
 
 class Period(NamedTuple):
@@ -88,7 +88,7 @@ class Period(NamedTuple):
         if self.since == self.until:
             return f"{'on' if len(self.since) == _DAY else 'in'} {since}"
         if self.since and self.until:
-            return f"from {since.removesuffix(until.partition(' ')[2]).strip()} to {until}"
+            return f"from {since.removesuffix(until.partition(' ')[2]).strip() or since} to {until}"
         return f"since {since}" if since else f"until {until}"
 
     def has(self, day: str) -> bool:
@@ -116,7 +116,7 @@ def _read_relative(kind: str, match: "re.Match[str]", today: date) -> tuple[str,
     words: dict[str, str | None] = {"unit": None, "count": None, "last": None, **match.groupdict()}
     if kind == "quarter":
         year = words["year"] or today.year
-        first = date.fromisoformat(find_date(f"{words['quarter']} {year}") + "-01")
+        first = first_day(find_date(f"{words['quarter']} {year}"))
         first = first if words["year"] or first <= today else first.replace(year=today.year - 1)
         return f"{first:%Y-%m}", f"{first.year}-{first.month + 2:02}"
     name = words["unit"] or "day"
@@ -156,10 +156,10 @@ def _bound(border: "re.Match[str] | None", since: str, until: str, words: str) -
 def _step(day: str, step: int) -> str:
     """The day, month or year before or after one."""
     if len(day) == _DAY:
-        return (date.fromisoformat(day) + timedelta(step)).isoformat()
+        return (first_day(day) + timedelta(step)).isoformat()
     if len(day) == len("2026"):
         return str(int(day) + step)
-    return _calendar("month", date.fromisoformat(day + "-01"), -step)[0]
+    return _calendar("month", first_day(day), -step)[0]
 
 
 def _read_border(match: "re.Match[str]", today: date) -> Period | None:
@@ -181,7 +181,7 @@ def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
     if not iso and days:
         written, day = days[0]
         passed = date(today.year, day.month, min(day.day, 28)) <= today
-        iso = f"{year or today.year - (not passed)}-{day.month:02}-{day.day:02}"
+        iso = find_date(f"{year or today.year - (not passed)}-{day.month:02}-{day.day:02}")  # 29 February may not exist
     elif not iso and month and (month[0][0].isupper() or len(month[0]) > 3):
         written, number = month[0], number_month(month[0])
         iso = f"{year or today.year - (number > today.month)}-{number:02}"

@@ -118,6 +118,10 @@ def test_wrong_dates_are_refused(engine):
         ("battles before 3 May 1942", None),
         ("how many have joined since 1998?", None),
         ("knock before you may enter", None),
+        ("between March and 15 March 2026", "from March 2026 to 15 March 2026"),
+        ("what changed since 2026-02-30?", None),
+        ("what changed since 29 February?", None),
+        ("what changed after 2026年13月1日?", None),
     ],
 )
 def test_words_of_a_question_name_a_period(question, told):
@@ -129,6 +133,7 @@ def test_words_of_a_question_name_a_period(question, told):
     ("name", "day"),
     [
         ("03.2024.md", "2024-03"),
+        ("2024-02-30.md", "2024"),
         ("prices Q2_2025.xlsx", "2025-04"),
         ("2. Quartal 2025.txt", "2025-04"),
         ("report v2 final 2023.docx", "2023"),
