@@ -63,7 +63,7 @@ def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
     position = 0
     for part in line.split(" | "):
         column, _, value = part.partition(": ")
-        yield column.strip(), value.strip(), start + position + len(column) + 2
+        yield column.strip(), value.strip(), start + position + len(part) - len(value.lstrip())
         position += len(part) + 3
 
 

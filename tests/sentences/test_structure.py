@@ -12,7 +12,7 @@ from lmkrag.sentences.structure import (
     StructureTable,
     is_navigation,
 )
-from lmkrag.sentences.table_rows import add_contexts, is_header
+from lmkrag.sentences.table_rows import add_contexts, is_header, read_record
 from lmkrag.specs import Sentence
 
 LONG = "The smoker calms the colony before the lid is lifted, " * 3
@@ -159,3 +159,8 @@ def test_add_contexts_by_example():
         ("row", ""),
         ("row", "Cash flows In millions 2022 2021"),
     ]
+
+
+def test_the_values_of_a_record_are_where_they_begin():
+    line = "name:  bolt | stock:   340"
+    assert [line[start : start + len(value)] for _, value, start in read_record(line, 0)] == ["bolt", "340"]
