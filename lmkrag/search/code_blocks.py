@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,7 +87,7 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
 
     A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
     """
-    lines = text.splitlines(keepends=True)
+    lines = StringIO(text).readlines()  # a form feed ends no line
     while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
         number += 1
     start, limit = sum(map(len, lines[:number])), len(text)

@@ -43,7 +43,7 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
                 texts[span.path] = Path(span.path).read_text("utf-8", "replace")
             except OSError:
                 continue  # it was removed meanwhile
-        lines = texts[span.path].splitlines()
+        lines = texts[span.path].removesuffix("\n").split("\n")  # a form feed ends no line
         path = min(span.path, os.path.relpath(span.path), key=len)
         if pattern is not None:
             for number in range(span.line, min(len(lines), span.last_line or span.line) + 1):

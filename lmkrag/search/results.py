@@ -148,8 +148,8 @@ def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ..
     if view.row.kind != CODE:
         return find_headings(view, ordinal)
     before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
-    lines = (before + after).splitlines()
-    numbers = find_definitions(before + after, len(f"{before}.".splitlines()))
+    lines = (before + after).split("\n")
+    numbers = find_definitions(before + after, 1 + before.count("\n"))
     return tuple(lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers)[::-1]
 
 

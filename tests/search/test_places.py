@@ -7,6 +7,7 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.results import Span
+from lmkrag.search.line_matches import find_lines
 from lmkrag.types import Hit
 
 
@@ -122,3 +123,14 @@ def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatc
     monkeypatch.setattr(results, "_COUNTED", 10)
     span = engine.search("how many B-7 are in stock?", level="sentence", top_k=1)[0]
     assert span.place == f"stock.csv:{span.start}-{span.end}"
+
+
+def test_a_form_feed_ends_no_line(tmp_path):
+    text = "int a;\n\f\nint b;\n\f\nint drain(int x) {\n  return x;\n}\n"
+    (tmp_path / "pump.c").write_text(text)
+    start = text.index("int drain")
+    span = Span(
+        "pump.c", str(tmp_path / "pump.c"), start, len(text), text[start:], 1.0, kind="code", line=5, last_line=7
+    )
+    (match,) = find_lines([span], "drain")
+    assert (match.first, match.lines[4], match.definition) == (5, "int drain(int x) {", 5)
