@@ -173,8 +173,8 @@ class Span:
 
     @property
     def best_sentence(self) -> str:
-        """The sentence that led here; empty where it lies outside."""
-        hit = self.hits[0]
+        """The sentence that led here, empty where it lies outside; the whole text of a span without hits."""
+        hit = self.hits[0] if self.hits else self
         return self.text[max(0, hit.start - self.start) : max(0, hit.end - self.start)].strip()
 
     @property

@@ -134,3 +134,7 @@ def test_a_form_feed_ends_no_line(tmp_path):
     )
     (match,) = find_lines([span], "drain")
     assert (match.first, match.lines[4], match.definition) == (5, "int drain(int x) {", 5)
+
+
+def test_a_span_without_hits_is_its_own_best_sentence():
+    assert Span("a.md", "", 0, 1, "A", 1.0).best_sentence == "A"
