@@ -103,7 +103,10 @@ class RemoteEngine:
     @property
     def _async_client(self) -> httpx.AsyncClient:
         """The client of the running event loop: connections belong to one."""
-        return self._async_clients.setdefault(asyncio.get_running_loop(), httpx.AsyncClient(**self._settings))
+        loop = asyncio.get_running_loop()
+        if loop not in self._async_clients:
+            self._async_clients[loop] = httpx.AsyncClient(**self._settings)
+        return self._async_clients[loop]
 
     def __enter__(self) -> Self:
         return self

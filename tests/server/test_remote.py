@@ -5,6 +5,7 @@ import json
 import re
 import time
 
+import httpx
 import pytest
 
 from lmkrag import Engine, RemoteEngine, errors
@@ -268,3 +269,14 @@ def test_documents_page_by_page(server, built_index, monkeypatch):
                 there.documents(filter=wrong or [1])
             with pytest.raises(UsageError):
                 there.search_many(wrong)
+
+
+async def test_requests_of_an_event_loop_share_a_client(monkeypatch):
+    clients, make_client = [], httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **settings: clients.append(make_client(**settings)) or clients[-1])
+    engine = RemoteEngine("http://127.0.0.1:9")
+    for _ in range(2):
+        with pytest.raises(ServerError):
+            await engine.asearch(QUESTION)
+    await engine.aclose()
+    assert len(clients) == 1
