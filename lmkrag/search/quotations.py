@@ -72,7 +72,7 @@ def _read_json(text: str) -> list[Any]:
     for parts in ([text], text.splitlines()):
         try:
             values = [json.loads(part) for part in parts if part.strip()]
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return [{"spans": values[0]}] if len(values) == 1 and isinstance(values[0], list) else values
     return []

@@ -251,3 +251,7 @@ def test_lines_of_json_are_read(engine):
     assert [one.state for one in engine.check(lines)] == ["same", "same"]
     assert [one.state for one in engine.check(json.dumps(spans))] == ["same", "same"]
     assert engine.check('{"query": "nothing", "spans": [], "notes": []}') == []
+
+
+def test_brackets_that_json_cannot_nest_are_text():
+    assert read_quotations("[" * 100_000) == []
