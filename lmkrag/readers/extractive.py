@@ -246,7 +246,7 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
             before, fenced = "", fenced != is_fence
             continue
         is_block = fenced or _is_block(line)
-        if line.strip() and not is_block and _goes_on(before, line, is_first=len(lines) == 1):
+        if line.strip() and not is_block and _goes_on(before, line, is_first=len(lines) == 1 and before != ""):
             lines[-1] += " " + line.strip()
         else:
             code |= {len(lines)} if fenced or not is_marked else set()

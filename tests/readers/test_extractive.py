@@ -125,6 +125,7 @@ def quote_passage(text: str, kind: str) -> str:
             "<!-- old -->\n\n# Lamps\n\nIt is lit at **dusk**, see\n[the rules](https://a.example/r) or [more](#more).",
             "Lamps\n\nIt is lit at dusk, see\nthe rules (https://a.example/r) or more.",
         ),
+        ("markdown", "Lamps\n=====\nthe lamp is lit at dusk.", "Lamps\nthe lamp is lit at dusk."),
         ("markdown", "> [!NOTE]\n> Lit at dusk. See [the rota][rota].", "Lit at dusk. See the rota."),
         ("markdown", "```\nlamp = a[0][1] ** 2\n# dusk\n```", "lamp = a[0][1] ** 2\n# dusk\n"),
         (
