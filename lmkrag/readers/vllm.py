@@ -6,7 +6,7 @@ from typing import Any
 from lmkrag.errors import ReaderError, needs
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT, check_answer
-from lmkrag.readers.prompt import Messages, Prompts, is_small_model
+from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
 
 
@@ -59,7 +59,7 @@ class VllmReader(LanguageModelReader):
             return
         answers = dict(zip(answerable, texts, strict=True))
         for index, its_spans in enumerate(spans):
-            yield check_answer(answers.get(index, ""), its_spans, self.name)
+            yield check_answer(answers.get(index, NOT_IN_DOCUMENTS), its_spans, self.name)
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
         if not conversations:
