@@ -32,12 +32,15 @@ def outline(document: Document) -> list[Heading]:
         (1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start())
         for match in DEFINITION.finditer(document.text)
     )
-    headings = list(definitions if document.kind == "code" else _headings(document))
-    made = []
-    for number, (level, text, start) in enumerate(headings):
-        following = (first for other, _, first in headings[number + 1 :] if other <= level)
-        made.append(Heading(level, text[:_LONGEST], start, next(following, len(document.text))))
-    return made
+    headings: list[Heading] = []
+    following: list[Heading] = []  # those that end what stands under an earlier heading, the nearest last
+    for level, text, start in reversed(list(definitions if document.kind == "code" else _headings(document))):
+        while following and following[-1].level > level:
+            following.pop()
+        end = following[-1].start if following else len(document.text)
+        following.append(Heading(level, text[:_LONGEST], start, end))
+        headings.append(following[-1])
+    return headings[::-1]
 
 
 def _headings(document: Document) -> Iterator[tuple[int, str, int]]:
