@@ -84,13 +84,16 @@ class Prompts:
         packaged = Path(__file__).with_name("prompts")
         folders = [*filter(None, [folder]), *([packaged / "plain"] if layout == "plain" else []), packaged]
         templates = {}
-        for name, wanted in _PLACEHOLDERS.items():
+        for name, placeholders in _PLACEHOLDERS.items():
             if layout == "plain" and name == "answer":
-                wanted = wanted - {"key"}
+                placeholders = placeholders - {"key"}
             path = next(path for each in folders if (path := each / f"{name}.txt").is_file())
-            template = Template(path.read_text("utf-8-sig"))
-            if not template.is_valid() or set(template.get_identifiers()) != wanted:
-                names = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
+            try:
+                template = Template(path.read_text("utf-8-sig"))
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"{path}: can't be read as UTF-8 ({error})") from error
+            if not template.is_valid() or set(template.get_identifiers()) != placeholders:
+                names = ", ".join(f"${word}" for word in sorted(placeholders)) or "none"
                 raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")
             templates[name] = template
         return cls(templates.pop("system"), templates, layout)

@@ -94,6 +94,12 @@ def test_a_template_that_would_lose_something_is_refused(tmp_path, template):
         Prompts.load(tmp_path)
 
 
+def test_a_template_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "system.txt").write_text("Antworte höflich.", "latin-1")
+    with pytest.raises(UsageError, match=r"system\.txt: can't be read as UTF-8"):
+        Prompts.load(tmp_path)
+
+
 def test_no_such_folder(tmp_path):
     with pytest.raises(UsageError, match="no such folder of prompts"):
         Prompts.load(tmp_path / "none")
