@@ -1,11 +1,11 @@
-"""Passages that say the same with another value: which is newer, and that they differ.
+"""Passages that contradict each other in one value: note it, and put the newer one first.
 
 Precision goes before recall: two sentences differ only if all of their words are the same but for one number, date,
 unit, name or negation, and if their titles, headings and folders are of the same subject.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -18,7 +18,7 @@ from lmkrag.search.differences import Difference, Token, find_differences, read_
 from lmkrag.system import LateRegex
 
 _COMPARED = 12  # passages, the best ones
-_BEST = 3  # passages, one of which the others are compared with
+_BEST = 3  # passages; each pair that is compared has one of them
 _LEAST_WORDS = 4
 _LEAST_SHARED = 0.4  # of the distinct words of two sentences
 _ALIKE = 0.2  # the same before units and numbers are read, whatever their spelling
@@ -26,9 +26,9 @@ _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NEAR = 0.7
 """The least share of the better passage's score for two to answer equally well; 0.75 to 1 where they say the same."""
 
-_RELEVANT = 0.5  # the least share of the best score with which a passage is told to differ from another
+_RELEVANT = 0.5  # the least share of the best score for a passage to be compared with others
 _HEADER = 600  # characters at a document's beginning, where it may say what it replaces
-_FRAME = 2  # words at a sentence's beginning that tell what it is about
+_FRAME = 2  # words at a sentence's beginning that name its subject
 _PERSONS = frozenset(("who", "whom", "whose", "wer", "wem", "qui", "quién", "chi", "wie", "quem"))
 _PLACES = frozenset(("which", "what", "where", "welche", "wo", "quel", "où", "cuál", "dónde", "quale", "dove"))
 _LABEL_WORDS = """clause section page row column step room table figure chapter article item line number no nr invoice
@@ -36,7 +36,7 @@ order ticket issue case unit lot gate platform building floor phase stage questi
 paragraph volume part group class type seite kapitel abschnitt artikel zimmer raum schritt zeile tabelle abbildung
 rechnung nummer anlage étape chapitre tableau ligne numéro salle página capítulo artículo paso fila sala número"""
 _LABELS = frozenset(_LABEL_WORDS.split())
-"""Words that a number behind them only names one of: another number is another thing."""
+"""Words before a number that is a name and no value: room 4 and room 5 are two rooms."""
 
 _VERSION_WORDS = """version release edition draft final copy new old update updated amendment amended revised rev v
 current latest previous archive archived archives older former backup neu alt aktuell fassung ancien nouveau"""
@@ -91,9 +91,10 @@ class _BestSentence:
 def compare_passages(
     question: str, spans: Sequence[Span], read: Callable[[str, int, int], str]
 ) -> tuple[list[Span], list[str]]:
-    """Return passages, the newer before the older where they say the same with another value, and notes on those.
+    """Return passages, the newer of two that contradict each other first, and notes on the contradictions.
 
-    A question "as of 2023", of a year that one has, or for the previous version prefers what was the newest then.
+    Where the question says "as of 2023", has a passage's year or asks for the previous version, the newest passage of
+    that time comes first.
 
     Args:
         question: in words.
@@ -112,9 +113,12 @@ def compare_passages(
         difference = _contrast(compared[i], sentences[i], compared[j], sentences[j], question)
         if difference is None:
             continue
-        places = [_place(sentences[i], difference.first), _place(sentences[j], difference.second)]
-        for number, beside, place, its in ((i, j, places[0], places[1]), (j, i, places[1], places[0])):
-            contrast = Contrast(*place, compared[beside].doc_id, *its)
+        places = [
+            (sentences[number].start + start, sentences[number].start + end)
+            for number, (start, end) in ((i, difference.first), (j, difference.second))
+        ]
+        for number, other, place, other_place in ((i, j, places[0], places[1]), (j, i, places[1], places[0])):
+            contrast = Contrast(*place, compared[other].doc_id, *other_place)
             compared[number] = replace(compared[number], contrasts=(*compared[number].contrasts, contrast))
         year = _choose_year(question, compared)
         valid = _choose_valid(compared[i], compared[j], year, read)
@@ -141,10 +145,6 @@ def _choose_year(question: str, spans: Sequence[Span]) -> str:
     return years.pop() if len(years) == 1 else "" if _PREVIOUS.search(question) else _ANY_YEAR
 
 
-def _place(sentence: _BestSentence, bounds: tuple[int, int]) -> tuple[int, int]:
-    return sentence.start + bounds[0], sentence.start + bounds[1]
-
-
 def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str) -> Difference | None:
     """The one value in which two passages differ; None where they say the same, or are not about the same."""
     shared = first.words & second.words
@@ -166,7 +166,7 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
         [token for token in sentence.tokens if start <= token.start < end]
         for sentence, (start, end) in ((first, difference.first), (second, difference.second))
     ]
-    if {token.value for tokens in values for token in tokens} & words:  # it tells which of the two is asked about
+    if {token.value for tokens in values for token in tokens} & words:  # the question says which of the two it is about
         return None
     if difference.kind != "negation" and not _are_values(difference, values, first.tokens, words):
         return None
@@ -174,7 +174,7 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
 
 
 def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], words: set[str]) -> bool:
-    """Whether a sentence may have one of two values alone: they are of one kind, and no names of what it is about."""
+    """Whether two values exclude each other: they are of one kind, and neither names the subject of its sentence."""
     kinds = [{token.kind for token in each} for each in values]
     is_date = difference.kind == "date" and all("date" in each for each in kinds)
     if not all(values) or (not is_date and (kinds[0] != kinds[1] or {"number", "unit"} <= kinds[0])):  # 1 kg and 1000 g
@@ -185,10 +185,10 @@ def _are_values(difference: Difference, values: list[list[Token]], tokens: list[
         return difference.kind == "name" and is_one and not number and not words.isdisjoint(_PERSONS)
     if difference.kind == "name":
         return not words.isdisjoint(_PERSONS | _PLACES)
-    beside = [tokens[number - 1].value] if number else []
+    neighbours = [tokens[number - 1].value] if number else []
     if values[0][0].value.endswith("th"):
-        beside += [token.value for token in tokens[number + 1 : number + 2]]
-    return _LABELS.isdisjoint(beside)
+        neighbours += [token.value for token in tokens[number + 1 : number + 2]]
+    return _LABELS.isdisjoint(neighbours)
 
 
 def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
@@ -197,25 +197,23 @@ def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
 
 
 def _same_subject(passage: Span, other: Span) -> bool:
-    """Whether titles, headings and folders name the same, years and versions aside, or one of them less."""
-    named, folders = (
-        [{token.value for part in parts for token in read_tokens(_DATED.sub(" ", part))} - _VERSIONS for parts in both]
-        for both in (
-            [
-                [part for part in (span.title, *span.headings) if part] or [PurePath(span.doc_id).stem]
-                for span in (passage, other)
-            ],
-            [(str(PurePath(span.doc_id).parent).replace("_", " "),) for span in (passage, other)],
-        )
-    )
-    return all(first <= second or second <= first for first, second in (named, folders))
+    """Whether titles, headings and folders have the same words but for years and versions, or one has fewer of them."""
+
+    def read_words(parts: Iterable[str]) -> set[str]:
+        return {token.value for part in parts for token in read_tokens(_DATED.sub(" ", part))} - _VERSIONS
+
+    spans = (passage, other)
+    titles = [list(filter(None, (span.title, *span.headings))) or [PurePath(span.doc_id).stem] for span in spans]
+    folders = [[str(PurePath(span.doc_id).parent).replace("_", " ")] for span in spans]
+    subjects = [list(map(read_words, both)) for both in (titles, folders)]
+    return all(first <= second or second <= first for first, second in subjects)
 
 
 def _choose_valid(passage: Span, other: Span, year: str, read: Callable[[str, int, int], str]) -> int | None:
-    """Which of two passages, 0 or 1, is the newest of a year or before; None if nobody can tell."""
-    for number, (span, beside) in enumerate(((passage, other), (other, passage))):
-        match = _REPLACES.search(read(span.doc_id, 0, _HEADER)) if span.doc_id != beside.doc_id else None
-        if match and year in ("", _ANY_YEAR) and _names(match[1], beside):
+    """Which of two passages, 0 or 1, is the newest up to the end of a year; None if that is unknown."""
+    for number, (span, replaced) in enumerate(((passage, other), (other, passage))):
+        match = _REPLACES.search(read(span.doc_id, 0, _HEADER)) if span.doc_id != replaced.doc_id else None
+        if match and year in ("", _ANY_YEAR) and _names(match[1], replaced):
             return number if year else 1 - number
     if "file" in (passage.date_source, other.date_source) or not (passage.date and other.date):
         return None

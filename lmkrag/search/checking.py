@@ -1,9 +1,8 @@
-"""Does what was cited still stand? Quotations are looked for in the documents as they are now.
+"""Check citations: look quotations up in the documents as they are now.
 
-A quotation that is where it was is the *same*, at another place of its document it has *moved*, and in another document
-it stands *elsewhere*. With another number, date, unit, name or negation it is *changed*, made of several places it is
-*stitched*, with other words it is *reworded*, and otherwise it is *gone*. White space, letter case and the form of
-quotation marks do not count.
+A quotation is the *same* where it was, *moved* within its document, or *elsewhere*, in another document. It is
+*changed* if a number, date, unit, name or negation differs, *stitched* if it joins several places, *reworded* if only
+other words differ, and otherwise *gone*. White space, letter case and the form of quotation marks do not count.
 """
 
 import re
@@ -20,7 +19,7 @@ from lmkrag.errors import DocumentNotFound
 from lmkrag.index.words.terms import STRAIGHT
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
-from lmkrag.search.differences import Token, find_differences, read_tokens
+from lmkrag.search.differences import find_differences, read_tokens
 from lmkrag.search.outline import outline
 from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions
@@ -32,14 +31,14 @@ FAILED: tuple[State, ...] = ("changed", "stitched", "reworded", "gone")
 """The states of quotations that do not stand word for word."""
 
 MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
-_ASKED = 300  # characters of a quotation that documents are searched for
-_LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
+_QUERY_CHARS = 300  # characters of a quotation that other documents are searched for
+_OTHER_DOCUMENTS = 5  # in which a quotation is looked up beside its own
 _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
 _ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
-_LEFT_OUT = 600  # characters for which an ellipsis stands
+_LEFT_OUT = 600  # characters that an ellipsis stands for, at most
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 """Straight quotation marks, and no brackets and marks of Markdown."""
 
@@ -54,11 +53,11 @@ _CANDIDATES = 8  # places that a quotation is compared with word by word
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """What became of a quotation.
+    """The state of a quotation in the documents as they are now.
 
     ``doc_id``, ``start``, ``end`` and ``place`` say where it is now; they are empty and -1 if it is gone.
-    ``similarity`` is the share of its words that stand there. ``changes`` says of a changed quotation what it has for
-    what: ``1,200 for 900``. The ``place`` of a stitched one names each of its places, the rest the first.
+    ``similarity`` is the share of its words in that place. ``changes`` lists the differences of a changed quotation,
+    such as ``1,200 for 900``. The ``place`` of a stitched one names all of its places, the other fields the first.
     """
 
     quote: str
@@ -73,13 +72,13 @@ class CitationCheck:
 
     @property
     def label(self) -> str:
-        """The state, with what a changed quotation has for what, and the document that one from elsewhere stands in."""
+        """The state, with the changes of a changed quotation or the document of one from elsewhere."""
         more = {"changed": ", ".join(self.changes), "elsewhere": self.doc_id}.get(self.state)
         return f"{self.state}: {more}" if more else self.state
 
 
 class Readable(Protocol):
-    """What quotations are looked for in: an engine, here or behind a server."""
+    """An engine, here or behind a server, as far as a check needs it."""
 
     def document(self, doc_id: str) -> Document:
         """Return a document."""
@@ -89,7 +88,7 @@ class Readable(Protocol):
 
 
 def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
-    """Tell what became of each citation: see :meth:`lmkrag.Engine.check`."""
+    """Check each citation: see :meth:`lmkrag.Engine.check`."""
 
     @cache
     def read(doc_id: str) -> Document | None:
@@ -99,8 +98,8 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
             return None
 
     def find(words: str) -> list[str]:
-        query = " ".join(words.replace('"', " ").split())[:_ASKED]
-        return [span.doc_id for span in engine.search(query, mode="lexical", level="document", top_k=_LOOKED_AT)]
+        query = " ".join(words.replace('"', " ").split())[:_QUERY_CHARS]
+        return [span.doc_id for span in engine.search(query, mode="lexical", level="document", top_k=_OTHER_DOCUMENTS)]
 
     return [
         check_quotation(replace(cited, doc_id=cited.doc_id or _resolve(cited.reference, read)), read, find)
@@ -109,7 +108,7 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
 
 
 def _resolve(reference: str, read: Callable[[str], Document | None]) -> str:
-    """The document that a text names as the source of a quotation; a file's name that is no document's, too."""
+    """The document that a text names as the source of a quotation, or a file name even if no document has it."""
     names = [reference.strip(), *(reference[: match.start()].strip() for match in _BEHIND_NAME.finditer(reference))]
     file = re.match(r"[\w./ -]+\.[a-z]\w{0,4}(?!\w)", reference.strip())
     return next((name for name in names if name and read(name) is not None), file[0] if file else "")
@@ -118,7 +117,7 @@ def _resolve(reference: str, read: Callable[[str], Document | None]) -> str:
 def check_quotation(
     cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
-    """Look for a quotation in its document, and if it is not there in others that ``find`` says may have its words."""
+    """Look a quotation up in its document, then in those that ``find`` returns for its words."""
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     documents = []
     for doc_id in _candidates(cited, find):
@@ -150,8 +149,8 @@ def check_quotation(
         places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
         return replace(_make(cited, "stitched", *pieces[0], similarity), place=" and ".join(places))
     if nearest is not None and is_near:
-        made = _make(cited, "changed" if changes else "reworded", nearest, start, end, similarity)
-        return replace(made, changes=changes)
+        check = _make(cited, "changed" if changes else "reworded", nearest, start, end, similarity)
+        return replace(check, changes=changes)
     return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", similarity)
 
 
@@ -162,12 +161,12 @@ def _candidates(cited: Quotation, find: Callable[[str], Sequence[str]]) -> Itera
 
 
 def _make(cited: Quotation, state: State, document: Document, start: int, end: int, similarity: float) -> CitationCheck:
-    where = _span(document, start, end).place
-    return CitationCheck(cited.text, cited.doc_id, state, document.doc_id, start, end, where, round(similarity, 3))
+    place = _span(document, start, end).place
+    return CitationCheck(cited.text, cited.doc_id, state, document.doc_id, start, end, place, round(similarity, 3))
 
 
 def _span(document: Document, start: int, end: int) -> Span:
-    """Characters of a document, with what tells where they are."""
+    """Characters of a document, with their line, page, or paragraph and heading."""
     span = Span(document.doc_id, document.path, start, end, document.text[start:end], 1.0, kind=document.kind)
     if document.kind in LINED:
         return replace(span, line=1 + document.text.count("\n", 0, start))
@@ -256,11 +255,14 @@ def _widen(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Document, int, int]]:
-    """The places that a quotation is made of, if it is: pieces of several words that stand there word for word."""
+    """The places of a stitched quotation, whose pieces of several words stand there word for word; else none."""
     words = [token.value for token in read_tokens(quote)]
     if not 2 * _FEWEST_WORDS <= len(words) <= _MOST_WORDS:
         return []
-    read = [(document, tokens := read_tokens(document.text), _join(tokens)) for document in documents]
+    read = [
+        (document, tokens := read_tokens(document.text), f" {' '.join(token.value for token in tokens)} ")
+        for document in documents
+    ]
 
     def find(start: int, stop: int) -> tuple[Document, int, int] | None:
         piece = f" {' '.join(words[start:stop])} "
@@ -270,19 +272,15 @@ def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Docume
                 return document, tokens[first].start, tokens[first + stop - start - 1].end
         return None
 
-    # By word: the pieces that the quotation is made of up to there, the fewest, from the longest.
-    made: dict[int, list[tuple[int, int]]] = {0: []}
+    # For each word, the fewest pieces that make up the quotation before it.
+    covers: dict[int, list[tuple[int, int]]] = {0: []}
     for start in range(len(words)):
-        if start not in made or len(made[start]) == _MOST_PIECES:
+        if start not in covers or len(covers[start]) == _MOST_PIECES:
             continue
         for stop in range(start + _FEWEST_WORDS, len(words) + 1):
             if find(start, stop) is None:
                 break
-            if stop not in made or len(made[start]) + 1 < len(made[stop]):
-                made[stop] = [*made[start], (start, stop)]
-    bounds = [find(*piece) for piece in made.get(len(words), ())]
+            if stop not in covers or len(covers[start]) + 1 < len(covers[stop]):
+                covers[stop] = [*covers[start], (start, stop)]
+    bounds = [find(*piece) for piece in covers.get(len(words), ())]
     return [piece for piece in bounds if piece is not None] if len(bounds) > 1 else []
-
-
-def _join(tokens: Sequence[Token]) -> str:
-    return f" {' '.join(token.value for token in tokens)} "

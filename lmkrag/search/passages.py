@@ -1,8 +1,8 @@
-"""From spans to passages: what can be read alone, and nothing else.
+"""Complete spans to passages that can be read alone.
 
-A span is what answers; often it can't be understood without what stands around it. A passage adds just that: a row's
-header, a list item's lead-in, the question of a reply, what a pronoun stands for, the whole function of a line of code,
-the rest of a short paragraph.
+A span often can't be understood without the text around it. A passage adds what it needs and no more: a row's header, a
+list item's lead-in, the question of a reply, what a pronoun stands for, the whole function of a line of code, the rest
+of a short paragraph.
 """
 
 import re
@@ -77,17 +77,14 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
 
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
     """The first sentence of what a passage that begins with ``first`` needs from above."""
-    if first == 0:
-        return first
-    kind = view.kind(first)
-    if kind == "record":
+    if first == 0 or (kind := view.kind(first)) == "record":
         return first
     if kind in ("row", "item"):
         top = first
         while top > 0 and view.kind(top - 1) == kind and _distance(view, top - 1, first) <= weights.lead_chars:
             top -= 1
         if top > 0 and view.kind(top - 1) == kind:
-            return first  # too far: half of a table or list helps nobody
+            return first  # too far: half a table or list is of no use
         announced = top > 0 and _ANNOUNCES.search(view.sentence(top - 1)) and view.kind(top - 1) != "heading"
         if kind == "item" and not announced:
             return first
@@ -95,17 +92,15 @@ def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
     before = view.sentence(first - 1)
     if _distance(view, first - 1, first) > weights.lead_chars:
         return first
-    if _ASKS.search(before):
-        return first - 1
-    if _ANNOUNCES.search(before) and view.kind(first - 1) != "heading":
-        return first - 1
-    text = view.sentence(first)
-    if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
-        return first - 1
-    plain = view.kind(first - 1) not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
-    if plain and _REFERS_BACK.match(text.lstrip()):
-        return first - 1
-    return first
+    text, kind_before = view.sentence(first), view.kind(first - 1)
+    may_be_antecedent = kind_before not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
+    is_needed = (
+        _ASKS.search(before)
+        or (_ANNOUNCES.search(before) and kind_before != "heading")
+        or (_QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text))
+        or (may_be_antecedent and _REFERS_BACK.match(text.lstrip()))
+    )
+    return first - 1 if is_needed else first
 
 
 def _distance(view: DocumentView, above: int, below: int) -> int:

@@ -1,4 +1,4 @@
-"""Searches limited to a period: given as options, or by the words of a question."""
+"""Limit searches to a period that options or the words of a question give."""
 
 import re
 from collections.abc import Callable
@@ -53,7 +53,7 @@ _MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
     r"|ago|gel|fa|atr|il y|hac|há|q[1-4]|qua|first|second|third|fourth|since|sei|dep|desd|dal|sin|aft|nac|apr|desp|dop"
     r"|bef|ava|ant|pri|voo|unt|bis|jusq|has|fin|tot|até|bet|from|zwi|vom|ent|du|tra|tus|van)"
 )
-# The figures of that time are meant there, not what was written then.
+# These compare figures of two times, and do not ask for what was written at one of them.
 _COMPARED = LateRegex(
     r"\b(?:than|compared?|versus|vs|verglichen|(?:over|to|with) (?:last|this)|from last year)\b", re.I
 )
@@ -69,7 +69,7 @@ _MONTH = LateRegex(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
 _OTHER_YEAR = LateRegex(r"\s*,?\s*1\d{3}\b")
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}
-_OLDEST = 10  # years: what a question says of a time before that is hardly about when documents were written
+_OLDEST = 10  # years: an earlier time in a question is hardly the time at which documents were written
 
 
 def _write(day: str) -> str:
@@ -77,7 +77,7 @@ def _write(day: str) -> str:
 
 
 class Period(NamedTuple):
-    """From a day, month or year to another, both included; empty where open. ``words`` are those that named it."""
+    """From a day, month or year to another, both included; empty where open. ``words`` are those of the question."""
 
     since: str = ""
     until: str = ""
@@ -92,7 +92,7 @@ class Period(NamedTuple):
         return f"since {since}" if since else f"until {until}"
 
     def has(self, day: str) -> bool:
-        """Return whether a date lies in the period; one that is known less precisely does if it may."""
+        """Return whether a date is in the period, or may be in it where it is less precise."""
         since, until = self.since[: len(day)], self.until[: len(day)]
         return bool(day) and day[: len(since)] >= since and day[: len(until)] <= until
 
@@ -101,14 +101,15 @@ def find_period(question: str, today: date) -> Period | None:
     """Return the period that the words of a question limit it to, such as ``last week``; None without any."""
     if not _MAY_NAME.search(question.lower()) or _COMPARED.search(question):
         return None
-    matches = ((kind, match) for kind, pattern in _RELATIVE if (match := pattern.search(question)))
-    for kind, match in matches:
-        since, until = _read_relative(kind, match, today)
-        border = _BEFORE.search(question[: match.start()])
-        if not since or int(since[:4]) <= today.year - _OLDEST:
-            return None
-        return _bound(border, since, until, (border[0] if border else "") + match[0])
-    return next(filter(None, (_read_border(match, today) for match in _BORDER.finditer(question))), None)
+    relative = next(((kind, match) for kind, pattern in _RELATIVE if (match := pattern.search(question))), None)
+    if relative is None:
+        return next(filter(None, (_read_border(match, today) for match in _BORDER.finditer(question))), None)
+    kind, match = relative
+    since, until = _read_relative(kind, match, today)
+    if not since or int(since[:4]) <= today.year - _OLDEST:
+        return None
+    border = _BEFORE.search(question[: match.start()])
+    return _bound(border, since, until, (border[0] if border else "") + match[0])
 
 
 def _read_relative(kind: str, match: "re.Match[str]", today: date) -> tuple[str, str]:
@@ -142,7 +143,7 @@ def _calendar(unit: str, today: date, back: int) -> tuple[str, str]:
 
 
 def _bound(border: "re.Match[str] | None", since: str, until: str, words: str) -> Period:
-    """The period that is since, after, before or until another; that one without a border."""
+    """The period since, after, before or until another one; that period itself without a border."""
     words = " ".join(words.split())
     if border is None or border["between"]:
         return Period(since, until, words)
@@ -154,7 +155,7 @@ def _bound(border: "re.Match[str] | None", since: str, until: str, words: str) -
 
 
 def _step(day: str, step: int) -> str:
-    """The day, month or year before or after one."""
+    """The day, month or year ``step`` after another, or before it if negative."""
     if len(day) == _DAY:
         return (first_day(day) + timedelta(step)).isoformat()
     if len(day) == len("2026"):
@@ -163,7 +164,7 @@ def _step(day: str, step: int) -> str:
 
 
 def _read_border(match: "re.Match[str]", today: date) -> Period | None:
-    """The period that begins or ends with a month or day; one without a year is the last one."""
+    """The period that begins or ends with a month or day; without a year, with the last such month or day."""
     if match["between"]:
         first, *second = _AND.split(match["rest"], maxsplit=1)
         until, last = _read_day("".join(second), today)
@@ -174,7 +175,7 @@ def _read_border(match: "re.Match[str]", today: date) -> Period | None:
 
 
 def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
-    """The day or month that a text names, and how; empty without one of late. ``year`` is that of one without."""
+    """The recent day or month that a text names, in ISO 8601 and as written; ``year`` is its year if it names none."""
     days = [(written, day) for written, readings in find_days(text) if len(readings) == 1 for day in readings]
     iso, written = find_date(text), text
     month = _MONTH.search(text)
@@ -191,7 +192,7 @@ def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
 
 
 def filter_period(expression: str | None, period: Period) -> PredicateFilter:
-    """Return a filter that keeps documents which may have passages from a period, of those that another one keeps."""
+    """Return a filter for documents that may have passages from a period, and that match an expression if given."""
     keeps = parse_filter(expression) if expression else None
 
     later = period._replace(until="")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,11 +52,11 @@ _SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
-    """Searches an index for people and for readers. State: what filters keep of the newest snapshot, and ``pages``."""
+    """Searches an index for people and for readers. State: the selections of the last filters, and ``pages``."""
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Snapshot]]",
+        reading: Callable[[], AbstractContextManager[Snapshot]],
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -64,7 +64,7 @@ class Searcher:
         rerank_timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own.
+        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; defaults to our own.
 
         ``rerank`` and ``rerank_timeout_ms`` are the defaults of requests.
         """
@@ -108,9 +108,9 @@ class Searcher:
 
     def _search_one(
         self,
-        snapshot: "Snapshot",
+        snapshot: Snapshot,
         text: str,
-        vector: "Scores | None",
+        vector: Scores | None,
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
@@ -160,7 +160,7 @@ class Searcher:
         return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
-        """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
+        """The re-ranker of sentences, and that of passages, which we have only for English."""
         enabled = request.rerank
         if enabled is None:
             enabled = self._rerank and request.mode != "lexical"
@@ -181,8 +181,8 @@ class Searcher:
         reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
         return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
 
-    def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
-        """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
+    def score_sentences(self, query: str, find: Callable[[Snapshot], DocumentRow]) -> list[SentenceScore]:
+        """Return how well each sentence of a document fits a question; ``find`` returns its row."""
         (vector,) = self._encoders.encode_questions([check_query(query)])
 
         def score() -> list[SentenceScore]:
@@ -197,7 +197,7 @@ class Searcher:
         from lmkrag.readers.base import LanguageModelReader  # a search alone needs none of them
 
         if not isinstance(reader, LanguageModelReader):
-            return self.search(questions, request, similarity=True)  # which tells whether anything answers
+            return self.search(questions, request, similarity=True)  # similarities show whether anything answers
 
         def count_tokens(text: str) -> int:
             count = reader.count_tokens(text)
@@ -230,14 +230,14 @@ class Searcher:
         return contexts
 
 
-def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
-    """Return characters of a document by its name; none if it is gone."""
+def read_text(snapshot: Snapshot, doc_id: str, start: int, end: int) -> str:
+    """Return characters of a document by its name, or an empty string if it is gone."""
     row = snapshot.find_document(doc_id)
     return "" if row is None else snapshot.read_text(row, start, end)
 
 
 def search_period(question: str, request: SearchRequest, search: Callable[[Period | None], SpanList]) -> SpanList:
-    """Search the period that a request or else its question names; everywhere if nothing is from the question's."""
+    """Search the period of a request, or else of its question; without results from the question's, search all."""
     if request.since or request.until:
         return search(Period(request.since or "", request.until or ""))
     period = None if request.question_dates is False else find_period(question, date.today())
@@ -253,7 +253,7 @@ def search_period(question: str, request: SearchRequest, search: Callable[[Perio
 
 
 def find_spans(
-    snapshot: "Snapshot",
+    snapshot: Snapshot,
     query: SearchQuery,
     *,
     level: Level = "passage",
@@ -266,10 +266,10 @@ def find_spans(
     reranking: Reranking | None = None,
     ranking: PassageRanking | None = None,
 ) -> list[Span]:
-    """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
+    """Find the best spans, best first, without the encoder or the text of the question.
 
     ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
-    ``collapse`` leaves one passage of each file where most of them are source code.
+    ``collapse`` returns one passage of each file where most files are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     factor = 2 if operators.excluded or period else 1  # some may be excluded
@@ -300,7 +300,7 @@ def find_spans(
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
 
     # 7. Make the results, after step 6 or for it.
-    def make(grown: Iterable[Grown], score: "Scores") -> list[Span]:
+    def make(grown: Iterable[Grown], score: Scores) -> list[Span]:
         growth: dict[int, tuple[int, int]] | None = None
         if explain:
             grown = list(grown)
@@ -313,12 +313,11 @@ def find_spans(
         return merge_level(level, results, candidates, score, grown, **limits)
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
-    as_they_are = None if ranking is None else make(candidates.grow(), candidates.score)
-    spans = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
+    make_unranked = cache(lambda: make(candidates.grow(), candidates.score))
+    spans = None if ranking is None else ranking.rank(make_unranked())
     if spans is None:
         order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
-        spans = as_they_are if order is None else make(*order)
-        spans = make(candidates.grow(), candidates.score) if spans is None else spans
+        spans = make_unranked() if order is None else make(*order)
         spans = spans if ranking is None else ranking.refine(spans)
     return [span for span in compare(spans) if not operators.excludes(span.text)][:top_k]
 
