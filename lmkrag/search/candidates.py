@@ -1,4 +1,4 @@
-"""The sentences that a question may be answered by: gather them, prefer the document that it names, score them."""
+"""Gather the candidate sentences of a search, prefer the document that the question names, and score them."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +19,12 @@ from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
 
-_TITLED = 1_000  # documents whose titles are looked at
+_TITLED = 1_000  # documents whose titles are matched
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Sentences near anything a query found, by increasing id, each ``[n]``."""
+    """The matches of a query and sentences near the best of them, by increasing id; arrays are ``[n]``."""
 
     sentences: Ids
     documents: Ids
@@ -58,13 +58,13 @@ class Candidates:
         )
 
     def keep(self, mask: Mask) -> "Candidates":
-        """Return some of the candidates: those that ``mask`` ``[n]`` is true of."""
+        """Return the candidates where ``mask`` ``[n]`` is true."""
         arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record", "heading")
         return replace(self, **{name: getattr(self, name)[mask] for name in arrays}, fused=self.fused.keep(mask))
 
 
 class SearchQuery(NamedTuple):
-    """What is searched for, and how."""
+    """A question as it is searched for, and the options of the search."""
 
     vector: Scores | None  # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
     words: Hashes  # hashes of the question's words
@@ -119,14 +119,13 @@ class DocumentMatch(NamedTuple):
 def match_document(
     snapshot: Snapshot, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
-    """Find the document that a question names by words of its opening or title; None for none, or several alike.
+    """Return the document that a question names by words of its opening or title; None if no single one stands out.
 
-    Where documents are alike (contracts, releases, minutes), each of them holds a passage that fits the question; which
-    one is meant, only rare words say: "Consider the agreement between X and Y; may the recipient share ...?"
+    Where documents are alike (contracts, releases, minutes), each of them has a passage that fits the question, and
+    only rare words say which one is meant: "Consider the agreement between X and Y; may the recipient share ...?"
 
-    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead of
-    all others, and no other may hold as many of the words anywhere. ``among`` are the positions of those that may be
-    meant, increasing.
+    Words are weighted by their inverse document frequency. The document must be ahead of all others, and no other may
+    have as many of the words anywhere. ``among`` are the positions of the documents to choose from, increasing.
     """
     count = len(snapshot.documents.keys if among is None else among)
     if count < 2:
@@ -189,8 +188,8 @@ def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floa
 def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Matches) -> Preferred:
     """Prefer the document that a question names, if there is one.
 
-    Its best sentences are gathered, too. If they fit the question about as well as what was found, the words that name
-    it have done their work: they count no more inside documents, and other documents' scores are lowered.
+    Its best sentences are gathered, too. If they fit the question about as well as the other matches, the words that
+    name it no longer count inside documents, and the scores of other documents are lowered.
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
@@ -205,7 +204,7 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     matches = join_matches(matches, inside)
     candidates = score_matches(snapshot, query, Preferred(matches, words))
     factors = _document_factors(snapshot, candidates, match, query.weights)
-    if factors is not None and query.mode != "lexical":  # there, where nothing but words counts, each may be needed
+    if factors is not None and query.mode != "lexical":  # in lexical mode, every word may be needed
         matches = join_matches(
             query.match(snapshot, match.words, allowed=query.allowed, nearest=matches.nearest),
             query.match(snapshot, match.words, allowed=named, nearest=inside.nearest),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lmkrag.search.results import Views
 
 
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # how a line begins that belongs to what is below it
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # the beginning of comments and decorators, which belong to the line below
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -124,11 +124,11 @@ def find_identifiers(question: str) -> tuple[str, ...]:
 
 
 class CodeQuestion(NamedTuple):
-    """What a question says of the source code that it is about.
+    """A question as it is matched with source code.
 
-    ``identifiers`` are its names as source code has them; ``is_name``: it is nothing else. ``stems`` are the beginnings
-    of its words. ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: about what a
-    project's documents tell, such as how to install it.
+    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are those of its words.
+    ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: it is about the documents of a
+    project, such as how to install it.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class CodeQuestion(NamedTuple):
 
 
 def read_code_question(question: str) -> CodeQuestion:
-    """Return what a question says of source code."""
+    """Return a question as it is matched with source code."""
     return CodeQuestion(
         find_identifiers(question),
         _NAME.fullmatch(question.strip()) is not None,
@@ -150,7 +150,7 @@ def read_code_question(question: str) -> CodeQuestion:
 
 
 def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
-    """Return which share of some words a file's path has, and which share of its name's parts has one of them."""
+    """Return the share of the stems that a file's path has, and the share of its name's parts that have a stem."""
     path, parts = doc_id.lower(), _BORDER.sub(" ", PurePosixPath(doc_id).stem).lower().split()
     named = [any(stem in part for stem in stems) for part in parts]
     return sum(stem in path for stem in stems) / max(1, len(stems)), sum(named) / max(1, len(named))
@@ -168,10 +168,10 @@ def is_mostly_code(candidates: Candidates, views: "Views") -> bool:
 
 
 def rank_code(candidates: Candidates, views: "Views", question: CodeQuestion, *, mostly_code: bool) -> Candidates:
-    """Return candidates with what a question about source code is more often about ahead.
+    """Return candidates with the scores of source code weighted.
 
-    That are definitions of its names, files that it names, and no tests, no generated code, nor, in a folder that is
-    ``mostly_code``, prose, unless it asks about these.
+    Definitions of the question's names and files that it names gain. Tests, generated code and, in a folder that is
+    ``mostly_code``, prose lose, unless the question is about these.
     """
     weights = candidates.weights
     _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)

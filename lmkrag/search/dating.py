@@ -1,6 +1,6 @@
-"""From when a passage is: the date that tells it best, and where that stands.
+"""Date passages by their headings, and the metadata, header, name or file of their document.
 
-A date is ISO 8601 as far as it is known: ``2026-11-03``, ``2026-11`` or ``2026``.
+A date is ISO 8601, as precise as it is known: ``2026-11-03``, ``2026-11`` or ``2026``.
 """
 
 import re
@@ -19,7 +19,7 @@ DATE_KEYS = (
     *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha"),
 )
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
-"""Kinds of documents whose metadata are those of their program."""
+"""Kinds of documents whose metadata are written by the program that made them."""
 
 _MONTH = "|".join(MONTHS)
 _DAY = LateRegex(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
@@ -50,19 +50,17 @@ _DATES_TEXT = LateRegex(
     r"|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
-
-
 _REMEMBERED = 10_000  # documents
 
 
 class Dated(NamedTuple):
-    """A date, and where it stands: see :class:`lmkrag.results.Span`."""
+    """A date, and where it was found: see :class:`lmkrag.results.Span`."""
 
     date: str = ""
     source: str = ""
 
 
-_dated: dict[tuple[object, ...], Dated] = {}
+_dated_documents: dict[tuple[object, ...], Dated] = {}
 
 
 @lru_cache(maxsize=4_096)
@@ -116,27 +114,27 @@ def _exists(iso: str) -> bool:
 
 
 def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int, int], str]) -> Dated:
-    """Return from when a passage is.
+    """Return the date of a passage.
 
     Args:
         row: its document.
-        headings: that it stands under, the outermost first.
+        headings: above it, the outermost first.
         read: returns characters of the document.
     """
     for heading in reversed(headings):
         if day := find_date(heading, years=True):
             return Dated(day, "heading")
     key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
-    dated = _dated.get(key)
+    dated = _dated_documents.get(key)
     if dated is None:
-        if len(_dated) >= _REMEMBERED:
-            _dated.clear()
-        dated = _dated[key] = _date_document(row, read)
+        if len(_dated_documents) >= _REMEMBERED:
+            _dated_documents.clear()
+        dated = _dated_documents[key] = _date_document(row, read)
     return dated
 
 
 def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
-    """From when a document is, its headings aside."""
+    """The date of a document, its headings aside."""
     stated = date_meta(row.meta)
     is_property = row.kind in WITH_PROPERTIES
     if stated and not is_property:

@@ -1,4 +1,4 @@
-"""What differs between two texts about the same: a number, date, unit, name or negation, or only words."""
+"""Differences between two texts on one subject: numbers, dates, units, names, negations, or only words."""
 
 import re
 from collections import Counter
@@ -40,14 +40,14 @@ ne pas jamais sans sin nunca senza niet geen nooit não sem"""
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
 _NO_STOP_WORD = "lighthouse"
-_BEFORE = 12  # characters that tell whether a word begins a sentence
+_BEFORE = 12  # characters before a word that show whether it begins a sentence
 _BEGINS = re.compile(r"(?:(?<!\d)\.|[!?:;|\n])\W*\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 
 
 class Token(NamedTuple):
-    """A word, number or sign of a text: where it is, what it counts as, and what it is if another takes its place."""
+    """A word, number or sign of a text: its characters, its normalized value, and the kind of a difference in it."""
 
     start: int
     end: int
@@ -56,9 +56,9 @@ class Token(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What one text has in place of what another has; either may be empty.
+    """Characters ``first`` of one text and ``second`` of another that differ; one of them may be empty.
 
-    ``first`` and ``second`` are characters, ``plain`` counts the ordinary words among them.
+    ``plain`` counts the ordinary words among them.
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ def read_tokens(text: str) -> list[Token]:
 
 
 read_sentence = lru_cache(maxsize=2_000)(read_tokens)
-"""The same, remembered for the sentences that were read last."""
+"""The same, cached for the last sentences."""
 
 
 @cache
@@ -99,7 +99,7 @@ def _has_content(word: str) -> bool:
 
 
 def _classify(word: str) -> tuple[str, Kind]:
-    """What a word in lower case counts as, and its kind."""
+    """The normalized value of a word in lower case, and its kind."""
     if word[-1].isdigit():
         if _DATED.fullmatch(word):
             return word, "date"
@@ -130,8 +130,8 @@ def find_differences(first: str, second: str) -> list[Difference]:
     Letter case, punctuation, and the spelling of a number, date or unit make no difference; nor does what only moved,
     unless figures change places.
 
-    >>> [found.describe("It costs 1,200 euros.", "It costs 900 €.") for found in find_differences(
-    ...     "It costs 1,200 euros.", "It costs 900 €.")]
+    >>> texts = "It costs 1,200 euros.", "It costs 900 €."
+    >>> [difference.describe(*texts) for difference in find_differences(*texts)]
     ['1,200 for 900']
     """
     ours, theirs = read_sentence(first), read_sentence(second)

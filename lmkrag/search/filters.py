@@ -22,10 +22,10 @@ from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
 Test = Callable[[Any], bool]
-"""Of a field's value; None where a document has none, a list where it has several."""
+"""A test of a field's value, which is None where a document has none, and a list where it has several."""
 
 Predicate = Callable[[Callable[[str, Test], Any]], Any]
-"""Called with a function of a key and a test, which gives a boolean, or an array of them, one for each document."""
+"""Called with a function of a key and a test, which returns a boolean, or an array with one for each document."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
@@ -45,23 +45,23 @@ Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
 
 
 class PredicateFilter(str):
-    """A filter for what no expression says; its text names it."""
+    """A filter that no expression can state; its text identifies it."""
 
     __slots__ = ("predicate",)
     predicate: Predicate
 
     def __new__(cls, name: str, predicate: Predicate) -> Self:
         """Take the predicate; two filters of one name keep the same documents."""
-        made = super().__new__(cls, name)
-        made.predicate = predicate
-        return made
+        instance = super().__new__(cls, name)
+        instance.predicate = predicate
+        return instance
 
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
 
 def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = "") -> PredicateFilter | None:
-    """Return a filter for documents with a path, whose ids match globs of ``.gitignore`` form; None where all do."""
+    """Return a filter for documents by globs of ``.gitignore`` form on their ids and by a path; None without either."""
     if not (include or exclude or path):
         return None
     from pathspec import GitIgnoreSpec
@@ -125,7 +125,7 @@ def _show(key: str, value: object) -> str:
 
 
 def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
-    """Return which fields and values there are, where no document matches a filter; else nothing."""
+    """Return a hint at the fields and values of an index if no document matches a filter; else an empty string."""
     if list_documents(filter=expression, limit=1):
         return ""
     documents = list_documents()
@@ -198,9 +198,9 @@ class _Parser:
 
     def _listed(self, key: str) -> Predicate | None:
         """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes next."""
-        unwanted = self._take("word", "not")
+        negated = self._take("word", "not")
         if not self._take("word", "in"):
-            if unwanted:
+            if negated:
                 raise self._error("expected 'in' after 'not'")
             return None
         if not self._take("paren", "("):
@@ -215,7 +215,7 @@ class _Parser:
         if not values:
             raise self._error("the list is empty")
         test = _TextTest([self._pattern(text, exact) for text, exact in values])
-        return lambda match: match(key, test) ^ unwanted
+        return lambda match: match(key, test) ^ negated
 
     def _pattern(self, value: str, exact: bool) -> tuple[str, bool]:
         """The regular expression of a value, and whether case matters: else it is that of a text in lower case."""
@@ -232,8 +232,8 @@ class _Parser:
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
-            found_kind, found = self._tokens[self._next]
-            if found_kind == kind and found.lower() == text:
+            next_kind, next_text = self._tokens[self._next]
+            if next_kind == kind and next_text.lower() == text:
                 self._next += 1
                 return True
         return False

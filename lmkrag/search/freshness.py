@@ -1,4 +1,4 @@
-"""Whether the files of results still are what was indexed, and where results stand on the pages of these."""
+"""Compare the files of results with what was indexed, and find the boxes of results on their pages."""
 
 import hashlib
 import os
@@ -19,21 +19,21 @@ from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
 from lmkrag.system import FileStamp, find_path
 
-_LOOKED_AT = 5_000  # files among which one that is gone is looked for
+_LOOKED_AT = 5_000  # files in which a moved file is looked for
 _REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
 def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) -> SpanList:
-    """Return results of which those are marked whose files have changed or are gone; a note says so.
+    """Mark the results whose files have changed or are gone, and say so in a note.
 
-    The note says what to run on an ``index``; without one it names no folder.
+    The note has the command that updates ``index``; without one it has no command, which would name folders.
 
-    A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
-    fingerprint, and the span gets its new path. Documents that were read from no file, or from a folder that is not on
-    this machine, are as they were.
+    A file of the size and time that were indexed is not read. A file that was moved below its folder is found by its
+    fingerprint, and the span gets its new path. Documents without a file, or from a folder that is not on this machine,
+    are left as they are.
     """
-    states: dict[str, tuple[str, str]] = {}  # by doc_id: what is wrong, and where the file is
+    states: dict[str, tuple[str, str]] = {}  # by doc_id: "changed", "gone" or "" if it was moved, and its path
     sources = dict[str, None]()
     for doc_id in {span.doc_id: None for span in spans}:
         row = snapshot.find_document(doc_id)
@@ -59,7 +59,7 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) ->
 
 
 def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
-    """Return results with boxes, read from files that are as they were indexed; a note tells which are not."""
+    """Add boxes to the results whose files are as they were indexed; a note says why a result has none."""
     marked, notes = [], list(spans.notes)
     for span in spans:
         row = snapshot.find_document(span.doc_id)
@@ -100,14 +100,14 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
             return "", row.path
         moved = _find_moved(row)
         return ("", moved) if moved else ("gone", row.path)
-    except OSError:  # nobody can tell
+    except OSError:  # it is unknown
         return "", row.path
     is_same = stamp == (row.size, row.mtime_ns) or (stamp.size == row.size and _hash(path, stamp) == row.fingerprint)
     return "" if is_same else "changed", row.path
 
 
 def _find_moved(row: DocumentRow) -> str:
-    """The path of a file with the fingerprint of one that is gone, below the folder that it was found from."""
+    """The path of a file with the fingerprint of one that is gone, below the folder that was indexed, or nothing."""
     for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
             stamp = FileStamp.of(path.stat())
@@ -134,7 +134,7 @@ def _walk(root: Path) -> Iterable[Path]:
 
 @lru_cache(maxsize=1_000)
 def _hash(path: Path, stamp: FileStamp) -> str:
-    """The fingerprint of a file that has a stamp; an empty one if it can't be read."""
+    """The fingerprint of a file, cached by its stamp; empty if it can't be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,7 +22,7 @@ class Fused(NamedTuple):
         return Fused(self.score * factor, self.parts, (*self.factors, (name, factor)))
 
     def keep(self, mask: Mask) -> "Fused":
-        """Return some of the scores: those that ``mask`` ``[n]`` is true of."""
+        """Return the scores where ``mask`` ``[n]`` is true."""
         parts = tuple((name, values[mask], weight) for name, values, weight in self.parts)
         return Fused(self.score[mask], parts, tuple((name, factor[mask]) for name, factor in self.factors))
 
@@ -37,13 +37,13 @@ def fuse(
     document_score: Scores | None = None,
     weights: Weights = WEIGHTS,
 ) -> Fused:
-    """Return one score a sentence, and what it is made of.
+    """Return the fused score of each sentence, with its parts.
 
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
-    sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
-    often than an equally good sentence far from any. A document that the query names counts more, and one whose words
-    all together fit it less than the best document's counts less: by a factor, so that spans grow as in any other.
+    sentence, and of the best in its paragraph and in its document: a sentence near strong evidence is relevant more
+    often than an equally good one far from any. The scores of a document are multiplied by a factor, so that spans
+    grow as in any other: above 1 if the query names it, below 1 if its words fit worse than the best document's.
 
     All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are BM25 scores,
     ``title_match`` shares of the words of the document's title that the query names, ``document_score`` BM25 scores of

@@ -21,7 +21,7 @@ def grow_spans(
     heading: Mask | None = None,
     weights: Weights = WEIGHTS,
 ) -> Iterator[Grown]:
-    """Grow from the best sentence down; what one span took, no other takes.
+    """Grow spans from the best sentences down; each sentence is in one span at most.
 
     On each side, the segment with the greatest sum of ``score - keep * hit`` (maximum-sum subarray, as in dsRAG's
     relevant segment extraction) joins. With ``weights.sentences_before=k``, a span is the hit and the k sentences
@@ -55,7 +55,7 @@ def grow_spans(
         if lead_in is not None and lead_in[last]:
             last = _edge(last, 1, 1, joined, taken, None)
         while has_content is not None and not has_content[last]:
-            last -= 1  # a heading goes with what it heads
+            last -= 1  # a heading belongs to the text under it
         taken[first : last + 1] = True
         yield first, last + 1, hit
 

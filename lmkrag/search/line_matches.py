@@ -65,7 +65,7 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
 
 
 def _weigh(line: str, words: Sequence[str], names: Sequence[str]) -> float:
-    """How many words of the question a line has; what is defined there counts, too, and a blank line says nothing."""
+    """The number of the question's words in a line, more if it defines something, and -1 if it is blank."""
     lowered = line.lower()
     defines = 0.5 * bool(DEFINITION.match(line)) + bool(names and declares(line, names))
     return sum(word in lowered for word in words) + defines if line.strip() else -1

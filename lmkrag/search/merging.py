@@ -53,7 +53,7 @@ def _merge_spans(
     top_k: int,
     per_document: int | None,
 ) -> list[Span]:
-    """Merge spans that have ``grown``, touch and are nearly as good."""
+    """Merge spans that touch, if the lesser one is nearly as good as the better one."""
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
@@ -135,29 +135,29 @@ def merge_passages(
 ) -> list[Span]:
     """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
 
-    Unless ``collapse`` is 0, each document has its best passage alone, which tells where its others begin. If there are
-    fewer documents than ``collapse``, the next best of these others are results as well.
+    Unless ``collapse`` is 0, only the best passage of each document is returned, with the lines of the others in
+    ``more``. If there are fewer documents than ``collapse``, the next best of the others are returned, too.
     """
     choose = _best_of_each if collapse else list
-    made: list[_Passage] = []
+    merged: list[_Passage] = []
     for rank, (first, stop, hit) in enumerate(grown):
         view = results.view(hit)
         low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
         passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
         touching = rank < weights.touching and view.kind(results.ordinal(hit)) != "record"
-        if _merge(made, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights):
+        if _merge(merged, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights):
             continue
-        count = sum(other.view is view for other in made)
+        count = sum(other.view is view for other in merged)
         if per_document is not None and count >= per_document:
             continue
-        if not (collapse and count) and len(choose(made)) >= top_k:
-            made = _without_copies(made, weights)
-            if len(choose(made)) == top_k:
+        if not (collapse and count) and len(choose(merged)) >= top_k:
+            merged = _without_copies(merged, weights)
+            if len(choose(merged)) == top_k:
                 break
-        made.append(passage)
-    made = _without_copies(made, weights)
-    firsts = choose(made)
-    others = [passage for passage in made if passage not in firsts]  # none unless they collapse
+        merged.append(passage)
+    merged = _without_copies(merged, weights)
+    firsts = choose(merged)
+    others = [passage for passage in merged if passage not in firsts]  # none unless they collapse
     room = max(0, collapse - len(firsts))
     return [
         replace(
@@ -169,10 +169,10 @@ def merge_passages(
     ]
 
 
-def _best_of_each(made: list[_Passage]) -> list[_Passage]:
+def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
     """The first passage of each document."""
     best: dict[int, _Passage] = {}
-    return [passage for passage in made if best.setdefault(passage.view.row.id, passage) is passage]
+    return [passage for passage in merged if best.setdefault(passage.view.row.id, passage) is passage]
 
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
@@ -181,9 +181,11 @@ def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, 
     return tuple(view.count_lines(passage.start) + 1 for passage in inside)
 
 
-def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:
+def _merge(
+    merged: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights
+) -> bool:
     """Merge a passage with a better one that it meets, or cut it where they overlap; return whether it is merged."""
-    for better in made:
+    for better in merged:
         if better.view is not passage.view:
             continue
         low, high = min(better.start, passage.start), max(better.end, passage.end)
@@ -201,17 +203,17 @@ def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, tou
             passage.start, passage.end = strip(passage.view, start, end)
             continue
         better.hits += passage.hits
-        _absorb(made, better)
+        _absorb(merged, better)
         return True
     return False
 
 
-def _absorb(made: list[_Passage], passage: _Passage) -> None:
-    """Make one of a passage that has grown and those that it now overlaps, in the place of the best of them."""
+def _absorb(merged: list[_Passage], passage: _Passage) -> None:
+    """Join a passage that has grown with those that it now overlaps, in the place of the best of them."""
     while True:
         together = [
             other
-            for other in made
+            for other in merged
             if other.view is passage.view and other.start < passage.end and passage.start < other.end
         ]
         if len(together) == 1:
@@ -220,14 +222,14 @@ def _absorb(made: list[_Passage], passage: _Passage) -> None:
         best.start, best.end = min(other.start for other in together), max(other.end for other in together)
         for other in others:
             best.hits += other.hits
-            made.remove(other)
+            merged.remove(other)
         passage = best
 
 
-def _without_copies(made: list[_Passage], weights: Weights) -> list[_Passage]:
-    """Leave out passages whose words a better one of another document has; that one tells where else they stand."""
+def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
+    """Drop passages whose words a better one of another document has, and name their documents in its ``also_in``."""
     originals: list[tuple[_Passage, str]] = []
-    for passage in made:
+    for passage in merged:
         words = passage.words
         same = (
             other

@@ -1,6 +1,6 @@
-"""Search operators: ``"quoted phrases"`` count more, ``-word`` and ``-"a phrase"`` at the end leave results out.
+"""Search operators: ``"quoted phrases"`` rank higher, ``-word`` and ``-"a phrase"`` at the end exclude results.
 
-Rows of tables count more that hold a code, version or identifier of the query.
+Rows of tables that have a code, version or identifier of the query rank higher, too.
 """
 
 import re
@@ -22,16 +22,16 @@ _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 
 
 class Operators(NamedTuple):
-    """What a query demands besides its words. Phrases are in the form of :func:`_normalize`."""
+    """The operators of a query. Phrases are in the form of :func:`_normalize`."""
 
     phrases: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()  # its codes, versions and identifiers
     excluded: tuple[str, ...] = ()
     alone: bool = False  # the query is nothing but phrases
-    code: CodeQuestion = CodeQuestion()  # what it says of source code
+    code: CodeQuestion = CodeQuestion()
 
     def excludes(self, text: str) -> bool:
-        """Return whether a text holds what is to be left out."""
+        """Return whether a text has an excluded phrase."""
         if not self.excluded:
             return False
         words = _normalize(text)
@@ -44,9 +44,9 @@ NO_OPERATORS = Operators()
 def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operators]:
     """Return a query without its exclusions, and its operators; without ``exclusions``, quoted phrases only.
 
-    A phrase has two words or more: questions quote single words that they name, not demand. Where nothing else is asked
-    for, a phrase may be one word. A word with a hyphen before it is an exclusion only at the query's end: elsewhere it
-    is an option of a command.
+    A phrase has two words or more, since questions quote single words that results need not have. It may be one word
+    in a query of nothing but phrases. A word with a hyphen before it is an exclusion only at the query's end: elsewhere
+    it is an option of a command.
     """
     text, excluded = add_fiscal_years(query.rstrip()), []
     while exclusions and (match := _EXCLUDED.search(text)) and split_words(match[1] or match[2]):
@@ -67,10 +67,10 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
 
 
 def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
-    """Return candidates, those with phrases and exact words ahead, none excluded; ``read`` gives their texts."""
+    """Raise candidates with phrases and exact words, and remove excluded ones; ``read`` returns their texts."""
     weights = candidates.weights
     if operators.exact:
-        # Rows alone: prose is often about a code that only its heading or its document names.
+        # Only rows: prose is often about a code that its heading or its document names.
         held = np.zeros(len(candidates.sentences))
         for position in np.flatnonzero(candidates.record).tolist():
             text = read(position)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from lmkrag.places import count_paragraphs
 from lmkrag.results import Span
 
-Cost = Callable[[int, Span], int]  # tokens of a span, which would get a number from 1, and of its frame
-_FIRST_LOOK = 8  # spans looked at, at least, before it is known how many fit
+Cost = Callable[[int, Span], int]  # tokens of a span with its frame, by its number from 1
+_FIRST_LOOK = 8  # spans that are searched for at first, at least
 _TOKENS_PER_SPAN = 40
-_MOST_LOOKS = 8  # times as many, at most: of a text that repeats itself, spans with the same words are left out
+_MOST_LOOKS = 8  # times as many, at most, where spans with the same words are left out
 
 
 def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:

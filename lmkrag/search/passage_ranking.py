@@ -1,4 +1,4 @@
-"""Rank passages by reading each as it is shown, together with the question.
+"""Rank whole passages with a cross-encoder.
 
 ``landmark-reranker`` is best at questions in the text's own words. A cross-encoder of passages is better at questions
 in other words. A question is in the text's own words if one of the best passages has enough of its words.
@@ -37,7 +37,7 @@ class PassageRanking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question, what loads the model, and the milliseconds from now after which nothing more is read."""
+        """Take the question, a function that loads the model, and a time limit that begins now."""
         self._question, self._load, self._weights = question, load, weights
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         self._known: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What is cited: by an answer, by results, by their JSON, or by a text that quotes and names sources."""
+"""Read the quotations of an answer, of results, of their JSON, or of a text that names its sources."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from lmkrag.readers.citations import place_quotations
 from lmkrag.results import Answer, Span
 
 Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
-"""What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
+"""An answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
 
 _FEWEST_WORDS = 3  # of a quotation in a text
 _NEAR = 60  # characters between a quotation and what names its source
@@ -24,7 +24,7 @@ _LINK = re.compile(r"\[[^\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Words that were cited: characters ``[start, end)`` of a document; without one where only the words are known.
+    """Quoted words: characters ``[start, end)`` of a document, which is empty where only the words are known.
 
     ``reference`` is what a text names as their source.
     """
@@ -37,7 +37,7 @@ class Quotation:
 
 
 def read_quotations(source: Source) -> list[Quotation]:
-    """Return what is cited: of an answer, spans, the JSON of ``search`` or ``ask``, or quotations in any text.
+    """Return the quotations of an answer, of spans, of the JSON of ``search`` or ``ask``, or of any text.
 
     Raises:
         UsageError: it is none of these.

@@ -1,7 +1,7 @@
 """The options of a search, declared and checked once.
 
 Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their arguments from :class:`SearchRequest`: a new
-option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptions`, whose names type checkers need.
+option is a field of it, and a line of :class:`SearchOptions` or :class:`AskOptions` for type checkers.
 """
 
 import re
@@ -27,7 +27,7 @@ _SYNONYMS = (
     ("query", "question", "text", "q", "prompt"),
     ("filter", "filters", "where"),
 )
-"""What an option is called here, by frameworks and by other libraries."""
+"""Names of an option: here, in frameworks and in other libraries."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ class SearchOptions(CommonOptions, total=False):
 
 
 class Option(NamedTuple):
-    """What a surface needs to know of an option, beside its name and default.
+    """The description of an option, from which every surface makes its argument.
 
     ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
     ``switch`` (true, false or None), ``filter``, ``date`` or ``choice``, one of ``choices``.
@@ -78,7 +78,7 @@ class Option(NamedTuple):
     flags: tuple[str, ...] = ()  # of the command line
     metavar: str | None = None  # its placeholder there
     variable: str | None = None  # its environment variable
-    agents: bool = False  # assistants get it, too
+    agents: bool = False  # whether assistants may set it
 
 
 def _option(default: Any, *details: Any, **more: Any) -> Any:
@@ -175,7 +175,7 @@ class SearchRequest:
     )
 
     def __new__(cls, **options: Any) -> Self:
-        """Refuse options that do not exist, with a hint where another library calls one so."""
+        """Refuse unknown options, with a hint where another library has an option of that name."""
         refuse_unknown(options, [declared.name for declared in fields(cls)])
         return object.__new__(cls)
 
@@ -215,7 +215,7 @@ def option_of(declared: "Field[Any]") -> Option:
 
 
 def show_options(names: type) -> Callable[[Function], Function]:
-    """Return a decorator that has a signature show :class:`SearchOptions` or :class:`AskOptions` for ``**options``."""
+    """Return a decorator that shows the options of a class in a signature in place of ``**options``."""
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
@@ -241,7 +241,7 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
     from pydantic import Field as PydanticField
     from pydantic import StrictBool
 
-    made: dict[str, Any] = {}
+    pydantic_fields: dict[str, Any] = {}
     for name, declared in find_options(names).items():
         option, kind = option_of(declared), declared.type
         limits: dict[str, Any] = {}
@@ -255,8 +255,8 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
             limits = {"pattern": _ISO_DATE.pattern}
         elif option.kind in ("flag", "switch"):
             kind = StrictBool if option.kind == "flag" else StrictBool | None
-        made[name] = (kind, PydanticField(declared.default, description=option.help, **limits))
-    return made
+        pydantic_fields[name] = (kind, PydanticField(declared.default, description=option.help, **limits))
+    return pydantic_fields
 
 
 def check_query(query: object) -> str:
@@ -269,7 +269,7 @@ def check_query(query: object) -> str:
 
 
 def check_queries(queries: object) -> list[str]:
-    """Return several questions. Raises UsageError: they are a single string or no list, or one is no question."""
+    """Return several questions. Raises UsageError: they are no list, or one is not a question."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
     return [check_query(query) for query in queries]

@@ -42,7 +42,7 @@ class _Passage(NamedTuple):
 
 
 class Reranking:
-    """Re-ranks what one search found. State: what was read, so that the search may be repeated for more results."""
+    """Re-ranks the results of one search. State: scores of passages, so that a search for more results reuses them."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class Reranking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question and what gives the reader of passages; ``prose_only`` leaves source code in its order."""
+        """Take the question and a function that loads the re-ranker; ``prose_only`` leaves source code in its order."""
         self._question, self._load, self._weights = question, load, weights
         self._prose_only = prose_only
         self._seconds = None if timeout_ms is None else timeout_ms / 1_000
         self._began: float | None = None  # to read
         self._known: dict[_Key, PassageScores] = {}
-        self._slowest = 0.0  # seconds that reading once took
+        self._slowest = 0.0  # seconds of the slowest run of the model
 
     @cached_property
     def _reranker(self) -> Reranker:
@@ -68,7 +68,7 @@ class Reranking:
     def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores] | None:
         """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which results are ordered.
 
-        The passages around the best spans are read until time is up. None: nothing was read, since it is source code.
+        The passages around the best spans are read until time is up. Returns None if none was read, as of source code.
         """
         # 1. Choose the passages to read.
         grown = list(candidates.grow())
@@ -126,12 +126,12 @@ class Reranking:
             self._slowest = max(self._slowest, time.monotonic() - began)
 
     def _score(self, passages: Sequence[RerankPassage]) -> list[PassageScores]:
-        """Read some passages with the question; of a re-ranker that compares nothing, ranks are all there is."""
+        """Read passages with the question; a re-ranker that does not compare passages gives ranks alone."""
         if isinstance(self._reranker, ListwiseReranker):
             return self._reranker.read(self._question, passages)
         scored = self._reranker.score(self._question, passages)
         return [
-            unread_scores(len(passage.sentences))._replace(rank=_checked(scores, len(passage.sentences)))
+            unread_scores(len(passage.sentences))._replace(rank=_validate(scores, len(passage.sentences)))
             for passage, scores in zip(passages, scored, strict=True)
         ]
 
@@ -170,7 +170,7 @@ class Reranking:
         """The re-ranker's scores of what was read: passage by passage, or of all passages compared."""
         if not isinstance(self._reranker, ListwiseReranker):
             return sentences.rank
-        return _checked(self._reranker.compare(sentences), len(sentences.rank))
+        return _validate(self._reranker.compare(sentences), len(sentences.rank))
 
 
 def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
@@ -203,8 +203,8 @@ def find_positions(candidates: Candidates, view: DocumentView, low: int, high: i
     return positions
 
 
-def _checked(scores: Scores, sentences: int) -> Scores:
-    """Scores as they can be added: of the right number and finite, else none."""
+def _validate(scores: Scores, sentences: int) -> Scores:
+    """The scores of sentences, or zeros if their number is wrong or one is not finite."""
     if len(scores) != sentences or not np.isfinite(scores).all():
         return np.zeros(sentences, np.float32)
     return np.asarray(scores, np.float32)

@@ -1,4 +1,4 @@
-"""Make the spans that a search returns: text, hits and headings."""
+"""Make the spans that a search returns, with their text, hits and headings."""
 
 import re
 from bisect import bisect_right
@@ -20,14 +20,14 @@ from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
 
 _LOOKED_AT = 200  # headings above a span
-_READ = 20_000  # characters of a span that are looked through for the question's words
-_ROWS = 5_000  # of a table that are looked through for its header
+_READ = 20_000  # characters of a span in which the question's words count
+_ROWS = 5_000  # of a table among which its header is looked for
 _TABBED_ROWS = 100  # of one with tabs
 _LONGEST_HEADER = 400
 _LONGEST_DEFINITION = 100  # characters of its first line
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
-_ROW = 4_000  # characters of a row that tell whether its values have their columns' names
-_DEEPEST = 7  # of a heading that does not tell its level
+_ROW = 4_000  # characters of a row that show whether its values have their columns' names
+_DEEPEST = 7  # the level of a heading that does not show it
 
 _HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*?)\s*[#=]*\s*$", re.DOTALL)
 _LATEX = re.compile(r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL)
@@ -144,7 +144,7 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
 
 
 def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...]:
-    """The headings that a sentence stands under, or the definitions that source code from ``start`` on stands in."""
+    """The headings above a sentence, or the definitions around the source code at ``start``."""
     if view.row.kind != CODE:
         return find_headings(view, ordinal)
     before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
@@ -156,8 +156,8 @@ def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ..
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
     """Return the headings that a sentence stands under, the outermost first; itself, if it is one.
 
-    Levels are those of Markdown, of underlines in their usual order, or of section numbers; of headings that do not
-    tell theirs only the nearest counts.
+    Levels are those of Markdown, of underlines in their usual order, or of section numbers. Of headings without a level
+    only the nearest counts.
     """
     headings: list[str] = []
     least = _DEEPEST + 1
@@ -201,7 +201,7 @@ def find_header(view: DocumentView, ordinal: int) -> str:
 
 
 def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
-    """The ordinal of the row that names the columns; single lines that are no rows may stand between."""
+    """The ordinal of the row that names the columns, which single lines that are no rows may divide from the others."""
     for above in range(ordinal, max(-1, ordinal - _TABBED_ROWS), -1):
         if view.kind(above) == "row":
             if is_header([value for value, _ in split_row(view.sentence(above), 0)]):

@@ -1,4 +1,4 @@
-"""Which documents of a snapshot a filter keeps."""
+"""Select the documents of a snapshot that match a filter."""
 
 from difflib import get_close_matches
 from functools import partial
@@ -15,17 +15,17 @@ from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, parse_filter, to_expression
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
-_REMEMBERED = 32
+_REMEMBERED = 32  # filters
 
 
 class FilterCache:
-    """What the filters used last keep of the newest snapshot they were used on. May be shared by threads."""
+    """Caches the selections of the last filters, each in its newest snapshot. May be shared by threads."""
 
     def __init__(self) -> None:
         self._selections: dict[str, Selection] = {}  # replaced, never changed
 
     def select(self, snapshot: Snapshot, expression: str) -> Selection:
-        """Return the documents of a snapshot that a filter keeps. Raises UsageError: the filter can't be parsed."""
+        """Return the documents of a snapshot that match a filter. Raises UsageError: the filter can't be parsed."""
         known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
@@ -39,13 +39,13 @@ class FilterCache:
 def list_documents(
     snapshot: Snapshot, condition: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
-    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
+    """Return the documents that match a filter, or all, by ``doc_id``: at most ``limit`` that follow ``after``."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    documents = read_ranges(snapshot.connection)  # the snapshot may be without
+    documents = read_ranges(snapshot.connection)  # the snapshot may have been opened without them
     mask = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
     return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[mask].tolist())]
 
@@ -60,7 +60,7 @@ def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> Documen
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:
-    """Return what users may know of a document in the catalog."""
+    """Return the public description of a document in the catalog."""
     same = ("doc_id", "path", "title", "kind", "root", "meta", "sentences", "page_starts", "fingerprint")
     values = {name: getattr(row, name) for name in same}
     return DocumentInfo(**values, characters=row.length, pages=len(row.page_starts))
