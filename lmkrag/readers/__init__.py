@@ -1,3 +1,3 @@
-"""What answers a question from spans."""
+"""Readers answer a question from spans."""
 
-READERS = ("extractive", "openai", "vllm", "transformers")  # what can answer, by name
+READERS = ("extractive", "openai", "vllm", "transformers")  # by name

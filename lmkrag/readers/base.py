@@ -1,4 +1,4 @@
-"""What a reader is: the thing that answers. And what all readers that are language models share."""
+"""The protocol of readers, which answer questions, and the base class of those that prompt a language model."""
 
 import contextlib
 import threading
@@ -12,11 +12,11 @@ from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
-Exchange = tuple[str, str]  # a question of a conversation and what was answered
+Exchange = tuple[str, str]  # a question of a conversation and its answer
 
 
 class _Stream:
-    """What streams share: how the whole is made of the pieces, and the notes of the search before its warnings."""
+    """Joins the pieces of a stream to its answer, with the notes of the search before its warnings."""
 
     def __init__(self, pieces: Any, finish: Callable[[str], Answer]) -> None:
         self._pieces, self._finish = pieces, finish
@@ -24,7 +24,7 @@ class _Stream:
         self._notes: Sequence[str] = ()
 
     def with_notes(self, notes: Sequence[str]) -> Self:
-        """Have the answer begin its warnings with the notes of the search."""
+        """Put the notes of the search before the warnings of the answer."""
         self._notes = notes
         return self
 
@@ -108,11 +108,11 @@ class AsyncAnswerStream(_Stream, AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them; what derives from it needs a ``name`` and :meth:`answer`."""
+    """Answers a question from spans, and cites them; a subclass needs a ``name`` and :meth:`answer`."""
 
     @property
     def name(self) -> str:
-        """What the reader is called in an answer."""
+        """The name of the reader in its answers."""
 
     @abstractmethod
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
@@ -159,7 +159,7 @@ class LanguageModelReader(ABC):
 
     @property
     def is_small(self) -> bool:
-        """Whether the model is too small for borders around passages, unless prompts were given."""
+        """Whether the model is too small for the fenced layout, so that prompts default to the plain one."""
         return False
 
     @property
@@ -178,18 +178,18 @@ class LanguageModelReader(ABC):
         yield from self.generate(messages)
 
     async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
-        """Yield the same without blocking the event loop; the model stops when nobody listens any more."""
+        """Yield the same without blocking the event loop; the model stops once the generator is closed."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str | None] = asyncio.Queue()
-        unheard = threading.Event()
+        closed = threading.Event()
 
         def produce() -> None:
             try:
                 with contextlib.closing(self._generate(messages)) as pieces:
                     for piece in pieces:
-                        if unheard.is_set():
+                        if closed.is_set():
                             return
                         loop.call_soon_threadsafe(queue.put_nowait, piece)
             finally:
@@ -202,8 +202,8 @@ class LanguageModelReader(ABC):
                 yield piece
             await worker
         finally:
-            unheard.set()
-            worker.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody is left to hear of it
+            closed.set()
+            worker.add_done_callback(lambda task: task.cancelled() or task.exception())  # else asyncio logs it
 
     def count_tokens(self, text: str) -> int | None:
         """Return how many tokens the model reads ``text`` as; None when only a server knows."""
@@ -241,7 +241,7 @@ class LanguageModelReader(ABC):
         for prompts in (self.prompts, *plain) if spans else ():
             guard = EchoGuard()
             yield prompts.answer(question, spans), guard
-            if guard.said:
+            if guard.has_text:
                 return
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
@@ -266,6 +266,6 @@ class LanguageModelReader(ABC):
             yield guard.rest()
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
-        """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""
+        """Return a follow-up question as one that stands alone, or unchanged if the reply is empty or too long."""
         reply = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
         return reply.splitlines()[0].strip() if reply and len(reply) < 1_000 else question

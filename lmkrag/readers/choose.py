@@ -1,4 +1,4 @@
-"""Make a reader from its name, and find a server of a language model on this machine."""
+"""Load a reader by its name, and find the server of a language model on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from lmkrag.readers import READERS
 from lmkrag.readers.base import Reader
 
 _PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM
-_SECONDS = 0.5  # that one of them may take to list its models
+_SECONDS = 0.5  # for a server to list its models
 
 
 def load_reader(
@@ -87,8 +87,8 @@ class LocalServer(NamedTuple):
 def find_local_server(ports: Sequence[int] = _PORTS) -> LocalServer:
     """Return the first server of a language model that listens on this machine, or raise UsageError.
 
-    Each port is asked once for its models, over the loopback interface alone. Models of embeddings are passed over, and
-    so are servers of lmkrag, which speak the same API.
+    Each port is asked once for its models, only over the loopback interface. Embedding models and servers of lmkrag,
+    which speak the same API, are skipped.
     """
     import httpx
 

@@ -1,4 +1,4 @@
-"""Check what a model cites: numbers that exist, words that are there, and where exactly."""
+"""Check the citations of a model: that their numbers exist, and where exactly the quoted words are."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,9 @@ from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.results import Answer, Citation, Span
 from lmkrag.sentences.split import split_sentences
 
-_MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that the model did not cite
+_MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited where the model cites none
 
-CUT = " […]"  # what a reader puts at the end of an answer that a token limit cut off
+CUT = " […]"  # the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
@@ -39,12 +39,12 @@ class _Claim:
 
 
 def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
-    """Make an answer of what a model said.
+    """Return the reply of a model as an answer with checked citations.
 
-    A number that no span has is taken out of the text. Words in quotation marks are looked for in the span they are
-    cited from, and in all spans where none is cited; a claim that quotes nothing cites the sentence of the span with
-    most of its words. An answer without any number gets the numbers of the spans that have most of the words of its
-    sentences. Whatever does not hold has a line in ``warnings``.
+    Numbers that match no span are removed from the text. Quoted words are looked up in the span that they cite, or in
+    all spans if they cite none; a claim without a quotation cites the sentence of its span with most of its words. An
+    answer without any number gets the numbers of the spans that have most of the words of its sentences. ``warnings``
+    has a line for each citation that can't be confirmed.
     """
     text = text.strip()
     warnings: list[str] = []
@@ -71,12 +71,12 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         position = claim.resume
     pieces.append(text[position:])
     _check_uncited(text[position:], spans, warnings)
-    said = "".join(pieces).strip()
+    body = "".join(pieces).strip()
     if not citations:
-        whole = said.removesuffix(CUT.strip()).rstrip()
-        cut = said[len(whole) :]
-        said, by_words = cite_by_words(whole, spans)
-        said += cut
+        whole = body.removesuffix(CUT.strip()).rstrip()
+        cut = body[len(whole) :]
+        body, by_words = cite_by_words(whole, spans)
+        body += cut
         citations = {(citation.number, citation.start, citation.end): citation for citation in by_words}
         warnings.append(
             "the answer has no citations; those shown are of the sentences that share its words"
@@ -84,7 +84,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
             else "the answer cites no passage, and none has its words"
         )
     return Answer(
-        said, tuple(citations.values()), tuple(spans), reader, found=bool(text), warnings=tuple(dict.fromkeys(warnings))
+        body, tuple(citations.values()), tuple(spans), reader, found=bool(text), warnings=tuple(dict.fromkeys(warnings))
     )
 
 
@@ -129,7 +129,7 @@ def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:
 
 
 def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
-    """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or what stands in code an index.
+    """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or a number in code an index.
 
     A number right behind a word is an index where other numbers of the answer stand apart, where a span has it, too, or
     where no number of the answer cites a span.

@@ -1,4 +1,4 @@
-"""The reader without a language model: it shows what the search found, and marks the sentences that answer."""
+"""The reader without a language model: it shows the best passages and quotes the sentences that answer."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _GREETING = re.compile(
 )
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
+_WRAPPED, _LONG = 40, 80  # characters, at least, of a line of a paragraph or of an item that is continued in the next
 _MARKS = re.compile(
     r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<![\w*`])\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?![\w*`])"
     r"|(?<=[.,;:!?”’)])\^\d+"  # a note at the foot
@@ -46,7 +46,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages, and cites the sentence in each that answers, as the re-ranker of passages reads it."""
+    """Shows the first passages, and cites the sentence in each that answers by the re-ranker of passages."""
 
     name = "extractive"
 
@@ -55,7 +55,7 @@ class ExtractiveReader(Reader):
         self._reranker = reranker
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
+        """Answer from ``spans``, best first; ``found`` is false if the confidence is too low."""
         if is_greeting(question):
             return self._make(spans, GREETED, [], None)
         question = add_fiscal_years(question)
@@ -92,8 +92,8 @@ class ExtractiveReader(Reader):
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
-        # 3. Show the first passage, those with the other things that are asked for, and others that score nearly as
-        # much or where the first is not sure.
+        # 3. Show the first passage, those with other parts of the question, and others that score nearly as high, or
+        # where the first is not sure.
         if confidence < ANSWERS.min_confidence:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
         missing = find_missing(question, [citations[0].span])
@@ -105,7 +105,7 @@ class ExtractiveReader(Reader):
             least = spans[0].score - ANSWERS.strong_margin
             near = [citation for citation in citations if citation.span.score >= least or citation.number - 1 in needed]
             citations = near or citations[:1]
-        # 4. The words of the first that answer, if it has all names and numbers of a question about one thing.
+        # 4. Give the words of the first that answer, if it has all names and numbers of a question about one thing.
         short = None
         if readings and not parts and not missing:
             short = find_short_answer(question, readings[citations[0].number - 1], citations[0], confidence)
@@ -121,12 +121,10 @@ class ExtractiveReader(Reader):
         short: Sequence[ShortAnswer] = (),
         quotes: Sequence[Quote] = (),
     ) -> Answer:
-        """Make an answer of its first line and quotes; without any, of the passages that are cited, each whole."""
+        """Make an answer of its first line and its quotes, which default to the whole passages of its citations."""
         quotes = quotes or [_quote_whole(citation) for citation in citations]
         return Answer(
-            text="\n".join(
-                [*([first] if first else []), *([""] if first and quotes else []), *write_quotes(quotes, spans)]
-            ),
+            text="\n\n".join(filter(None, (first, "\n".join(write_quotes(quotes, spans))))),
             citations=tuple(citations),
             spans=tuple(spans),
             reader=self.name,
@@ -138,7 +136,7 @@ class ExtractiveReader(Reader):
 
 
 def _quote_whole(citation: Citation) -> Quote:
-    """The passage of a citation, with what it stands under."""
+    """The passage of a citation, with its heading and the header of its table."""
     span = citation.span
     heading = span.headings[-1] if span.headings else ""
     heading = "" if heading in span.text or "|" in heading else heading  # a row of a table is no heading
@@ -159,7 +157,7 @@ def is_greeting(text: str) -> bool:
 
 
 def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) in the document of the sentence with the words that answer, then of those that led here."""
+    """Yield (start, end) in the document of the sentence with the words that answer, then of the hits."""
     places = [max(0, hit.start - span.start) for hit in sorted(span.hits, key=lambda hit: -hit.score)]
     if reading is not None and reading.strength > ANSWERS.min_strength:
         places.insert(0, reading.start)
@@ -171,10 +169,10 @@ def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, i
 
 
 def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | None:
-    """Quote a sentence of a passage; one that ends with a colon or asks a question with what follows.
+    """Quote a sentence of a passage, and what follows it if it ends with a colon or is a question.
 
-    In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. None for
-    a table of contents, and for a question that nothing follows.
+    In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. Returns
+    None for a table of contents, and for a question without text after it.
     """
     start, end = start - span.start, end - span.start
     if is_navigation(span.text[start:end]):
@@ -196,7 +194,7 @@ def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | N
 
 
 def _follow(text: str, start: int) -> int:
-    """The end of what a sentence that ends at ``start`` announces: a list, up to a number of items, else a sentence."""
+    """The end of the text that a sentence before ``start`` announces: items of a list, or one sentence."""
     end = start
     for count, sentence in enumerate(split_sentences(text[start:])):
         piece = text[start + sentence.start : start + sentence.end]
@@ -224,7 +222,7 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
 
 
 def _read_rst(text: str) -> str:
-    """Text in reStructuredText as Markdown, in which only code is indented; of roles what a reader sees."""
+    """Text in reStructuredText as Markdown, in which only code is indented, with the visible text of roles."""
     from lmkrag.rendering.lines import shape_rst, split_lines
     from lmkrag.rendering.markdown import ROLE
 
@@ -260,12 +258,12 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
 
 
 def _is_block(line: str) -> bool:
-    """Whether a line is an item, a row, code, or another thing that no line before it goes on with."""
+    """Whether a line is an item, a row or code, so that it does not continue the line before it."""
     return _BLOCK.match(line) is not None or "\t" in line or " | " in line
 
 
 def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
-    """Whether a line goes on with the paragraph or item before it: after a short one, nothing was wrapped."""
+    """Whether a line continues the paragraph or item before it, whose line must be long enough to be wrapped."""
     is_lower = line.lstrip()[:1].islower()
     if _ITEM.match(before) and "|" not in before:
         return len(before) >= (_WRAPPED if is_lower else _LONG)
@@ -300,7 +298,7 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     # Passages in other languages have no readings.
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    if readings and not (_LATIN.search(question) and hash_singles(question)):  # what the re-ranker can't read
+    if readings and not (_LATIN.search(question) and hash_singles(question)):  # the re-ranker can't read it
         return min(confidence, ANSWERS.max_unrelated)
     if readings and not best_coverage(spans) and max(reading.score for reading in readings) < 0:
         is_related = similarity >= ANSWERS.min_similarity
@@ -309,7 +307,7 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
 
 
 def confidence_features(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> tuple[float, ...]:
-    """Return what speaks for an answer, of spans and of how the first of them were read, best first.
+    """Return the features from which the confidence is estimated, of spans and readings, best first.
 
     The best similarity of the search, the log-odds that one of the first passages answers, how many times the score of
     the first passage not shown the first has, as a logarithm, and the share of the question's exact words that the

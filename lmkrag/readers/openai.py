@@ -19,11 +19,11 @@ from lmkrag.results import Answer, Span
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 
-_TOGETHER = 8  # questions of a batch asked at the same time
+_TOGETHER = 8  # questions of a batch that are asked at the same time
 
 
 class OpenAIReader(LanguageModelReader):
-    """Asks a chat model over HTTP; the client tries failed requests again ``retries`` times, each time later."""
+    """Asks a chat model over HTTP; failed requests are retried ``retries`` times, with growing delays."""
 
     name = "openai"
 
@@ -137,7 +137,7 @@ class OpenAIReader(LanguageModelReader):
             yield from pool.map(partial(answer_or_error, self.answer), questions, spans)
 
     def _drop_refused(self, error: Any) -> None:
-        """Leave out, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
+        """Omit, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
         message = str(error)
         for name in sorted(self._settings):
             if name in message:
@@ -161,7 +161,7 @@ class OpenAIReader(LanguageModelReader):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what the client and the connection raise into one line."""
+        """Raise errors of the client and the connection as ReaderError, with one line."""
         try:
             yield
         except LmkragError:
@@ -172,7 +172,7 @@ class OpenAIReader(LanguageModelReader):
     def _explain(self, error: Exception) -> str:
         import openai
 
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        message = " ".join(str(error).split())[:200] or type(error).__name__
         match error:
             case openai.APITimeoutError():
                 return "nothing came in time; raise --timeout or look at the server"
@@ -181,19 +181,19 @@ class OpenAIReader(LanguageModelReader):
             case openai.AuthenticationError():
                 return f"refused the key; set {KEY_VARIABLE}"
             case openai.NotFoundError():
-                return f"no such model or path ({said}); see --model and --base-url"
+                return f"no such model or path ({message}); see --model and --base-url"
             case openai.RateLimitError():
-                return f"too many requests, also after waiting ({said})"
+                return f"too many requests, also after waiting ({message})"
             case openai.APIStatusError():
-                return f"answered {error.status_code} ({said})"
+                return f"answered {error.status_code} ({message})"
             case openai.APIConnectionError():
                 return "can't be reached; is the server running?"
             case openai.OpenAIError():
-                return said
+                return message
             case ValueError() | AttributeError() | TypeError() | LookupError():
-                return f"sent what is no chat completion ({said})"
+                return f"sent what is no chat completion ({message})"
         event = "went silent" if "Timeout" in type(error).__name__ else "broke off"  # of httpx or httpx2
-        return f"{event} in the middle of an answer ({said})"
+        return f"{event} in the middle of an answer ({message})"
 
 
 def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:

@@ -1,4 +1,4 @@
-"""Questions about two things or more, which may stand in two places: the passages that together have all of them."""
+"""Find the parts of a question about several things, and the passages that together cover all of them."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _COMPARES = re.compile(
     r"\b(?:or|than|versus|vs|against|compare[ds]?|comparison|different(?:ly)?|differences?|differs?|both|each|respectively|order|and)\b",
     re.IGNORECASE,
 )
-_TELLING = ("heading", "front matter", "header", "file name")  # where a date is that its document is about
+_STATED = ("heading", "front matter", "header", "file name")  # sources of a date that a document states itself
 
 
 def find_parts(question: str) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def find_parts(question: str) -> tuple[str, ...]:
 
 
 def cover_parts(parts: Sequence[str], spans: Sequence[Span]) -> list[int]:
-    """Return the numbers, from 0, of the first passage and of later ones that have a part that none before has.
+    """Return the numbers, from 0, of the first passage and of each later one that adds a part.
 
     A part may stand in the context of a passage: see :func:`add_context`.
     """
@@ -69,6 +69,6 @@ def cover_parts(parts: Sequence[str], spans: Sequence[Span]) -> list[int]:
 
 def add_context(span: Span) -> str:
     """Return the text of a passage with its table's header, headings, title, name and month."""
-    year, _, rest = span.date.partition("-") if span.date_source in _TELLING else ("", "", "")
+    year, _, rest = span.date.partition("-") if span.date_source in _STATED else ("", "", "")
     month = [MONTHS[int(rest[:2]) - 1].partition("|")[0].capitalize(), year] if rest else []
     return "\n".join([span.text, span.header, *span.headings, span.title, span.doc_id, " ".join(month)])

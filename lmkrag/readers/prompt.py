@@ -1,4 +1,4 @@
-"""Prompts: templates in files, and spans laid out so that none can speak for us."""
+"""Prompts: templates in files, and layouts of spans whose borders no document can forge."""
 
 import hashlib
 import json
@@ -13,12 +13,12 @@ from lmkrag.errors import UsageError
 from lmkrag.results import Context, Span
 
 Messages = list[dict[str, str]]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
-NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"  # what the model is to say when the spans do not answer
+NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"  # the reply that prompts ask for when the spans do not answer
 Layout = Literal["fenced", "plain"]
-"""How passages stand in a prompt.
+"""The layout of passages in a prompt, whose borders no document can forge.
 
-No document can forge its borders. ``fenced``: between lines with a key. ``plain``: under a number and the source, each
-line of the text behind a ``>``, for small models, which repeat keys instead of answering.
+``fenced``: between lines with a key. ``plain``: under a number and the source, with ``>`` before each line of the text,
+for small models, which repeat keys instead of answering.
 """
 
 MAX_SMALL_MODEL = 1.5e9  # parameters of a small model, at most: it gets the plain layout and a few passages
@@ -45,26 +45,26 @@ def is_small_model(name: str) -> bool:
 
 
 class EchoGuard:
-    """Ends a reply that repeats a border of the prompt. State: ``echoed``; ``said`` anything; what is held back."""
+    """Ends a reply that repeats a border of the prompt. State: ``echoed``, ``has_text``, and text that is held back."""
 
     def __init__(self) -> None:
-        self.echoed = self.said = False
+        self.echoed = self.has_text = False
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Take the next piece, and return what can be shown: all but what may be the beginning of a border."""
+        """Take the next piece, and return the text to show, without what may be the beginning of a border."""
         text = self._held + piece
         border = _BORDER.search(text)
         self.echoed = border is not None
-        begun = border or _BORDER_BEGUN.search(text)
-        end = begun.start() if begun else len(text)
+        start = border or _BORDER_BEGUN.search(text)
+        end = start.start() if start else len(text)
         self._held = "" if self.echoed else text[end:]
-        self.said = self.said or bool(text[:end].strip())
+        self.has_text = self.has_text or bool(text[:end].strip())
         return text[:end]
 
     def rest(self) -> str:
-        """Return what was held back, at the end of the reply."""
-        self.said = self.said or bool(self._held.strip())
+        """Return the text that was held back, at the end of the reply."""
+        self.has_text = self.has_text or bool(self._held.strip())
         return self._held
 
 
@@ -146,7 +146,7 @@ def build_context(
 
 
 def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int]:
-    """Return a function of a span and its number that counts its tokens and those of its frame in a prompt."""
+    """Return a function that counts the tokens of a span with its frame in a prompt, by its number."""
     key = border_key([])  # as long as any other
 
     def cost(number: int, span: Span) -> int:
@@ -162,7 +162,7 @@ def _key(question: str, spans: Sequence[Span]) -> str:
 
 
 def lay_out(spans: Sequence[Span], key: str) -> str:
-    """Return spans between their borders, numbered as given, documents by their best span, in document order inside."""
+    """Return spans between borders, in order inside each document, and documents by their best span."""
     rank: dict[str, int] = {}
     for span in spans:
         rank.setdefault(span.doc_id, len(rank))
@@ -199,7 +199,7 @@ def frame_span(number: int, span: Span, key: str) -> str:
 
 
 def border_key(texts: Sequence[str]) -> str:
-    """Return a word that stands in none of the texts, which no document can know: it depends on all of them."""
+    """Return a key that is in none of the texts and that no document can guess, since it is a hash of all of them."""
     together = "\0".join(texts)
     key = hashlib.sha256(together.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     while key in together:

@@ -1,4 +1,4 @@
-"""Short answers: the words of a passage that answer a question, where that is likely enough."""
+"""Short answers: the words of a passage that answer a question, if that is likely enough."""
 
 import re
 
@@ -74,16 +74,16 @@ _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 
-LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
+LIGHT = "much many people have get give last need use current exact tell show please"  # words without a subject
 
 
 def hash_singles(text: str) -> set[int]:
-    """Return the hashes of the words of a text but stop words; a Chinese, Japanese or Korean character is a word."""
+    """Return the hashes of a text's words without stop words; each Chinese, Japanese or Korean character is a word."""
     return set(hash_words(" ".join(drop_stop_words(split_words(text)))).tolist())
 
 
 def has_short_answer(question: str) -> bool:
-    """Return whether a few words can answer a question: not what asks why, how something is done, or for a list.
+    """Return whether a few words can answer a question: not if it asks why, how something is done, or for a list.
 
     >>> has_short_answer("What is the flag's colour?"), has_short_answer("What are the colours of the flag?")
     (True, False)
@@ -95,7 +95,7 @@ def has_short_answer(question: str) -> bool:
 
 
 def find_short_answer(question: str, reading: Reading, citation: Citation, confidence: float) -> ShortAnswer | None:
-    """Return the words of a citation's passage, as it was read, that answer, if they are of the type asked for."""
+    """Return the words of a citation's passage that answer by its reading, if they are of the type asked for."""
     span = citation.span
     text, start, end = span.text, reading.start, reading.end
     has_none = not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question)
@@ -126,10 +126,10 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
-    beside = ANSWERS.beside_others if has_others else 0.0
-    needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + beside
+    margin = ANSWERS.beside_others if has_others else 0.0
+    needed = ANSWERS.min_evidence + (0 if fit else ANSWERS.untyped) + margin
     strength, lead = reading.strength, reading.lead
-    is_sure = bool(value) or (lead >= max(ANSWERS.min_lead, beside) and strength + lead >= needed)
+    is_sure = bool(value) or (lead >= max(ANSWERS.min_lead, margin) and strength + lead >= needed)
     if confidence < ANSWERS.min_short_confidence:
         is_sure = fit > 0 and strength + lead >= ANSWERS.min_evidence_in_doubt
     if strength < ANSWERS.min_short_strength or not is_sure:
@@ -153,7 +153,7 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
 
 
 def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
-    """Where the number of what is asked about is, if each clause has one: ``cooks 32 days``, ``32 for cooks``."""
+    """Where the number of the question's subject is, if each clause has one: ``cooks 32 days``, ``32 for cooks``."""
     subject = hash_singles(question) - hash_singles(LIGHT)
     places: list[tuple[int, int]] = []
     before: list[set[int]] = []  # words of each number's clause
@@ -169,7 +169,7 @@ def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
             last.append(hash_singles(" ".join(drop_stop_words(split_words(sentence[end:stop]))[-1:])))
             begin = stop
     for words in (before, last) if len(places) > 1 else ():
-        named = [place for place, its_words in zip(places, words, strict=True) if its_words & subject]
+        named = [place for place, clause_words in zip(places, words, strict=True) if clause_words & subject]
         if len(named) == 1 and all(words):
             return named[0]
     return None

@@ -37,7 +37,7 @@ own owner|born birth|colour color|color colour|telephone phone tel|phone telepho
 max maximum|minimum min|min minimum|average avg|avg average|temperature temp|temp temperature|inhabitants population
 department dept|quantity qty|job role position|position role|died deaths fatalities|pay salary wage|earn salary wage
 """
-"""A word of questions, and what headers and the names of properties call it."""
+"""Words of questions, and the synonyms of each in headers and names of properties."""
 _VALUES = "value values amount detail details description data setting default wert valeur valor valore waarde"
 _PROPERTIES = "property parameter feature characteristic specification spec attribute field key setting quantity"
 _YEAR = re.compile(r"(_|\bFY ?|['’])(\d\d)(?!\d)")  # FY23, '23, deaths_99
@@ -45,7 +45,7 @@ _ABBREVIATION = re.compile(r"\b([^\W\d_]{2,})\.(?=\W|$)")
 
 
 class Cell(NamedTuple):
-    """A value of a table that answers a question, its row, and the header of the table as it is written."""
+    """A value of a table that answers a question, its row, and the header of the table as written."""
 
     short: ShortAnswer
     row: Citation
@@ -118,11 +118,13 @@ def _read_meanings() -> dict[int, set[int]]:
 
 
 def _read_question(question: str) -> list[tuple[str, set[int]]]:
-    """The words of a question in order, each with its hash and those of its meanings, none for a stop word."""
+    """The words of a question in order, each with the hashes of itself and its synonyms; none for a stop word."""
     words = split_words(re.sub(r"\be-mail\b", "email", question, flags=re.IGNORECASE))
     content, meanings = set(drop_stop_words(words)), _read_meanings()
     hashes = [hash_singles(word) if word in content else set() for word in words]
-    return [(word, own.union(*(meanings.get(one, ()) for one in own))) for word, own in zip(words, hashes, strict=True)]
+    return [
+        (word, ids.union(*(meanings.get(each, ()) for each in ids))) for word, ids in zip(words, hashes, strict=True)
+    ]
 
 
 def _spell_out(text: str, words: Sequence[str]) -> str:

@@ -81,7 +81,7 @@ class TransformersReader(LanguageModelReader):
         try:
             yield from self._pieces(streamer, worker)
         finally:
-            worker.stop.set()  # the caller may have stopped listening
+            worker.stop.set()  # the caller may have closed the generator
             worker.join()
 
     def _pieces(self, streamer: Any, worker: "_Generation") -> Iterator[str]:
@@ -119,7 +119,7 @@ class TransformersReader(LanguageModelReader):
 
 
 class _Generation(Thread):
-    """One run of ``generate``, stopped by ``stop``, its exception kept."""
+    """One run of ``generate``, which ``stop`` ends. State: its exception in ``failure``, and whether it was ``cut``."""
 
     def __init__(self, model: Any, streamer: Any, inputs: Any, settings: dict[str, Any]) -> None:
         super().__init__(daemon=True)
@@ -140,7 +140,7 @@ class _Generation(Thread):
                 stopping_criteria=StoppingCriteriaList([self._stopped]),
             )
             self.cut = output.shape[1] - self._inputs["input_ids"].shape[1] >= self._settings["max_new_tokens"]
-        except Exception as error:  # whatever it is, the listener must hear of it
+        except Exception as error:  # any error has to reach the reader
             self.failure = error
             self._streamer.end()
 
