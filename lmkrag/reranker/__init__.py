@@ -1,1 +1,1 @@
-"""Re-ranking: read a question and a found passage together, and order what a search found by that."""
+"""Re-ranking: read a question together with each of the best passages, and order the results by that."""

@@ -1,4 +1,4 @@
-"""What every re-ranker does."""
+"""The protocols of re-rankers, and the scores that they return."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -27,7 +27,7 @@ class Reranker(Protocol):
     name: str
 
     weight: float
-    """What its scores are multiplied by before they are added to similarities."""
+    """The factor of its scores before they are added to similarities."""
 
     def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
         """Return how well the sentences of each passage answer a question: ``[sentences]`` float32 each, finite.
@@ -38,7 +38,7 @@ class Reranker(Protocol):
 
 
 class PassageScores(NamedTuple):
-    """What a re-ranker of ours says of the sentences of a passage.
+    """The scores of the sentences of a passage by our own re-ranker.
 
     Sentences that did not fit rank as the lowest of the others and have no short answer.
     """
@@ -49,11 +49,11 @@ class PassageScores(NamedTuple):
     strength: Scores  # ``[sentences]``, the log-probability that these, of all in the passage, are it
 
 
-_NEVER = -20  # log-odds of what was not read
+_NEVER = -20  # log-odds of sentences that were not read
 
 
 def unread_scores(sentences: int) -> PassageScores:
-    """Return the reading of a passage none of whose sentences was read."""
+    """Return the scores of a passage whose sentences were not read."""
     return PassageScores(
         np.zeros(sentences, np.float32),
         np.full(sentences, _NEVER, np.float32),
@@ -63,27 +63,27 @@ def unread_scores(sentences: int) -> PassageScores:
 
 
 class ScoredSentences(NamedTuple):
-    """Sentences that were read for a question, by increasing id; ``[n]`` each, what is scored float32."""
+    """Sentences that were read for a question, by increasing id; arrays are ``[n]``, scores float32."""
 
     sentences: Ids  # ids
     documents: Ids  # ids
     passages: Ids  # the passage that each was read in, from 0, best first
     lengths: Ids  # in characters
-    score: Scores  # the search's, as is the similarity
+    score: Scores  # of the search, like ``similarity``
     similarity: Scores
-    rank: Scores  # the re-ranker's, as are the following: see :class:`PassageScores`
+    rank: Scores  # of the re-ranker, like the following: see :class:`PassageScores`
     answers: Scores
     strength: Scores
 
 
 @runtime_checkable
 class ListwiseReranker(Reranker, Protocol):
-    """A re-ranker that also compares all sentences that were read, those of different passages among them."""
+    """A re-ranker that also compares the sentences of different passages with each other."""
 
     def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
         """Read passages together with a question."""
         ...
 
     def compare(self, read: ScoredSentences) -> Scores:
-        """Return the scores of all that was read, ``[n]`` float32, in place of their ranks."""
+        """Return the scores of all sentences that were read, ``[n]`` float32, in place of their ranks."""
         ...

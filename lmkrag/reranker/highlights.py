@@ -23,7 +23,7 @@ class Highlight(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """A text that answers: its ``number`` from 0, the sentences of it that are ``kept``, and these as one ``text``."""
+    """A text that answers: its ``number`` from 0, and the ``kept`` sentences, also joined as ``text``."""
 
     number: int
     text: str
@@ -34,7 +34,7 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
     """Return every sentence of a text of any length, in order, with the probability that it answers a question.
 
     >>> text = "Pears ripen in October. Apples are picked in May."
-    >>> best = max(highlight("When are apples picked?", text), key=lambda found: found.score)
+    >>> best = max(highlight("When are apples picked?", text), key=lambda highlight: highlight.score)
     >>> text[best.sentence.start : best.sentence.end]
     'Apples are picked in May.'
     """
@@ -53,7 +53,7 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
 def prune(
     question: str, texts: Sequence[str], *, titles: Sequence[str] = (), threshold: float = THRESHOLD
 ) -> list[Pruned]:
-    """Return the texts that answer a question, best first, cut down to the sentences that do, the best one at least."""
+    """Return the texts that answer a question, best first, cut to the sentences that do; the best sentence is kept."""
     titles = titles or [""] * len(texts)
     read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
     best = max((item.score for highlights in read for item in highlights), default=0.0)
@@ -66,7 +66,7 @@ def prune(
 
 
 def _join(text: str, highlights: Sequence[Highlight]) -> str:
-    """Sentences of a text as they stand there; white space alone where others stood between them."""
+    """The sentences as in their text, with white space in place of others between them."""
     pieces = [text[item.sentence.start : item.sentence.end] for item in highlights]
     for number, (former, latter) in enumerate(pairwise(highlights)):
         if former.sentence.end != latter.sentence.start and not pieces[number][-1:].isspace():

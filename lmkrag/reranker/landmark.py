@@ -42,7 +42,7 @@ FORMAT = 1  # of ``reranker.json``
 WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"
 TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
 OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
-"""Of the graph. ``logits`` ``[sentences, 2]``: how sentences rank and the log-odds that they answer, without late
+"""Outputs of the graph. ``logits`` ``[sentences, 2]``: ranks of sentences and log-odds that they answer, without late
 interaction. ``weights`` ``[question]`` of the question's tokens. ``bounds`` ``[length, 2]`` of short answers. For late
 interaction, the similarity of the question's tokens to all: ``[question, length]``, after and before."""
 
@@ -50,7 +50,7 @@ _LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
 PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
-_LONGEST = 2_000  # characters of a question, title or sentence that are looked at
+_LONGEST = 2_000  # characters of a question, title or sentence that are tokenized
 
 
 class PairTokens(NamedTuple):
@@ -161,14 +161,14 @@ class LandmarkReranker:
         return readings
 
     def compare(self, read: ScoredSentences) -> Scores:
-        """Return the scores of all that was read for a question: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
+        """Return the scores of all sentences that were read: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
         if self._listwise is None:
             return read.rank
         scores: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
         return scores
 
     def _judge(self, pair: PairTokens, outputs: dict[str, Vectors], reading: PassageScores) -> None:
-        """Fill in what the head says of one passage, if it is finite: see :data:`OUTPUTS`."""
+        """Fill in the scores of a passage from outputs of the graph, if they are finite: see :data:`OUTPUTS`."""
         inside = np.flatnonzero(pair.owners >= 0)
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
@@ -233,7 +233,7 @@ def read_head(folder: Path) -> tuple[dict[str, Vectors], Vectors]:
 
 
 def _inputs(pair: PairTokens) -> dict[str, Any]:
-    """The inputs of the graph; the members are the share of each token in the mean of its sentence."""
+    """The inputs of the graph; ``members`` are the shares of tokens in the means of their sentences."""
     members = np.zeros((1 + int(pair.owners.max()), len(pair.ids)), np.float32)
     inside = np.flatnonzero(pair.owners >= 0)
     members[pair.owners[inside], inside] = 1
@@ -243,7 +243,7 @@ def _inputs(pair: PairTokens) -> dict[str, Any]:
 
 
 def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: PassageScores) -> None:
-    """Find the likeliest short answer of each sentence, from what the head says of its tokens ``[tokens, 2]``."""
+    """Fill in the likeliest short answer of each sentence, from the logits ``[tokens, 2]`` of its ends."""
     first, last = (column - np.log(np.exp(column - column.max()).sum()) - column.max() for column in ends.T)
     for number, (start, stop) in enumerate(pairwise([*starts.tolist(), len(ends)])):
         tokens = stop - start - 1  # the landmark is no answer

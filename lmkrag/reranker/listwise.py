@@ -1,10 +1,10 @@
-"""Compares all sentences that were read for a question, those of different passages and documents among them.
+"""Compare all sentences that were read for a question, across passages and documents.
 
-``landmark-reranker`` reads each passage by itself. Small transformers then look at everything that was read: how each
-sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
-arXiv 1912.05891). They differ in the weights that they began with, and their mean says more than one of them
+``landmark-reranker`` reads each passage by itself. An ensemble of small transformers then reads features of all its
+sentences: the rank and the search score of each, those of its neighbours, and how good the others are (Pang et al.,
+"SetRank", arXiv 1912.05891). The members differ in their initial weights, and their mean is better than any of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
-they learn how far ranks can be trusted (``pipelines/train/train_listwise.py``).
+that they learn how far to trust its ranks (``pipelines/train/train_listwise.py``).
 """
 
 import json
@@ -25,7 +25,7 @@ WEIGHTS = "listwise.safetensors"  # a file beside a re-ranker's; without it, ran
 GRAPH = "listwise.onnx"  # the file with the graph of its members
 FEATURES, LOGITS = "features", "logits"  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
-"""What the file says of the model, by the names that transformers gives it."""
+"""The configuration of the model in the file, by the names of transformers."""
 
 SHARE = 5.0  # the weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``
 _BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
@@ -37,10 +37,10 @@ _LIMIT = 6.0  # standard deviations
 
 
 def describe_sentences(read: ScoredSentences) -> Vectors:
-    """Return what the model sees of each sentence, ``[n, features]`` float32.
+    """Return the features of each sentence, ``[n, features]`` float32.
 
-    The search's scores are given as differences from the best one: what they are by themselves, or how many documents
-    there are, tells the model what kind of documents it looks at, and it does worse on kinds that are new to it.
+    The search's scores are differences from the best one: from absolute scores, or the number of documents, the model
+    would learn the kind of the documents, and do worse on other kinds.
     """
     return np.stack(list(_columns(read)), 1).astype(np.float32)
 
@@ -82,7 +82,7 @@ def _log_softmax(values: Scores) -> Scores:
 
 
 class ListwiseModel:
-    """The model. State: a session of each member. May be shared by threads."""
+    """The ensemble. State: a session for each member. May be shared by threads."""
 
     def __init__(self, members: Sequence[Session], mean: Vectors, deviation: Vectors) -> None:
         """Take the parts; :meth:`load` builds them. Features are given as deviations from their ``mean``."""
@@ -97,7 +97,7 @@ class ListwiseModel:
         return cls([Session(folder / GRAPH, member) for member in members], mean, deviation)
 
     def score(self, read: ScoredSentences) -> Scores:
-        """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
+        """Return the log-odds that each sentence is evidence, ``[n]``, compared with all others."""
         features = normalize_features(describe_sentences(read), self._mean, self._deviation)
         logits = [member.run([LOGITS], {FEATURES: features[None]})[0] for member in self._members]
         mean: Scores = np.mean(logits, 0)[:, 0]

@@ -11,7 +11,7 @@ from lmkrag.arrays import Scores
 from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.reranker.base import DEFAULT_RERANKER, PASSAGE_RERANKER, SHIPPED, Reranker, RerankPassage
 
-if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
+if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
     from sentence_transformers import CrossEncoder
 
     from lmkrag.reranker.landmark import LandmarkReranker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the graph's library takes time to import, and not every sea
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Return a re-ranker by name, folder, hub name, or a loaded one. Raises UsageError, EncoderError, MissingExtra."""
+    """Load a re-ranker by its name, or return a loaded one unchanged. Raises UsageError, EncoderError, MissingExtra."""
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
     return reranker
@@ -61,7 +61,7 @@ class CrossEncoderReranker:
     >>> engine.search("who approves leave?", rerank=True)  # doctest: +SKIP
     """
 
-    weight = 1.0  # its own score decides: similarities differ by less
+    weight = 1.0  # its score outweighs similarities, which differ by less
 
     def __init__(self, model: "CrossEncoder", name: str) -> None:
         """Take a loaded model that gives one score for a pair of texts, and what it is called."""
@@ -70,7 +70,7 @@ class CrossEncoderReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives not one score."""
+        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives more scores than one."""
         with needs("rerank", "sentence-transformers"):
             from sentence_transformers import CrossEncoder
         try:

@@ -1,4 +1,4 @@
-"""Cross-encoders of passages: BERT reads a question and a text together, and scores both and the ends of an answer."""
+"""Cross-encoders of passages: BERT scores a pair of question and text, and the ends of an answer in the text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ SCORE, ENDS = OUTPUTS = ("score", "ends")
 HEAD = tuple(f"{layer}.{kind}" for layer in ("pooler.dense", "classifier", "ends") for kind in ("weight", "bias"))
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
 
-_QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are looked at
+_QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are tokenized
 _TOKENS = 400  # of a question and a text that are read, at most
 _ANSWER_TOKENS = 24  # of the words that answer, at most
 _UNREAD = 40.0  # below every sum of scores
@@ -32,7 +32,7 @@ _REMEMBERED = 128  # readings: those of the last questions, at most 24 of each
 class PassageReranker:
     """Scores texts by reading each with a question. May be shared by threads.
 
-    State: the model and its last readings, so that a reader of answers reads nothing that its search has read.
+    State: the model and its last readings, which a reader of answers reuses from the search.
 
     >>> reranker = PassageReranker.load("landmark-reranker-l12")
     >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
@@ -81,10 +81,10 @@ class PassageReranker:
 
 
 class Reading(NamedTuple):
-    """A text as it is read with a question.
+    """The scores of a text for a question.
 
-    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the words that do. ``strength``: their
-    log-odds against no answer in few words. ``lead``: the same against the best other words.
+    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the short answer. ``strength``: its
+    log-odds against no short answer. ``lead``: its log-odds against the best other words.
     """
 
     score: float
