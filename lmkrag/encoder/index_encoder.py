@@ -1,6 +1,6 @@
-"""What encodes the questions and documents of one index, each part loaded when it is first needed."""
+"""The encoders of one index, for questions and documents, each loaded on first use."""
 
-import concurrent.futures.thread  # noqa: F401  # adds its hooks to forks now, not while one waits at our gate
+import concurrent.futures.thread  # noqa: F401  # registers its fork hooks now, not while a fork waits
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -27,10 +27,10 @@ class _Waiting(NamedTuple):
 
 
 class IndexEncoders:
-    """The encoder of an index, and one for questions without torch. State: what is loaded so far. Thread-safe."""
+    """The encoder of an index, and one for questions that needs no torch. State: both, once loaded. Thread-safe."""
 
     def __init__(self, path: Path | str, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take an index's record of its encoder, and the encoder if it is loaded; another raises IndexMismatch."""
+        """Take the spec that an index has recorded, and a loaded encoder. Raises IndexMismatch: it has another spec."""
         self.path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
@@ -41,13 +41,13 @@ class IndexEncoders:
             self._check(encoder)
 
     def renew_locks(self) -> None:
-        """Begin with locks that no thread holds, and nobody waiting."""
+        """Replace the locks by free ones, and forget waiting questions."""
         self._guard = threading.RLock()
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
 
     def encoder_of(self, spec: EncoderSpec) -> "LandmarkEncoder":
-        """Return the encoder that the index has recorded now: its first documents may have changed it."""
+        """Return the encoder of a spec, which the first documents of an index may have changed."""
         with self._guard:
             if spec != self._spec:
                 self._spec, self._encoder, self._light = spec, None, None
@@ -69,7 +69,7 @@ class IndexEncoders:
 
     @property
     def _for_questions(self) -> "LandmarkEncoder":
-        """The encoder that takes no torch, where there is one and it was needed before the other."""
+        """The encoder of questions: without torch where possible, unless the other one is loaded."""
         from lmkrag.encoder.loading import runs_without_torch
         from lmkrag.encoder.spec import find_model
 
@@ -89,13 +89,13 @@ class IndexEncoders:
         return loaded
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
-        """Encode questions: ``[n, dimensions]`` float32 of length one; those that come meanwhile together, next."""
+        """Encode questions: ``[n, dimensions]`` float32 of length one. Waiting calls are encoded together."""
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
         entry = _Waiting(questions, Future())
         with self._guard:
             self._waiting.append(entry)
-        with self._encodes:  # whoever gets it encodes for all who wait
+        with self._encodes:  # its holder encodes for all that wait
             while not entry.vectors.done():
                 self._encode_waiting()
         return entry.vectors.result()
@@ -141,7 +141,7 @@ class IndexEncoders:
 def load_encoder(
     encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
 ) -> "LandmarkEncoder":
-    """Return an encoder by its folder or name, or as it is if it is loaded already."""
+    """Load an encoder by its folder or name; loaded encoders are returned unchanged."""
     from lmkrag.encoder.landmark import LandmarkEncoder
 
     if isinstance(encoder, LandmarkEncoder):

@@ -29,7 +29,7 @@ _BATCH_TOKENS = 4_096  # one forward pass, padding included
 
 
 class EncoderInput(NamedTuple):
-    """A document to encode: sentences that tile its text, read as they are needed; ``key`` names what comes of it."""
+    """A document to encode, by sentences that tile its text and are read lazily; its results have its ``key``."""
 
     key: int
     text: Text
@@ -46,7 +46,7 @@ class Encoded(NamedTuple):
     key: int
     sentences: list[Sentence]
     vectors: Vectors
-    window_hash: int  # of all that they were made from: the tokens of their window, its title among them
+    window_hash: int  # of the tokens of their window, its title among them
 
 
 class _Job(NamedTuple):
@@ -57,17 +57,17 @@ class _Job(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """How long it is, special tokens not counted."""
+        """Number of tokens, special tokens not counted."""
         return len(self.title) + self.window.tokens
 
     @property
     def owned(self) -> slice:
-        """The pieces whose vectors this window gives."""
+        """The pieces whose vectors are taken from this window."""
         return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
 
     @property
     def hash(self) -> int:
-        """A hash of its tokens and of which of them are its own."""
+        """A hash of its tokens and of the range that it owns."""
         parts = [self.title, *(piece.ids for piece in self.pieces)]
         tokens = array("q", (self.owned.start, self.owned.stop, *map(len, parts)))
         for part in parts:
@@ -76,7 +76,7 @@ class _Job(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """Windows that are being encoded: their hashes, the vectors of those that were known, and of the others."""
+    """Windows that are being encoded: their hashes, known vectors or None, and the vectors of the others."""
 
     jobs: list[_Job]
     hashes: list[int]
@@ -84,7 +84,7 @@ class _Pending(NamedTuple):
     fresh: Future[dict[int, Vectors]]
 
     def parts(self) -> Iterator[Encoded]:
-        """Yield what they give, once they are encoded."""
+        """Yield their sentences and vectors, once they are encoded."""
         fresh = self.fresh.result()
         for job, window_hash, known in zip(self.jobs, self.hashes, self.known, strict=True):
             # a copy: a view would keep the whole batch in memory

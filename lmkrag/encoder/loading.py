@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import torch
 
 Runtime = Literal["onnx", "torch", "numpy"]
-"""What runs a model: ONNX Runtime, torch (an extra), or NumPy for the first question and ONNX Runtime from then on."""
+"""The runtime of a model: ONNX Runtime, torch (an extra), or NumPy for the first question, then ONNX Runtime."""
 _TORCH = ("torch", "transformers")
-_UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
+_UNLIMITED = 1 << 30  # positions, where a tokenizer names no limit
 
 
 class _ModelFolder(NamedTuple):
@@ -61,7 +61,7 @@ def load_parts(
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
-    is_ours = runtime == "numpy" and name in (None, *SHIPPED)  # what encodes documents compares these
+    is_ours = runtime == "numpy" and name in (None, *SHIPPED)  # the encoder of documents checks their hashes
     weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
     if named not in (None, weights):
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")

@@ -1,4 +1,4 @@
-"""Find a model folder, read its ``landmark.json``, and name what it is."""
+"""Find model folders, read their ``landmark.json``, and fingerprint models."""
 
 import hashlib
 import importlib.util
@@ -14,7 +14,7 @@ from lmkrag.models.files import hash_weights, make_readable, write_json
 DEFAULT_ENCODER = "landmark-mini"  # of new indexes
 MULTILINGUAL_ENCODER = "landmark-multilingual"  # of new indexes whose texts are in other languages than English
 SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
-BASE_ENCODER = "all-MiniLM-L6-v2"  # what ours was trained from and the baselines read, in a package of its own
+BASE_ENCODER = "all-MiniLM-L6-v2"  # the base of our encoders, and that of the baselines, in a package of its own
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
@@ -65,7 +65,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:
-    """Return a hash of a model's weights, whose hashes may be known, tokenizer and settings, and of how it is read."""
+    """Return a hash of a model's weights (or of their known hashes), tokenizer, settings and way of reading."""
     digest = hashlib.sha256(reading.encode())
     for name in _FINGERPRINTED:
         path = folder / name

@@ -10,7 +10,7 @@ from lmkrag.models.files import encodable
 from lmkrag.specs import Sentence, Text
 
 _BATCH = 256  # sentences
-_TITLE = 1_000  # characters of a title that are looked at; a foreign file may call itself anything
+_TITLE = 1_000  # characters of a title that are tokenized; a file may have one of any length
 
 
 class Piece(NamedTuple):
@@ -48,12 +48,12 @@ class SentenceTokenizer:
         self._title_tokens = min(title_tokens, window // 4)
 
     def title(self, title: str) -> list[int]:
-        """Return the token ids that the windows of a document begin with: its title, cut short, and a landmark."""
+        """Return the token ids at the beginning of a document's windows: its title, cut to fit, and a landmark."""
         ids = self._tokens.encode(encodable(title[:_TITLE]), add_special_tokens=False).ids[: self._title_tokens]
         return ids + self.landmark if ids else []
 
     def pieces(self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0) -> Iterator[Piece]:
-        """Tokenize sentence by sentence, and split at white space those that no window with ``taken`` tokens holds."""
+        """Tokenize each sentence; split it at white space if it does not fit a window with ``taken`` tokens in use."""
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
@@ -71,14 +71,14 @@ class SentenceTokenizer:
         while len(encoding.ids) > budget:
             cut = _cut(part, encoding.offsets, budget)
             head = self._tokens.encode(part[:cut], add_special_tokens=False)
-            # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
+            # A piece alone may have a few more tokens than in place: only its vector lacks those.
             yield Piece(Sentence(start, start + cut, sentence.kind), head.ids[:budget] + self.landmark)
             start, part = start + cut, part[cut:]
             encoding = self._tokens.encode(part, add_special_tokens=False)
         yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
 
     def query(self, query: str) -> Piece:
-        """Tokenize a question; what no window holds is cut off."""
+        """Tokenize a question, cut to a window."""
         text = encodable(self._query_prefix + query)
         ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.window - len(self.landmark)]
         return Piece(Sentence(0, len(text)), ids + self.landmark)
@@ -89,17 +89,17 @@ class SentenceTokenizer:
 
 
 def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """Return what the tokenizer puts before and after a text."""
+    """Return the tokens that a tokenizer adds before and after a text."""
     bare = tokenizer.encode("a", add_special_tokens=False).ids
-    dressed = tokenizer.encode("a").ids
-    for start in range(len(dressed) - len(bare) + 1):
-        if dressed[start : start + len(bare)] == bare:
-            return dressed[:start], dressed[start + len(bare) :]
+    framed = tokenizer.encode("a").ids
+    for start in range(len(framed) - len(bare) + 1):
+        if framed[start : start + len(bare)] == bare:
+            return framed[:start], framed[start + len(bare) :]
     return [], []
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:
-    """Where to cut ``text`` so that its head has at most ``budget`` tokens: the last white space, else a token."""
+    """Where to cut a text to at most ``budget`` tokens: after the last white space, else after a token."""
     limit = offsets[budget][0] or 1
     for position in range(limit, limit // 2, -1):
         if text[position - 1].isspace():

@@ -1,4 +1,4 @@
-"""An encoder's model in torch: any Hugging Face encoder, any pooling, cards."""
+"""An encoder's model in torch: any Hugging Face encoder, on a CPU or a GPU."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -35,15 +35,15 @@ class Batch:
 
 
 def move_tensors(value: Value, device: torch.device) -> Value:
-    """Return a dataclass with what it holds of tensors on a device."""
-    held = {field.name: getattr(value, field.name) for field in fields(value)}
-    return replace(value, **{name: part.to(device) for name, part in held.items() if hasattr(part, "to")})
+    """Return a dataclass with its tensors on a device."""
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    return replace(value, **{name: part.to(device) for name, part in values.items() if hasattr(part, "to")})
 
 
 def pack_windows(
     tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]] = ()
 ) -> Batch:
-    """Lay windows, each a list of sentences' token ids, side by side, after the ids of titles if there are any."""
+    """Pack windows, lists of the token ids of sentences, into a batch, each after the ids of its title."""
     titles = titles or [()] * len(windows)
     rows = [
         [*tokens.prefix, *title, *(token for ids in window for token in ids), *tokens.suffix]
@@ -165,7 +165,7 @@ def load_backbone(folder: Path, **options: Any) -> Any:
         _check_missing(folder, result.missing_keys)
         return backbone
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # else it prints a table of what is missing, which is looked at here
+    logging.set_verbosity_error()  # else it prints a table of missing weights, which are checked here
     try:
         backbone, result = AutoModel.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options

@@ -1,4 +1,4 @@
-"""Plan sliding windows over the sentences of a document, one pass, in bounded memory."""
+"""Plan sliding windows over the sentences of a document in one pass, in bounded memory."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from lmkrag.specs import Window
 
 
 def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0.5) -> Iterator[Window]:
-    """Cover sentences with windows of whole sentences, and give each sentence to the window that sees it best.
+    """Cover sentences with windows of whole sentences, and assign each to the window with most context around it.
 
     Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned by the one that
     maximises the smaller of its left and right context, as BERT does for long answers (Devlin et al., 2019). The ranges
@@ -60,7 +60,7 @@ def _cover(token_counts: Iterable[int], budget: int, overlap: float) -> Iterator
 
 
 def _border(left_first: int, left: list[int], right_first: int, right: list[int]) -> int:
-    """The first sentence that the right window sees better than the left one does."""
+    """The first sentence with more context in the right window than in the left one."""
     left_stop = left_first + len(left)
     before = sum(left[: right_first - left_first])  # context that only the left window has
     after = sum(right[left_stop - right_first :])  # context that only the right window has
