@@ -1,1 +1,1 @@
-"""What runs a transformer, for the encoder and the re-ranker alike."""
+"""Transformers as the encoder and the re-ranker run them."""

@@ -15,8 +15,8 @@ from lmkrag.system import computed_once
 
 BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
 PROJECTIONS = ("query", "key", "value")
-_RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
-_LONGEST = 64  # tokens of a text that is read here; longer ones are faster in ONNX Runtime, its start included
+_RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
+_LONGEST = 64  # tokens of a text that NumPy reads; longer ones are faster in ONNX Runtime, its start included
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _EMBEDDINGS = (
     *(f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")),
@@ -35,7 +35,7 @@ class Bert:
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
-        """Take weights by transformers' names, ``config.json``, and ranges to multiply in int8 what need not be exact.
+        """Take weights by transformers' names, ``config.json``, and ranges, with which inexact reads use int8.
 
         A graph that is not in the model's folder is built, which takes the package ``onnx``. Raises EncoderError: the
         ranges are not this model's.
@@ -48,7 +48,7 @@ class Bert:
 
     @property
     def precision(self) -> str:
-        """What it multiplies in where that need not be exact: ``int8`` or ``float32``."""
+        """The precision of inexact reads: ``int8`` or ``float32``."""
         return "float32" if self._ranges is None else "int8"
 
     def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
@@ -111,10 +111,10 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
 
 
 def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None) -> dict[str, Vectors]:
-    """Return every tensor in float32, but the embeddings of all words, or of ``words`` in their order, as they are.
+    """Return tensors in float32, but the embeddings of all words, or of ``words`` in their order, as stored.
 
-    Checkpoints of BERT with a head on top name what is below it ``bert.*``. ``only``: those whose names begin so; with
-    ``rows``, embeddings of words in 8 bits stay so, for a graph.
+    In checkpoints of BERT with a head, its names begin with ``bert.``. ``only`` selects names that begin so; with
+    ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
     """
     with safe_open(path, "np") as file:
         names = list(file.keys())
@@ -136,7 +136,7 @@ def is_packed(folder: Path) -> bool:
 
 
 def has_codewords(folder: Path) -> bool:
-    """Return whether they are codewords, as those of an encoder are whose base has them."""
+    """Return whether the embeddings of words of a model folder are packed as codewords."""
     return CODES in _tensor_names(folder)
 
 
@@ -157,7 +157,7 @@ def expected_names(config: dict[str, Any]) -> set[str]:
 
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
-    """Return the weights of some layers as the graph multiplies by them, the three projections of attention in one."""
+    """Return the weights of layers as the graph needs them: transposed, with the projections of attention in one."""
     embeddings = {name: weights[name] for name in (*_EMBEDDINGS, ROWS, ROW_SCALES) if name in weights}
     return embeddings | fuse_layers(weights, layers)
 
@@ -181,9 +181,9 @@ def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
 
 
 class LateBert:
-    """A :class:`Bert` that is made once it is needed: the first text that must be exact and is short is read without.
+    """A :class:`Bert` that is made when needed: NumPy reads the first text if it is short and must be exact.
 
-    To start ONNX Runtime takes longer than that. State: whether a text was read, and the model.
+    That takes less time than starting ONNX Runtime. State: whether a text was read, and the model.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], make: Callable[[], Bert]) -> None:
@@ -207,7 +207,7 @@ class LateBert:
 
 
 def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
-    """Return the last states ``[tokens, dimensions]`` of one text by the weights in a file, one layer after another."""
+    """Return the last states ``[tokens, dimensions]`` of one text, with weights that are read layer by layer."""
     weights = read_weights(path, only="embeddings.", words=ids)
 
     def normalize(states: Vectors, name: str) -> Vectors:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def processor_flags() -> frozenset[str]:
-    """Return the words of what Linux says of the processor, its instructions among them; none elsewhere."""
+    """Return the words of ``/proc/cpuinfo``, the processor's instruction sets among them; none but on Linux."""
     try:
         return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
     except OSError:
@@ -38,7 +38,7 @@ def has_card() -> bool:
 
 
 def choose_device(device: str | None = None) -> "torch.device":
-    """Return ``device`` if given, else CUDA when there is a card, else the CPU."""
+    """Return ``device`` if given, else CUDA if available, else the CPU."""
     import torch
 
     if device is not None:
@@ -56,12 +56,12 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
 
 
 Precision = Literal["auto", "float32", "int8"]  # ``auto`` is the fastest that suits the model and the machine
-PRECISION = "LMKRAG_PRECISION"  # the environment variable with the :data:`Precision` of models loaded without one
+PRECISION = "LMKRAG_PRECISION"  # the environment variable with the default :data:`Precision`
 _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def find_precision(name: str | None = None) -> Precision:
-    """Return a precision by its name, without one that of the environment, else ``auto``, or raise UsageError."""
+    """Return a precision by its name, which defaults to the environment's, then ``auto``, or raise UsageError."""
     known: tuple[Precision, ...] = get_args(Precision)
     chosen = name or os.environ.get(PRECISION) or "auto"
     for precision in known:

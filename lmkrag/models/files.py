@@ -19,13 +19,13 @@ def hash_weights(folder: Path) -> dict[str, str]:
 
 @lru_cache(64)
 def _hash_file(path: Path, size: int, mtime_ns: int) -> str:
-    """The SHA-256 of a file, worked out once for each of its states."""
+    """The SHA-256 of a file, cached by its size and time."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def encodable(text: str) -> str:
-    """Return text of the same length that UTF-8 can hold: tokenizers refuse lone surrogates."""
+    """Return a text with lone surrogates, which tokenizers refuse, replaced one for one."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

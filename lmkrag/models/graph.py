@@ -1,11 +1,11 @@
 """BERT as an ONNX graph, for ONNX Runtime: the architecture of Devlin et al., "BERT" (2019), with the exact GELU.
 
 A graph reads texts of one length: without padding there is no mask, and ONNX Runtime's attention works in blocks that
-stay in the cache (Dao et al., "FlashAttention", arXiv 2205.14135). The graph holds no weights: they are handed over
-beside it. Nodes are written in ONNX's own syntax.
+stay in the cache (Dao et al., "FlashAttention", arXiv 2205.14135). The graph has no weights: the session gets them
+separately. Nodes are written in ONNX's own syntax.
 
-The graphs of our models are files beside their weights. Only models that come without one, and training, need this
-module and the package ``onnx``.
+Our models are shipped with their graphs. Only training, and models without a graph, need this module and the package
+``onnx``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
 
 
 def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
-    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, by ``config.json``."""
+    """Return the nodes from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`, by ``config.json``."""
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
         {_GATHER_ROWS if ROWS in weights else _GATHER_WORDS}
@@ -71,7 +71,7 @@ def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: 
 
 
 def shape_nodes(config: dict[str, Any], sized: str) -> str:
-    """Return what :func:`layer_nodes` needs to know of shapes; ``sized`` is an input ``[texts, length, ...]``."""
+    """Return the nodes with shapes for :func:`layer_nodes`; ``sized`` is an input ``[texts, length, ...]``."""
     size = config["hidden_size"]
     return f"""
         flat = Constant <value_ints = [-1, {size}]> ()
@@ -92,10 +92,10 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     )
 
 
-def normalize(config: dict[str, Any], given: str, name: str, out: str) -> str:
+def normalize(config: dict[str, Any], states: str, name: str, out: str) -> str:
     """Return the node of a layer norm, whose weights' names begin with ``name``."""
     options = f"axis = -1, epsilon = {config['layer_norm_eps']}"
-    return f'"{out}" = LayerNormalization <{options}> ("{given}", "{name}weight", "{name}bias")'
+    return f'"{out}" = LayerNormalization <{options}> ("{states}", "{name}weight", "{name}bias")'
 
 
 def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool) -> str:
@@ -103,9 +103,9 @@ def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool)
     multiply = _multiply_int8 if int8 else _multiply
     attention, wide = f"{name}attention.self.", f"{name}intermediate.dense."
 
-    def project(given: str, module: str, before: str, out: str) -> str:
+    def project(hidden: str, module: str, before: str, out: str) -> str:
         """Multiply, add to what was before, and normalise, in two operators: the fused one takes six times as long."""
-        return f"""{multiply(given, f"{module}dense.", f"{module}projected", bias=True)}
+        return f"""{multiply(hidden, f"{module}dense.", f"{module}projected", bias=True)}
         "{module}added" = Add("{module}projected", "{before}")
         {normalize(config, f"{module}added", f"{module}LayerNorm.", out)}"""
 
@@ -125,18 +125,18 @@ def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool)
         {project(f"{name}wide", f"{name}output.", f"{name}attended", out)}"""
 
 
-def _multiply(given: str, name: str, out: str, *, bias: bool) -> str:
-    """The product ``out`` of what is ``given`` and the weights whose names begin with ``name``."""
+def _multiply(states: str, name: str, out: str, *, bias: bool) -> str:
+    """The product ``out`` of an input and the weights whose names begin with ``name``."""
     if bias:
-        return f'"{out}" = Gemm("{given}", "{name}weight", "{name}bias")'
-    return f'"{out}" = MatMul("{given}", "{name}weight")'
+        return f'"{out}" = Gemm("{states}", "{name}weight", "{name}bias")'
+    return f'"{out}" = MatMul("{states}", "{name}weight")'
 
 
-def _multiply_int8(given: str, name: str, out: str, *, bias: bool) -> str:
+def _multiply_int8(states: str, name: str, out: str, *, bias: bool) -> str:
     """The same in int8."""
     smoothed, outliers = name.endswith(SMOOTHED), has_outliers(name)
-    source, product = f"{name}given" if smoothed else given, f"{name}product" if outliers else out
-    smooth = f'"{source}" = Mul("{given}", "{name}smooth")' if smoothed else ""
+    source, product = f"{name}given" if smoothed else states, f"{name}product" if outliers else out
+    smooth = f'"{source}" = Mul("{states}", "{name}smooth")' if smoothed else ""
     exact = f"""
         "{name}outliers.given" = Gather <axis = 1> ("{source}", "{name}outliers")
         "{name}outliers.product" = MatMul("{name}outliers.given", "{name}outliers.weight")

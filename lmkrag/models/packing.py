@@ -24,7 +24,7 @@ BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
-    """Return the names of the weights that a file with tensors of such names holds."""
+    """Return the names of weights before packing, from the names of tensors in a file."""
     weights = set()
     for name in names:
         if name == CODES:

@@ -19,11 +19,11 @@ from lmkrag.models.files import hash_weights
 RANGES = "ranges.npz"  # beside a model's weights: least and greatest values of each channel that is multiplied
 Ranges = Mapping[str, Vectors]  # ``[2, channels]``, least and greatest, by the name of a product's weights
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
-SMOOTHED = ("attention.self.", "intermediate.dense.")  # they are given states, some of whose channels are far larger
-_SMOOTHING = 0.7  # alpha: how much of an input's magnitude goes over to the weights
+SMOOTHED = ("attention.self.", "intermediate.dense.")  # their inputs are states, with a few far larger channels
+_SMOOTHING = 0.7  # alpha: the share of an input's magnitude that is moved to the weights
 _OUTLIERS = 16  # channels
 _LEAST = 1e-5
-_WEIGHTS = "weights"  # in the file: the hash of those that the ranges were measured with
+_WEIGHTS = "weights"  # in the file: the hash of the weights that the ranges were measured with
 
 
 def has_outliers(name: str) -> bool:
@@ -44,10 +44,10 @@ def read_ranges(folder: Path) -> Ranges | None:
     try:
         with np.load(path) as file:
             ranges = {name: file[name] for name in file.files}
-        of = str(ranges.pop(_WEIGHTS))
+        weights_hash = str(ranges.pop(_WEIGHTS))
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds
         raise EncoderError(f"{path}: can't be read ({error}); remove it to compute in float32") from error
-    if of != hash_weights(folder).get("model.safetensors"):
+    if weights_hash != hash_weights(folder).get("model.safetensors"):
         raise EncoderError(f"{path}: measured with other weights; remove it to compute in float32")
     return {name: values.astype(np.float32) for name, values in ranges.items()}
 
@@ -60,7 +60,7 @@ def write_ranges(folder: Path, ranges: Ranges) -> None:
 
 
 def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> None:
-    """Look whether ranges are those of a model. Raises EncoderError: they are not."""
+    """Raise EncoderError unless ranges fit the weights of a model."""
     for name in product_names(layers):
         values = ranges.get(name)
         if values is None or values.shape != (2, len(fused[f"{name}weight"])) or not np.isfinite(values).all():
@@ -68,7 +68,7 @@ def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> N
 
 
 def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
-    """Return fused weights as :func:`lmkrag.models.graph.bert_nodes` multiplies by them in int8, by checked ranges.
+    """Return fused weights in int8 for :func:`lmkrag.models.graph.bert_nodes`, by checked ranges.
 
     In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales`` ``[columns]``,
     and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the input is multiplied

@@ -1,4 +1,4 @@
-"""A model in ONNX Runtime: as fast as torch on a processor, and imported in a fraction of its time."""
+"""A model in ONNX Runtime, which is as fast as torch on a CPU and is imported in a fraction of the time."""
 
 import functools
 import os
@@ -16,8 +16,8 @@ from lmkrag.system import count_cpus
 class Session:
     """Runs a graph with its weights. State: a session of the runtime. May be shared by threads.
 
-    One run takes one processor: several side by side are faster than one after the other on all processors, since what
-    each works on stays in its processor's cache. A process that was forked starts a session of its own.
+    Each run uses one processor. Runs in parallel are faster than one run at a time on all processors, since the data of
+    each stay in the cache of its processor. A forked process starts its own session.
     """
 
     def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
@@ -36,12 +36,12 @@ class Session:
         """Return the outputs of several runs, which all processors share."""
         if len(runs) < 2:
             return [self.run(outputs, inputs) for inputs in runs]
-        self._restart_if_forked()  # here, so that not each of the threads does it
+        self._restart_if_forked()  # before several threads do it
         return list(_processors(count_threads(), os.getpid()).map(lambda inputs: self.run(outputs, inputs), runs))
 
     def _restart_if_forked(self) -> None:
         if os.getpid() != self._process:
-            pythonapi.Py_IncRef(py_object(self._session))  # never ended: a thread of the parent may hold its locks
+            pythonapi.Py_IncRef(py_object(self._session))  # never freed: a thread of the parent may hold its locks
             self._start()
 
     def _start(self) -> None:
@@ -66,7 +66,7 @@ class Session:
 
 @functools.lru_cache(maxsize=1)
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
-    """The threads of a process that runs share; a forked one has none of its parent's, so it gets its own."""
+    """The threads that all runs of a process share; a forked process has none of its parent's, and starts its own."""
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
 
 
