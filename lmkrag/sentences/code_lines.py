@@ -1,4 +1,4 @@
-"""Source code in groups of lines, each read with the functions and classes that it stands in."""
+"""Source code in groups of lines, each read with the functions and classes around it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -31,10 +31,10 @@ DEFINITION = re.compile(
 """The first line of a function or a class: ``def f(``, ``func (t *T) f(``, ``const f = (x) =>``, ``int f(int x) {``."""
 
 _LONGEST = 100  # characters of a definition
-_DEEPEST = 3  # definitions that a group is read with
+_DEEPEST = 3  # definitions in the context of a group, at most
 
 CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
-"""How a line begins that belongs to the block before it, although it is not indented."""
+"""The beginning of lines that belong to the block before them, although they are not indented."""
 
 
 def measure_indentation(line: str) -> int:

@@ -1,4 +1,4 @@
-"""What declares a name in source code: a function, class, constant, variable, type, macro, field, member or key."""
+"""Declarations of names in source code: functions, classes, constants, variables, types, macros, fields and keys."""
 
 import re
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
 _MOST_PLAIN_WORDS = 9  # of one without a number, capitals or emphasis
 _DEEPEST = 3  # headings in a row: title, section, subsection; more such lines are a list, a table or a poem
-_MOST_REPEATED = 2  # times that a line heads something; one that does more often is a speaker's name or a page's header
+_MOST_REPEATED = 2  # headings of the same text; more are names of speakers or headers of pages
 _FEWEST_CAPITALS = 4
 _SLIDES = ("pptx", "odp")  # kinds whose headings are all marked
 _PAGES = ("pdf",)  # kinds without blank lines, whose headings are marked by their size
@@ -48,7 +48,7 @@ _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of
 
 
 class _Line(NamedTuple):
-    """A line of a text."""
+    """A line of a text, or a short line of several sentences."""
 
     sentences: tuple[Sentence, ...]
     body: str  # without white space around it, nor Markdown's emphasis
@@ -67,18 +67,18 @@ class _Line(NamedTuple):
 
 
 def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text") -> Iterator[Sentence]:
-    r"""Yield the sentences of one text, those that are headings marked so. Few are held.
+    r"""Yield the sentences of one text, with the kind of headings set. Holds few sentences at a time.
 
     A heading is a line that the layout sets apart: alone between blank lines, in capitals, numbered, or called chapter,
-    part, section or article. What comes before it is complete, and what follows is text. Where headings are marked, as
-    in Markdown and Word, a plain line is none for being alone or numbered: it is a short paragraph or an item. A line
-    too many would be read with all that follows it. Each sentence comes with its text and the white space after it.
+    part, section or article. The text before it is complete, and text follows. Where headings have markup, as in
+    Markdown and Word, a plain line is no heading for being alone or numbered: it is a short paragraph or an item. A
+    false heading would be read with all text under it. Each sentence is given with its text and the space after it.
     """
-    held: list[_Line] = []  # that may be headings of what comes next
+    held: list[_Line] = []  # lines that may be headings of the text after them
     marks = 0  # headings with markup; a text may have its title underlined and no other
     repeated: Counter[str] = Counter()
     capitals = 0  # headings in capitals and of chapters, less questions: beside them the text itself asks
-    complete = True  # is what comes before them?
+    complete = True  # whether the text before them is complete
     for line in _lines(sentences):
         is_ours = line.body.startswith(TITLE_MARK) if kind in _PAGES else kind != "text" or not _PROMPT.match(line.body)
         if line.kind == "heading" and not is_ours:
@@ -110,7 +110,7 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
 
 
 def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
-    """The lines of a text: the sentences of a short line that calls itself a chapter together, others each alone."""
+    """The lines of a text: all sentences of a short line that begins like a chapter, and each other sentence alone."""
     gap = _DEEPEST  # the beginning sets apart as blank lines do
     parts: list[tuple[Sentence, str]] = []
     for sentence, text in sentences:
@@ -136,7 +136,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
-    """Whether a line could be a heading, whatever stands around it, in a text whose headings are marked or not."""
+    """Whether a line could be a heading by itself, in a text whose headings have markup or not."""
     kind, body = line.kind, line.body
     if kind not in ("text", "item", "turn") or not line.single or not line.line_ends or not line.gap:
         return False
@@ -174,7 +174,7 @@ def _is_title(words: str) -> bool:
 
 
 def _heads(lines: list[_Line], following: _Line) -> bool:
-    """Whether lines that may be headings are followed by what they head."""
+    """Whether lines that may be headings are followed by text under them."""
     numbers = [match[1].count(".") for line in (*lines, following) if (match := _NUMBER.match(line.body))]
     if any(depth >= below for depth, below in pairwise(numbers)):
         return False  # a numbered list

@@ -1,4 +1,4 @@
-"""Tell the language of a text, by py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
+"""Detect the language of a text with py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
 
 import re
 
@@ -6,10 +6,10 @@ from lmkrag.sentences.split import RECORDS, is_prose
 from lmkrag.specs import CODE, ENGLISH, Text
 
 _CHARACTERS = 2_000  # from the middle of a document
-_LETTERS = 100  # fewer say nothing
+_LETTERS = 100  # of a sample, at least, for its language to be detected
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
 _ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
-_CHARACTERS_PER_WORD = 200  # of English text, at most, for each of these words
+_CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
 
 
 def detect_language(text: str) -> str:

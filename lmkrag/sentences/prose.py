@@ -16,7 +16,7 @@ _NO_WORD = rf"[?!:;@*(){{}}\[\]{_QUOTES}]"  # a character that no word has insid
 _RUN = r"(?:-{2,}|\.{2,}|(?:\.\s){2,}\.)"  # a dash or an ellipsis
 _WORD_END = rf"(?=\s|$|{_NO_WORD}|{_RUN}|,(?:$|\s|{_NO_WORD}|{_RUN}))"
 _TOKEN = re.compile(rf"{_RUN}|[^\s()\[\]{{}}\"`:;&#*@,-]\S*?{_WORD_END}|\S")
-_MARK = re.compile(rf"[.?!](?=({_NO_WORD}|\s+(\S+)))")  # what may end a sentence; group 2: the word behind it
+_MARK = re.compile(rf"[.?!](?=({_NO_WORD}|\s+(\S+)))")  # a mark that may end a sentence; group 2: the next word
 _CLOSING = re.compile(rf"[){_QUOTES}\]}}]+?(?:\s+|(?=--)|$)", re.MULTILINE)  # belongs to the sentence before it
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*$")
 _SPACES = " \t\n\r\v\f"

@@ -1,9 +1,8 @@
 """Split text into sentences that tile it: joined in order, they are the text, to the last character.
 
-Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
-splitter understands; then sentences inside running prose, by Punkt, the full stops of other scripts, and the
-spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows, and what rows of
-tables are read with.
+The steps are: blocks (headings, list items, table rows, code, speaker turns, paragraphs), which no sentence splitter
+knows; sentences of prose, by Punkt, the full stops of other scripts, and the spaces of Thai and Lao, which have no full
+stop; headings without markup; and the contexts that rows of tables and lines of code are read with.
 """
 
 import re
@@ -30,7 +29,7 @@ _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
-_COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # below other lines
+_COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
@@ -55,9 +54,9 @@ _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
-_NOTHING_TO_SAY = re.compile(r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$")
-# Not ends: dots of a leader; "no." before a figure is an abbreviation, a quotation goes on after its own question mark,
-# "![" is an image.
+_NO_SENTENCE = re.compile(r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$")
+# Not ends of sentences: dots of a leader, "no." before a figure, the mark of a quotation inside a sentence, "![" of an
+# image.
 _NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
 _PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
 _PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
@@ -89,7 +88,7 @@ def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
 
 
 def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
-    """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
+    """Like :func:`split_sentences`, but one at a time, in memory that does not grow with the text."""
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
@@ -106,14 +105,14 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
-    """Yield sentences of a text, in order, with what rows of tables and lines of source code are read with."""
+    """Yield sentences of a text, in order, with the contexts of rows of tables and of lines of source code."""
     if kind == "code":
         return add_definitions(text, sentences)
     return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
-    """Yield sentences and their texts; what is blank belongs to the one before it, at the start to the first."""
+    """Yield sentences and their texts; a blank part belongs to the sentence before it, at the start to the first."""
     pending: tuple[Sentence, str] | None = None
     for start, part, kind in parts:
         sentence, text = Sentence(start, start + len(part), kind), part
@@ -121,7 +120,7 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
             before, held = pending
             if text.isspace():
                 sentence = Sentence(before.start, sentence.end, before.kind)
-                text = held + text if len(held) <= 2 * MAX_CHARS else held  # of a gigabyte of blanks some will do
+                text = held + text if len(held) <= 2 * MAX_CHARS else held  # a gigabyte of blanks is cut short
             elif held.isspace():
                 sentence = Sentence(before.start, sentence.end, kind)
             else:
@@ -139,14 +138,14 @@ def _lines(text: Text) -> Iterator[str]:
         if start == 0 and held.startswith(BYTE_ORDER_MARK):
             held = " " + held[1:]
         last = start + _SECTION >= len(text)
-        done = 0
+        stop = 0
         for match in _LINE.finditer(held):
             for first, end in _pieces(held, *match.span(), _LONGEST_LINE):
                 if end == len(held) and not last:
                     break  # it may go on in the next section
                 yield held[first:end]
-                done = end
-        held = held[done:]
+                stop = end
+        held = held[stop:]
 
 
 def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
@@ -158,8 +157,8 @@ def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
             previous = first
             for stop in (*_find_ends(block[first:end]), end - first):
                 stop += first
-                # "1." or "—" alone says nothing: it stays with what follows it
-                if stop <= previous or (stop < end and _NOTHING_TO_SAY.match(block, previous, stop)):
+                # "1." or "—" alone stays with the text after it
+                if stop <= previous or (stop < end and _NO_SENTENCE.match(block, previous, stop)):
                     continue
                 yield start + previous, block[previous:stop], kind
                 previous = stop
@@ -183,14 +182,14 @@ def _best_break(text: str, start: int, limit: int) -> int:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[Part]:
-    """Group lines into blocks of one kind; a blank line closes a block and belongs to it."""
+    """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
     kind: SentenceKind | None = None
     block: list[str] = []
-    blank = True  # was the line before blank?
+    blank = True  # whether a block may begin here, as after a blank line
     fence = ""
     rules = 0  # of a simple table, so far
     for line in lines:

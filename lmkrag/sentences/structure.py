@@ -1,4 +1,4 @@
-"""What a sentence leads to: its paragraph, the text under a heading, what a colon or a question announces."""
+"""The position of each sentence in its paragraph, and its roles: heading, lead-in, record, navigation."""
 
 import re
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from lmkrag.specs import SentenceKind
 NO_CONTENT, LEAD_IN, RECORD, NAVIGATION, HEADING = 1, 2, 4, 8, 16
 """Roles of a sentence, as bits.
 
-``NO_CONTENT``: it has no content of its own: a heading with text under it, front matter, or no word at all, such as the
-rule of a table. ``LEAD_IN``: the next sentence belongs to it; it ends with a colon or asks a question. ``RECORD``: no
-other sentence belongs to it; it is a row of a data table or a line of a log. ``NAVIGATION``: it is an entry of a table
-of contents or a link alone. ``HEADING``: it heads the text under it.
+``NO_CONTENT``: a heading with text under it, front matter, or a sentence without words, such as the rule of a table.
+``LEAD_IN``: a sentence that ends with a colon or a question mark, to which the next one belongs. ``RECORD``: a row of a
+data table or a line of a log, to which no other sentence belongs. ``NAVIGATION``: an entry of a table of contents, or a
+link alone. ``HEADING``: a heading with text under it.
 """
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
@@ -52,8 +52,8 @@ def is_navigation(sentence: str) -> bool:
 class ParagraphTracker:
     r"""Follows the sentences of one document and counts their positions in their paragraphs.
 
-    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line; but not after a
-    colon or a question. A heading begins one, with what it heads, a blank line between them or not.
+    A paragraph ends at a blank line, after a long line, and after any line once it is long itself, but not after a
+    colon or a question. A heading begins a paragraph with the text under it, with or without a blank line between them.
     """
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ class ParagraphTracker:
         self._in_contents = False
 
     def navigates(self, sentence: str, *, heading: bool = False) -> bool:
-        """Return whether the next sentence of the document says where something stands.
+        """Return whether the next sentence of the document is an entry of a table of contents, or a link alone.
 
-        Under a heading such as "Contents" short lines that end with numbers do.
+        Under a heading such as "Contents" these are short lines that end with numbers.
         """
         lines = sentence.strip().splitlines()
         self._in_contents = (len(sentence) <= _LONGEST_ENTRY and _CONTENTS.match(sentence) is not None) or (
@@ -96,7 +96,7 @@ class ParagraphTracker:
 
 
 class StructureTable:
-    """Gathers positions and roles of sentences, row after row; a row may be of any document."""
+    """Collects positions and roles of sentences, one a row, of any number of documents."""
 
     def __init__(self) -> None:
         self._positions: list[int] = []

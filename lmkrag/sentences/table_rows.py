@@ -1,6 +1,6 @@
-"""Rows of tables: ``| bolt | 340 |`` below a header, or with tabs, or as LaTeX and reStructuredText have them.
+"""Rows of tables: with bars below a header (``| bolt | 340 |``), with tabs, as in LaTeX or in reStructuredText.
 
-Or ``name: bolt | stock: 340``, as parsers write the rows of data, each with the names of its columns.
+Rows of data are written with the names of their columns: ``name: bolt | stock: 340``.
 """
 
 import re
@@ -17,7 +17,7 @@ _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x
 _YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
-_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # words of a sentence, at least, that is no caption
+_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # a line with a stop and so many words is no caption
 _LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
 _RUNNING = re.compile(r"^\d+ |\b[ivxl]+$|^\D* \d{1,3}$")  # a header of a page
 _LABELS = 1  # lines in a row that may stand between the rows of one table
@@ -34,7 +34,7 @@ def is_tabbed(line: str) -> bool:
 
 
 def is_rule(line: str) -> bool:
-    """Return whether a line only divides a header from its rows; blank lines are none either."""
+    """Return whether a line only divides a header from its rows, or is blank."""
     return _RULE.fullmatch(line) is not None
 
 
@@ -50,7 +50,7 @@ def split_row(line: str, start: int) -> list[tuple[str, int]]:
             position = start + place + len(value)
         return cells
     bars = [match.start() for match in _PIPE.finditer(line)]
-    for left, right in zip(bars, [*bars[1:], len(line)], strict=bool(bars)):
+    for left, right in zip(bars, [*bars[1:], len(line)], strict=True):
         value = line[left + 1 : right]
         if right == len(line) and not value.strip():
             break
@@ -73,17 +73,17 @@ def is_header(values: Sequence[str]) -> bool:
 
 
 def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    r"""Yield the sentences of a text, rows of tables with what they are read with: the caption and the columns.
+    r"""Yield the sentences of a text, rows of tables with the caption and the columns as their context.
 
-    A row alone does not say of what its numbers are. The first row names the columns; in a table with tabs, which may
-    go on over pages and blank lines, any row that has no numbers but years. A short line between two rows is a label of
-    those below it, and short lines above a table with tabs are its heading.
+    A row alone does not say what its numbers are. The first row names the columns; in a table with tabs, which may be
+    continued over pages and blank lines, any row without numbers but years does. A short line between two rows is a
+    label of the rows below it, and short lines above a table with tabs are its heading.
     """
     above: list[Sentence] = []  # the last ones since the last row, held back
     since_row = _LABELS + 1
     caption = columns = label = ""
-    ended = True  # by a blank line, the table before?
-    unnamed = False  # are the columns of the table?
+    ended = True  # whether a blank line ended the table before
+    unnamed = False  # whether the columns of the table have no names yet
     for sentence in sentences:
         if sentence.kind != "row":
             yield from above[: 1 - _ABOVE or None] if len(above) == _ABOVE else ()
@@ -114,7 +114,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
 
 
 def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
-    """Make headings of the last sentences that are nothing but short lines that end like headings."""
+    """Mark the last sentences as headings if they are short lines that end like headings."""
     first = len(above)
     while first and _is_caption(text, above[first - 1]):
         first -= 1
