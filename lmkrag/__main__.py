@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command. A session of an assistant that another like it came before needs no other imports."""
+    """Run the command; a further session of ``lmkrag mcp`` resumes a running server, without other imports."""
     if sys.argv[1:2] == ["mcp"]:
         from lmkrag.server.mcp_proxy import resume
 
         resume()
     from lmkrag.cli import main as run
 
-    atexit.register(gc.freeze)  # else Python looks for garbage once more, which takes 50 ms
+    atexit.register(gc.freeze)  # else Python collects garbage once more, which takes 50 ms
     run(prog_name="lmkrag")
 
 

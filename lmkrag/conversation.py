@@ -1,4 +1,4 @@
-"""A conversation about documents: follow-up questions are understood from what was asked before."""
+"""A conversation about documents: follow-up questions are completed from the questions before them."""
 
 import re
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ _REFERS_BACK = re.compile(
     r"|\b(?:is|was|does|did|can|will|for|of|about|like|with|than|after|before) that\b",
     re.IGNORECASE,
 )
-"""What stands for something named before in English; not "is there ..." and "the form that ..."."""
+"""English words that refer to something named before; not "is there ..." and "the form that ..."."""
 
 
 def carry_over(before: str, question: str) -> str:
-    """Return a follow-up with what it leaves out, taken from the question before it.
+    """Return a follow-up completed from the question before it.
 
     A name, number or code replaces the last one of its kind. Otherwise the question before is added in brackets.
     """
@@ -39,13 +39,13 @@ def carry_over(before: str, question: str) -> str:
     return f"{question} ({before})"
 
 
-def complete_question(asked: Sequence[str], question: str) -> str:
-    """Return a question with what it leaves out, taken from those asked before it, oldest first.
+def complete_question(history: Sequence[str], question: str) -> str:
+    """Return a question completed from those before it, oldest first.
 
-    A question leaves something out that begins like a follow-up, has a pronoun, or is of three words or fewer.
+    A question is incomplete if it begins like a follow-up, has a pronoun, or has at most three words.
     """
-    topic = ""  # the last question that leaves nothing out
-    for text in [*asked, question]:
+    topic = ""  # the last complete question
+    for text in [*history, question]:
         whole = text
         if is_greeting(text):
             continue
@@ -60,8 +60,8 @@ def complete_question(asked: Sequence[str], question: str) -> str:
 class Conversation:
     """Asks an engine question after question.
 
-    A language model rewrites a follow-up into a question that stands alone before anything is searched. Without one, or
-    with a small one, a question that leaves something out is searched with the question before it.
+    A language model rewrites a follow-up into a question that stands alone before the search. Without one, or with a
+    small one, an incomplete question is searched with the question before it.
 
     >>> conversation = Conversation(engine, reader=reader)  # doctest: +SKIP
     >>> conversation.ask("Who approves leave?").text  # doctest: +SKIP
@@ -72,7 +72,7 @@ class Conversation:
     def __init__(
         self, engine: Engine | RemoteEngine, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> None:
-        """Take an open engine, what answers, and how to search (see :meth:`lmkrag.Engine.ask`)."""
+        """Take an open engine, a reader, and options of a search (see :meth:`lmkrag.Engine.ask`)."""
         SearchRequest(**options)  # wrong options are refused now, not at the first question
         self._engine = engine
         self._reader = reader
@@ -85,7 +85,7 @@ class Conversation:
         return tuple(self._history)
 
     def standalone(self, question: str) -> str:
-        """Return ``question`` as it is searched for."""
+        """Return ``question`` in the form that is searched."""
         return make_standalone(self._reader, self._history, question)
 
     def ask(self, question: str) -> Answer:

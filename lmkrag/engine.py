@@ -1,4 +1,4 @@
-"""The public entry point: opens an index, adds to it, searches it, asks it. It composes the parts, no more."""
+"""The public entry point: open an index, add to it, search it, ask it. It only composes the parts."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def find_store_type(path: object) -> "type[IndexStore]":
-    """Return what opens and makes an index: a directory, or one on Qdrant. Raises MissingExtra: no qdrant-client."""
+    """Return the class of the store at a path, a directory or an address. Raises MissingExtra: no qdrant-client."""
     if is_address(path):
         with needs("qdrant", "qdrant-client"):
             from lmkrag.qdrant.store import QdrantStore
@@ -101,9 +101,9 @@ class Engine:
 
         Args:
             path: of the index, or its address on Qdrant: ``qdrant://HOST:6333/NAME``.
-            create: make it if it is not there.
+            create: create it if missing.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
-            recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
+            recipe: how vectors are stored, a name or ``.toml`` file; only for a new index.
             reranker: a folder, a hub name or a loaded re-ranker; our own without one.
             rerank: the default of ``rerank`` in searches.
             rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches.
@@ -119,7 +119,7 @@ class Engine:
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
 
     def close(self) -> None:
-        """Close the index's files, once nobody reads them any more; further calls are refused."""
+        """Close the files of the index once running calls have finished; new calls raise IndexClosed."""
         self._store.close()
         self.pages.close()
 
@@ -195,7 +195,7 @@ class Engine:
         return len(removed)
 
     def compact(self) -> None:
-        """Rewrite the index without what was deleted, as its recipe says for its size."""
+        """Rewrite segments without deleted rows, by the recipe for the size of the index."""
         with self._store.writing():
             self._store.compact()
 
@@ -323,10 +323,10 @@ class Engine:
     # Reading
 
     def check(self, source: "Cited") -> "list[CitationCheck]":
-        """Tell whether the citations of an answer, spans, their JSON or the quotations of a text still stand.
+        """Check whether the quotations of an answer, spans, their JSON or a text are still in the documents.
 
         Raises:
-            UsageError: nothing is cited there.
+            UsageError: the source has no citations.
         """
         from lmkrag.search.checking import check_citations
 

@@ -1,4 +1,4 @@
-"""Values that JSON, UTF-8 and SQLite can hold, made of those that files and callers bring."""
+"""Convert values of files and callers to values that JSON, UTF-8 and SQLite can hold."""
 
 import math
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ _MAX_DECIMAL_BITS = 13_000  # Python refuses to write integers of more than 4,30
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a value as JSON's own kinds: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
+    """Return a value as JSON types: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
 
-    Dates become ISO 8601, numbers that are not finite or longer than 64 bits their text, anything else ``str(value)``.
+    Dates become ISO 8601, infinite numbers, NaN and integers above 64 bits text, anything else ``str(value)``.
     Raises ValueError: it is nested too deep, or holds too many values.
     """
     values = count(1)
@@ -59,7 +59,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields and those in ``derived``, and so within; a tuple is an array."""
+    """Return a dataclass as an object with its fields and those in ``derived``, recursively; tuples become arrays."""
     if is_dataclass(value):
         names = [*(field.name for field in fields(value)), *getattr(value, "derived", ())]
         return {name: to_json(getattr(value, name)) for name in names}

@@ -1,4 +1,4 @@
-"""How places in a document are counted, by its kind: lines, pages, rows, or paragraphs under a heading."""
+"""Count places in a document by its kind: lines, rows, or paragraphs under a heading."""
 
 import re
 
@@ -7,7 +7,7 @@ LINED = frozenset({"text", "markdown", "rst", "code"})
 
 TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
 UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", "subtitles": "subtitle"}
-"""What a line of a document is, by its kind; in documents of other kinds blank lines divide paragraphs."""
+"""Names of a line of a document, by its kind; in documents of other kinds blank lines divide paragraphs."""
 
 _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 

@@ -6,7 +6,7 @@ and times of its files, their earlier versions in the index it is meant for, and
 encoded again.
 
     a1b2c3.../catalog.sqlite, segments/     an ordinary index
-    a1b2c3.../batch.json                    what became of its other files; written last
+    a1b2c3.../batch.json                    the unchanged, skipped and removed files; written last
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _TRIES = 3  # of a batch whose process dies
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files that are encoded together, ``bytes`` in all, and the name of the folder that this gives."""
+    """Files that are encoded together, ``bytes`` in all, and the name of the folder of their index."""
 
     name: str
     files: tuple[SourceFile, ...]
@@ -85,7 +85,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
-    """Encode a batch into its folder in ``out``, unless it is there. Raises StorageError: several processes died."""
+    """Encode a batch into its folder in ``out``, unless it exists. Raises StorageError: several processes died."""
     if _is_whole(out / batch.name):
         return
     if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
@@ -108,7 +108,7 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
 
 
 def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
-    """Put a batch into its index in one commit; count it in ``run``. Raises IndexCorrupt: damaged, none was taken."""
+    """Adopt a batch in one commit, and count it in ``run``. Raises IndexCorrupt: it is damaged; nothing is adopted."""
     record = json.loads((folder / _RECORD).read_bytes())
     adopted = adopt_index(store, folder)
     run.added += adopted.added
@@ -130,13 +130,13 @@ _START = 60.0  # seconds for a worker to start
 
 
 def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run: Run) -> list[SourceFile]:
-    """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`; too few are returned.
+    """Encode changed files on a cluster, and commit them: see :data:`lmkrag.ingest.sources.Encode`.
 
-    What is encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder, until
-    they are adopted; those that an interrupted run has left there are adopted by the next.
+    Files of a single batch are returned to be encoded here. Committed batches can be searched while others are encoded.
+    Batches are in a working folder beside the index until they are adopted, also those of an interrupted run.
 
-    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or something else
-    has the working folder's name. StorageError: the cluster failed.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or the working
+    folder exists and was not created by lmkrag. StorageError: the cluster failed.
     """
     batches = plan_batches(files, run.known, store, size=_BATCH)
     if len(batches) < 2:
@@ -177,7 +177,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run:
 
 
 def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileBatch]) -> Iterator[tuple[str, str]]:
-    """Yield the names of batches as they are done, and why one can't be encoded. Workers that die start again."""
+    """Yield the name of each finished batch, and its error or an empty string. Workers that die are restarted."""
     from ray.data.exceptions import SystemException
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -201,7 +201,7 @@ def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileB
 
 
 def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
-    """Return how many workers there is room for, and what Ray sets aside for each: a GPU, else some cores."""
+    """Return the number of workers that fit the cluster, and the resources of each: a GPU, else some cores."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     cards = sum(int(machine.get("GPU", 0)) for machine in machines)
     cores = [int(machine.get("CPU", 0)) for machine in machines]
@@ -214,7 +214,7 @@ def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
 
 
 class EncodeBatch:
-    """What a worker does. State: the index that batches are meant for, and its encoder, once they are needed."""
+    """Encodes batches on a worker. State: the target index and its encoder, opened on first use."""
 
     def __init__(self, target: str, out: str, here: str) -> None:
         """Take the index, the folder of batches, and the directory from which the encoder's path may start."""
@@ -225,7 +225,7 @@ class EncodeBatch:
         self._encoders: IndexEncoders | None = None
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Encode a batch, the one row; return its name, and why it can't be encoded or nothing."""
+        """Encode the batch of a single row; return its name, and its error or an empty string."""
         batch, failure = rows["batch"][0], ""
         try:
             target = self._target = self._target or IndexStore.open(self._path)
@@ -238,7 +238,7 @@ class EncodeBatch:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give the module ``ray``, connected to the cluster at an address; a process that is connected already stays so.
+    """Yield the module ``ray``, connected to the cluster at an address; an existing connection is used and kept.
 
     ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is started here.
     Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
@@ -271,5 +271,5 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, or what it is called."""
+    """The first line of the message of an error, or the name of its type."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -34,7 +34,7 @@ from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
 _BATCH = 64  # questions that are sent at a time
-_TRIES = 10  # at a document that changes while it is read
+_TRIES = 10  # to read a document that changes meanwhile
 _UNLIMITED = 60_000  # milliseconds, the most that a server re-ranks
 
 Value = TypeVar("Value")
@@ -258,7 +258,7 @@ class RemoteEngine:
         raise ServerError(f"{self._url}: {doc_id} changes all the time")
 
     def check(self, source: Source) -> list[CitationCheck]:
-        """Tell whether citations still stand: see :meth:`lmkrag.Engine.check`."""
+        """Check citations: see :meth:`lmkrag.Engine.check`."""
         return check_citations(self, source)
 
     def status(self) -> IndexStatus:
@@ -294,7 +294,7 @@ class RemoteEngine:
 
 @contextlib.contextmanager
 def _wrapped(url: str) -> Iterator[None]:
-    """Raise what httpx and a reply of another form raise as :class:`ServerError`."""
+    """Raise errors of httpx, and of replies in another form, as :class:`ServerError`."""
     try:
         yield
     except httpx.TimeoutException as error:
@@ -338,14 +338,14 @@ def _to_error(problem: Any, status: int) -> LmkragError:
 
 
 class _AnswerEvents:
-    """Reads the events of an answer. State: the line and the event that are read, and the answer once it came."""
+    """Reads the events of an answer. State: the current line and event, and the answer once it has come."""
 
     def __init__(self) -> None:
         self._line = self._event = ""
         self._answer: Answer | None = None
 
     def read(self, text: str) -> Iterator[str]:
-        """Take the next characters; yield the text that they bring. Lines end with a line feed, not at U+2028."""
+        """Take the next characters; yield the text of their events. Lines end with a line feed, not at U+2028."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             yield from self._read_line(line.rstrip("\r"))

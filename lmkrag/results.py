@@ -1,4 +1,4 @@
-"""What a search returns and what a reader answers: frozen, slotted, with exact places in the documents."""
+"""Results of searches and answers of readers: frozen, slotted, with exact places in the documents."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
 STRONG = 0.8  # the least confidence of a strong answer
-FOUND = 0.45  # evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``
+FOUND = 0.45  # the least evidence of an answer: similarity and words of the question; see ``benchmarks/LOG.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
@@ -42,7 +42,7 @@ _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Characters ``[start, end)`` of a passage's document, in place of which those of another document say another."""
+    """A value, characters ``[start, end)`` of a passage's document, that differs from one of another document."""
 
     start: int
     end: int
@@ -128,11 +128,11 @@ class Span:
 
     @property
     def place(self) -> str:
-        """Where it is: see :meth:`locate`."""
+        """Where it begins: see :meth:`locate`."""
         return self.locate(self.start)
 
     def locate(self, start: int) -> str:
-        """Return where a passage is that begins at character ``start`` of the document, inside this span.
+        """Return the place of character ``start`` of the document, inside this span.
 
         ``notes.md:12``, ``report.pdf, page 3``, ``stock.xlsx, Sheet1, row 7``, ``rules.docx, Leave, paragraph 2``.
         """
@@ -179,7 +179,7 @@ class Span:
 
     @property
     def weak(self) -> bool:
-        """Whether little speaks for an answer here; words alone can't tell."""
+        """Whether there is little evidence of an answer; false in lexical mode, where that is unknown."""
         return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
 
     @property
@@ -190,7 +190,7 @@ class Span:
 
     @property
     def instructs_model(self) -> bool:
-        """Whether it speaks to a language model, such as "ignore all previous instructions": words to be distrusted."""
+        """Whether it addresses a language model, as "ignore all previous instructions" does; do not trust it then."""
         return _INSTRUCTS.search(self.text) is not None
 
     @property
@@ -215,7 +215,7 @@ class Span:
 
 
 class SpanList(list[Span]):
-    """The results of a search, best first; ``notes`` are sentences to be shown with them, such as which are stale."""
+    """The results of a search, best first; ``notes`` are sentences to show with them, such as which are stale."""
 
     def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
         super().__init__(spans)
@@ -297,12 +297,12 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reader said. ``found`` is false when the documents do not answer the question.
+    """The answer of a reader. ``found`` is false when the documents do not answer the question.
 
-    ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
-    are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
-    that the documents answer the question; None where nobody can tell. An answer that is not ``found`` but has
-    citations tells the nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
+    ``warnings`` are the results of its check, such as a citation of a span that is not there. ``short`` are the fewest
+    words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability that the
+    documents answer the question; None if it is unknown. An answer that is not ``found`` but has citations cites the
+    nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
     answered. Citation ``[number]`` is of ``spans[number - 1]``.
     """
 
@@ -385,7 +385,7 @@ class Answer:
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:
-    """Return how much speaks for an answer in ``spans``: similarity, and the words of the question that they have."""
+    """Return the evidence of an answer in ``spans``: their similarity, and the words of the question in them."""
     return best_similarity(spans) + COVERAGE * best_coverage(spans)
 
 

@@ -1,4 +1,4 @@
-"""What an index and an encoder record of themselves, and the pieces of a text that is encoded."""
+"""Records of an index and an encoder, and the pieces of a text that is encoded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})  # of 
 
 
 class Text(Protocol):
-    """What slices like a string: a string, or a text that lies on disk."""
+    """A string, or a text on disk that slices like one."""
 
     def __len__(self) -> int: ...
 
@@ -20,7 +20,7 @@ class Text(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters ``[start, end)`` of a text with white space behind, and the ``context`` that it is read with."""
+    """Characters ``[start, end)`` of a text, white space after it included, and its ``context``."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Sentence:
     context: str = ""
 
     def read(self, text: Text) -> str:
-        """Return what an encoder and a search for words read of it."""
+        """Return its text after its context, as the encoder and the search for words read it."""
         words = text[self.start : self.end]
         return f"{self.context}: {words}" if self.context else words
 

@@ -1,4 +1,4 @@
-"""What lmkrag expects of the operating system and of the threads it runs on."""
+"""Paths, processes, forks and threads of the operating system."""
 
 import ctypes
 import os
@@ -49,7 +49,7 @@ class FileStamp(NamedTuple):
 
 
 class computed_once(cached_property[T]):  # noqa: N801
-    """A ``cached_property`` without the lock of Python 3.11, which a forked process would never get."""
+    """A ``cached_property`` without the lock of Python 3.11, which may stay locked in a forked process."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(compute)
@@ -57,7 +57,7 @@ class computed_once(cached_property[T]):  # noqa: N801
 
 
 class LateRegex:
-    """A regular expression that is compiled when it is first used: a single command needs few of them."""
+    """A regular expression that is compiled on first use, since a command needs few of them."""
 
     def __init__(self, *arguments: Any) -> None:
         self._arguments = arguments
@@ -77,7 +77,7 @@ def set_wait_policy() -> None:
     """Let OpenMP's threads sleep while they wait, unless the user set a policy.
 
     By default they spin, and two processes that encode on one machine take each other's cores
-    (``benchmarks/two_processes.py``). It counts only if it is set before torch and FAISS are imported.
+    (``benchmarks/two_processes.py``). Call it before torch and FAISS are imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -102,49 +102,48 @@ def count_cpus() -> int:
 
 
 class HoldsLocks(Protocol):
-    """Something with locks, which a thread may hold at the instant at which another one forks."""
+    """An object with locks, which a thread may hold while another thread forks."""
 
     def renew_locks(self) -> None:
-        """Make the locks anew, and forget what waited for them."""
+        """Replace the locks by free ones, and forget who waits for them."""
 
 
-_held: "weakref.WeakSet[HoldsLocks]" = weakref.WeakSet()
+_lock_owners: "weakref.WeakSet[HoldsLocks]" = weakref.WeakSet()
 
 
 def renew_in_forks(owner: HoldsLocks) -> None:
-    """Have an object make its locks anew in forked processes: the threads that hold them are not there."""
-    _held.add(owner)
+    """Renew the locks of an object in forked processes, which lack the threads that hold them."""
+    _lock_owners.add(owner)
 
 
 def _renew_all() -> None:
-    for owner in list(_held):
+    for owner in list(_lock_owners):
         owner.renew_locks()
 
 
 class ForkGate:
-    """Has a fork wait until no other thread is inside, for a few seconds at most; who comes meanwhile waits for it.
+    """Delays a fork until no other thread is inside, for a few seconds at most; threads that enter wait for the fork.
 
-    For locks that are not ours, which would stay locked in the child: that of SQLite's allocator, those of modules that
-    are being imported.
+    It is for locks of others that would stay locked in the child: that of SQLite's allocator, those of imports.
     """
 
     def __init__(self) -> None:
-        self._own = threading.local()
+        self._local = threading.local()
         self.renew_locks()
         renew_in_forks(self)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._close, after_in_parent=self._open)
 
     def renew_locks(self) -> None:
-        """Begin open, with nobody inside but this thread."""
+        """Open the gate, with no thread inside but this one."""
         self._guard = threading.Condition()
-        self._inside, self._forking = self._owned, False
+        self._inside, self._forking = self._depth, False
 
     @contextmanager
     def enter(self) -> Iterator[None]:
-        """Be inside."""
+        """Stay inside during a ``with`` block."""
         with self._guard:
-            while self._forking and not self._owned:  # whoever is inside has to get on, to leave
+            while self._forking and not self._depth:  # a thread inside may enter again
                 self._guard.wait()
             self._count(1)
         try:
@@ -156,17 +155,17 @@ class ForkGate:
 
     def _count(self, change: int) -> None:
         self._inside += change
-        self._own.count = self._owned + change
+        self._local.count = self._depth + change
 
     @property
-    def _owned(self) -> int:
+    def _depth(self) -> int:
         """How often this thread is inside, which does not keep it from forking."""
-        return getattr(self._own, "count", 0)
+        return getattr(self._local, "count", 0)
 
     def _close(self) -> None:
         self._guard.acquire()  # until the fork is done
         self._forking = True
-        self._guard.wait_for(lambda: self._inside <= self._owned, _FORK_WAITS)
+        self._guard.wait_for(lambda: self._inside <= self._depth, _FORK_WAITS)
 
     def _open(self) -> None:
         self._forking = False
@@ -180,6 +179,6 @@ if hasattr(os, "register_at_fork"):
 
 
 def end_with_parent() -> None:
-    """Have the system end this process when its parent ends, however that happens; only Linux can."""
+    """End this process when its parent ends, however that happens; only on Linux."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

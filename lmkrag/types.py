@@ -21,7 +21,7 @@ MAX_DOC_ID = 2_000  # characters of a document's name
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its name, made from the text unless given. ``page_starts`` are the offsets at which pages begin."""
+    """A text and its name, which defaults to a hash of the text. ``page_starts`` are the offsets of pages."""
 
     doc_id: str = ""
     path: str = ""
@@ -91,9 +91,9 @@ def _shorten(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """What an index knows of a document, its text aside. ``root`` is the directory it was found from, if any.
+    """The record of a document in an index, without its text. ``root`` is the directory that was indexed, if any.
 
-    ``page_starts`` are the characters that its pages begin with, ``fingerprint`` the hash of the file it was read from.
+    ``page_starts`` are the offsets of its pages, ``fingerprint`` is the hash of its file.
     """
 
     doc_id: str
@@ -148,9 +148,9 @@ class Explanation:
     """Why a span was found: how its best sentence scored, and how far the span grew from it.
 
     The score is the sum of the ``parts``, each value times its weight, times all ``factors``. ``words`` are those of
-    the sentence that are the question's. ``sentences_before`` and ``sentences_after`` were taken by growth, which
-    stopped for the reasons ``stopped_before`` and ``stopped_after``; ``added_before`` and ``added_after`` are the
-    characters that the passage needs beyond that to be understood.
+    the question in the sentence. Growth took ``sentences_before`` and ``sentences_after``, and stopped for the reasons
+    ``stopped_before`` and ``stopped_after``; ``added_before`` and ``added_after`` count the characters that complete
+    the passage.
     """
 
     score: float
