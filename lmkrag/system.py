@@ -1,6 +1,7 @@
 """Paths, processes, forks and threads of the operating system."""
 
 import ctypes
+import hashlib
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -46,6 +47,13 @@ class FileStamp(NamedTuple):
     def of(cls, status: os.stat_result) -> "FileStamp":
         """Return the stamp of a file from its status."""
         return cls(status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=1_000)
+def hash_file(path: Path, stamp: FileStamp) -> str:
+    """Return the SHA-256 of a file, cached by its stamp."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class computed_once(cached_property[T]):  # noqa: N801

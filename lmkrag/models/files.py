@@ -1,27 +1,16 @@
 """Files of a model's folder: weights, their hashes and modes, JSON."""
 
-import hashlib
 import json
 import shutil
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from lmkrag.system import FileStamp, hash_file
 
 
 def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
-    hashes = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        status = path.stat()
-        hashes[path.name] = _hash_file(path, status.st_size, status.st_mtime_ns)
-    return hashes
-
-
-@lru_cache(64)
-def _hash_file(path: Path, size: int, mtime_ns: int) -> str:
-    """The SHA-256 of a file, cached by its size and time."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {path.name: hash_file(path, FileStamp.of(path.stat())) for path in sorted(folder.glob("*.safetensors"))}
 
 
 def encodable(text: str) -> str:

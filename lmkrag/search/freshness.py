@@ -1,6 +1,5 @@
 """Compare the files of results with what was indexed, and find the boxes of results on their pages."""
 
-import hashlib
 import os
 import shlex
 import time
@@ -17,7 +16,7 @@ from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
-from lmkrag.system import FileStamp, find_path
+from lmkrag.system import FileStamp, find_path, hash_file
 
 _LOOKED_AT = 5_000  # files in which a moved file is looked for
 _REMEMBERED = 10  # seconds for which the files of a folder are remembered
@@ -102,8 +101,10 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
         return ("", moved) if moved else ("gone", row.path)
     except OSError:  # it is unknown
         return "", row.path
-    is_same = stamp == (row.size, row.mtime_ns) or (stamp.size == row.size and _hash(path, stamp) == row.fingerprint)
-    return "" if is_same else "changed", row.path
+    with suppress(OSError):
+        if stamp == (row.size, row.mtime_ns) or (stamp.size == row.size and hash_file(path, stamp) == row.fingerprint):
+            return "", row.path
+    return "changed", row.path
 
 
 def _find_moved(row: DocumentRow) -> str:
@@ -111,7 +112,7 @@ def _find_moved(row: DocumentRow) -> str:
     for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
             stamp = FileStamp.of(path.stat())
-            if stamp.size == row.size and _hash(path, stamp) == row.fingerprint:
+            if stamp.size == row.size and hash_file(path, stamp) == row.fingerprint:
                 return str(path)
     return ""
 
@@ -130,13 +131,3 @@ def _walk(root: Path) -> Iterable[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(folder, name) for name in names)
-
-
-@lru_cache(maxsize=1_000)
-def _hash(path: Path, stamp: FileStamp) -> str:
-    """The fingerprint of a file, cached by its stamp; empty if it can't be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
