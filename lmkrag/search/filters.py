@@ -292,11 +292,6 @@ class _TextTest:
         return hits
 
 
-def _as_precise(text: str, value: str) -> str:
-    """A date, cut to the year or month that it is compared with."""
-    return text[: len(value)] if _DATED.match(text) and _DATE.fullmatch(value) else text
-
-
 def _text(field: Any) -> str:
     """A field as a filter compares it; YAML's ``true`` stays ``true``."""
     return "" if field is None else str(field).lower() if isinstance(field, bool) else str(field)
@@ -311,6 +306,8 @@ def _ordered(field: Any, operator: str, value: str, *, exact: bool) -> bool:
         left: Any = float(field)
         right: Any = float(value)
     except (TypeError, ValueError, OverflowError):
-        text = _as_precise(_text(field), value)
+        text = _text(field)
+        if _DATED.match(text) and _DATE.fullmatch(value):
+            text = text[: len(value)]  # the year or month that is compared
         left, right = (text, value) if exact else (text.lower(), value.lower())
     return bool(_ORDERS[operator](left, right))

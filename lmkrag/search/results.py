@@ -80,14 +80,17 @@ class Results:
         row = view.row
         start, end = strip(view, start, end)
         line = view.count_lines(start) + 1 if row.kind in LINED else None
-        text = view.text(start, end)
+        text, score = view.text(start, end), float(self._score[hits[0]])
+        explanation: Explanation | None = None
+        if self._grown is not None:
+            explanation = explain_span(self._candidates, view, hits, self._grown, start, end, score, self.languages)
         return Span(
             doc_id=row.doc_id,
             path=row.path,
             start=start,
             end=end,
             text=text,
-            score=float(self._score[hits[0]]),
+            score=score,
             page=bisect_right(row.page_starts, start) if row.page_starts else None,
             hits=tuple(map(self._hit, hits)),
             title=row.title,
@@ -99,17 +102,10 @@ class Results:
             headings=(headings := _find_context(view, self.ordinal(hits[0]), start)),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
-            explanation=self._explain(hits, start, end),
+            explanation=explanation,
             date=(dated := date_passage(row, headings, view.text)).date,
             date_source=dated.source,
         )
-
-    def _explain(self, hits: Sequence[int], start: int, end: int) -> Explanation | None:
-        if self._grown is None:
-            return None
-        score = float(self._score[hits[0]])
-        view = self.view(hits[0])
-        return explain_span(self._candidates, view, hits, self._grown, start, end, score, self.languages)
 
     def _cover(self, text: str) -> float:
         """The share of the question's words, by weight, that a text has."""

@@ -329,13 +329,8 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
-    dense = np.concatenate(
-        [np.zeros(0, np.float32)]
-        + [
-            snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector
-            for low in range(0, len(sentences), _AT_ONCE)
-        ]
-    )
+    parts = (sentences[low : low + _AT_ONCE] for low in range(0, len(sentences), _AT_ONCE))
+    dense = np.concatenate([np.zeros(0, np.float32), *(snapshot.read_vectors(part) @ vector for part in parts)])
     inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
     matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)
