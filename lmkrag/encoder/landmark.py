@@ -106,9 +106,7 @@ class LandmarkEncoder:
     """
 
     def __init__(self, model: WindowModel, tokens: SentenceTokenizer, spec: EncoderSpec) -> None:
-        self.spec = spec
-        self.tokens = tokens
-        self.model = model
+        self.spec, self.tokens, self.model = spec, tokens, model
 
     @classmethod
     def load(

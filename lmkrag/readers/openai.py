@@ -53,15 +53,14 @@ class OpenAIReader(LanguageModelReader):
             raise UsageError(
                 f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
             )
-        options: dict[str, Any] = {
+        self._options: dict[str, Any] = {
             "base_url": url,
             "api_key": key or "none",  # local servers ask for none, the client for some
             "timeout": timeout,
             "max_retries": retries,
         }
         self._where = url or "the hosted service"
-        self._client: Any = openai.OpenAI(**options)
-        self._options = options
+        self._client: Any = openai.OpenAI(**self._options)
         self._timeout = timeout
         self._model: str | None = model
         settings = {"max_tokens": max_tokens, "temperature": temperature}

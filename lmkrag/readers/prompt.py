@@ -105,9 +105,11 @@ class Prompts:
     def answer(self, question: str, spans: Sequence[Span]) -> Messages:
         """Ask ``question`` about ``spans``, numbered from 1."""
         if self.layout == "plain":
-            return self._chat("answer", spans=lay_out_plainly(spans), question=question)
-        key = _key(question, spans)
-        return self._chat("answer", key=key, spans=lay_out(spans, key), question=question)
+            content = self._fill("answer", spans=lay_out_plainly(spans), question=question)
+        else:
+            key = _key(question, spans)
+            content = self._fill("answer", key=key, spans=lay_out(spans, key), question=question)
+        return [{"role": "system", "content": self.system.substitute().strip()}, {"role": "user", "content": content}]
 
     def rewrite(self, history: Sequence[tuple[str, str]], question: str) -> Messages:
         """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest first."""
@@ -119,12 +121,6 @@ class Prompts:
         key = border_key([background, sentences])
         content = self._fill("synthesise", key=key, background=background, sentences=sentences)
         return [{"role": "user", "content": content}]
-
-    def _chat(self, name: str, **values: str) -> Messages:
-        return [
-            {"role": "system", "content": self.system.substitute().strip()},
-            {"role": "user", "content": self._fill(name, **values)},
-        ]
 
     def _fill(self, name: str, **values: str) -> str:
         return self.templates[name].substitute(values).strip()
