@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Unpack, cast
+from typing import Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.index.words.exact import find_keys
@@ -17,7 +17,6 @@ _SHORT = 3  # words of a question that leaves something out
 
 _FOLLOWS = re.compile(r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE)  # how a follow-up begins, in English
 _ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE)
-
 _REFERS_BACK = re.compile(
     r"\b(?:its?|he|him|his|she|her|they|them|their|this|these|those)\b|\b(?:that|there)(?=\W*$)"
     r"|\b(?:is|was|does|did|can|will|for|of|about|like|with|than|after|before) that\b",
@@ -74,9 +73,7 @@ class Conversation:
     ) -> None:
         """Take an open engine, a reader, and options of a search (see :meth:`lmkrag.Engine.ask`)."""
         SearchRequest(**options)  # wrong options are refused now, not at the first question
-        self._engine = engine
-        self._reader = reader
-        self._options = options
+        self._engine, self._reader, self._options = engine, reader, options
         self._history: list[Exchange] = []
 
     @property
@@ -109,7 +106,7 @@ class Conversation:
 
 def make_standalone(reader: Reader | None, history: Sequence[Exchange], question: str) -> str:
     """Return a follow-up question as one that stands alone: rewritten by a large language model, else completed."""
-    may_rewrite = isinstance(reader, LanguageModelReader) and reader.prompts.layout == "fenced"
-    if history and may_rewrite and not is_greeting(question):
-        return cast(LanguageModelReader, reader).rewrite(history[-_REMEMBERED:], question)
+    is_follow_up = history and not is_greeting(question)
+    if is_follow_up and isinstance(reader, LanguageModelReader) and reader.prompts.layout == "fenced":
+        return reader.rewrite(history[-_REMEMBERED:], question)
     return complete_question([earlier for earlier, _ in history], question)
