@@ -7,8 +7,6 @@ Vectors = NDArray[np.float32]  # embeddings
 Scores = NDArray[np.float32]  # one number per sentence or document; higher is better
 Ids = NDArray[np.int64]  # ids, rows, ordinals, offsets or positions
 Mask = NDArray[np.bool_]
-
 Hashes = NDArray[np.uint64]  # 64-bit hashes of words or windows
 Bytes = NDArray[np.uint8]
-
 Floats = NDArray[np.float64]

@@ -67,10 +67,9 @@ def plan_batches(
         group.append(file)
         grouped += file.stamp.size
         if grouped >= size or position == len(files):
-            earlier = (known.get(each.doc_id) for each in group)
             entries = [
-                (each.doc_id, printable(str(each.path)), *each.stamp, row and row.id)
-                for each, row in zip(group, earlier, strict=True)
+                (each.doc_id, printable(str(each.path)), *each.stamp, (row := known.get(each.doc_id)) and row.id)
+                for each in group
             ]
             content = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
             name = hashlib.sha256(content.encode()).hexdigest()[:32]

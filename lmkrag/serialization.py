@@ -49,15 +49,11 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
     """Return the answer that JSON describes. Raises ValueError: it describes none."""
     answer = from_json(Answer, {**_check(dict, record), "citations": []})
-    citations = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
-    lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (citations, answer.short, answer.quotes)
+    records = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
+    lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (records, answer.short, answer.quotes)
     for number in (numbered.number for each in lists for numbered in each):
         if not 1 <= number <= len(answer.spans):
             raise ValueError(f"[{number}] of {len(answer.spans)} passages")
-    return replace(
-        answer,
-        citations=tuple(
-            Citation(cited.number, answer.spans[cited.number - 1], cited.quote, cited.start, cited.end)
-            for cited in citations
-        ),
-    )
+    spans = answer.spans
+    citations = [Citation(each.number, spans[each.number - 1], each.quote, each.start, each.end) for each in records]
+    return replace(answer, citations=tuple(citations))
