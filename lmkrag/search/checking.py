@@ -188,10 +188,13 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
         first, last = runs[0][0], runs[-1][-1]
         before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first[0].isdigit() else r"(?<!\w)" * first[0].isalnum()
         after = r"(?![.,']?\d|\s?[%‰°])" * last[-1].isdigit() + r"(?!\w)" * last[-1].isalnum()
-        middle = rf"(\W.{{0,{_LEFT_OUT}}}?)(?<!\w)".join(r"[\s|*_`]+".join(map(re.escape, words)) for words in runs)
+        parts = [r"[\s|*_`]+".join(map(re.escape, words)) for words in runs]
+        parts[-1] += after
+        # Atomic groups: each part is matched where it follows next, so that many parts do not backtrack.
+        rest = "".join(rf"(?>(\W.{{0,{_LEFT_OUT}}}?)(?<!\w){part})" for part in parts[1:])
         places = [
             match.span()
-            for match in re.finditer(before + middle + after, plain, re.IGNORECASE | re.DOTALL)
+            for match in re.finditer(before + parts[0] + rest, plain, re.IGNORECASE | re.DOTALL)
             if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
             and _find_negation(cited.text, plain, match.start()) == match.start()
         ]

@@ -255,3 +255,10 @@ def test_lines_of_json_are_read(engine):
 
 def test_brackets_that_json_cannot_nest_are_text():
     assert read_quotations("[" * 100_000) == []
+
+
+@pytest.mark.timeout(60)
+def test_a_quotation_with_many_ellipses_is_checked_at_once():
+    document = Document("lamp.md", text="the lamp is lit " * 60)
+    quote = " … ".join(["the lamp"] * 12 + ["is out"])
+    assert check_quotation(Quotation(quote, "lamp.md"), lambda _: document, lambda _: []).state == "reworded"
