@@ -95,7 +95,7 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
             continue
         head = complete and held and _heads(held, line)
         for above in held:
-            repeated[above.body] += 1 if head else 0
+            repeated.update([above.body] if head else ())  # only headings: memory does not grow with the text
             if head and repeated[above.body] <= _MOST_REPEATED:
                 capitals += 1 if above.body.isupper() or _CHAPTER.match(above.body) else -bool(_ASKS.search(above.body))
                 yield replace(above.sentences[0], end=above.sentences[-1].end, kind="heading")
