@@ -185,22 +185,26 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
         runs = [words for part in _ELLIPSIS.split(cited.text.translate(marks)) if (words := part.split())]
         if not runs:
             return None
-        first, last = runs[0][0], runs[-1][-1]
-        before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first[0].isdigit() else r"(?<!\w)" * first[0].isalnum()
-        after = r"(?![.,']?\d|\s?[%‰°])" * last[-1].isdigit() + r"(?!\w)" * last[-1].isalnum()
-        parts = [r"[\s|*_`]+".join(map(re.escape, words)) for words in runs]
-        parts[-1] += after
+        first, *others = map(_to_pattern, runs)
         # Atomic groups: each part is matched where it follows next, so that many parts do not backtrack.
-        rest = "".join(rf"(?>(\W.{{0,{_LEFT_OUT}}}?)(?<!\w){part})" for part in parts[1:])
+        rest = "".join(rf"(?>(\W.{{0,{_LEFT_OUT}}}?)(?<!\w){part})" for part in others)
         places = [
             match.span()
-            for match in re.finditer(before + parts[0] + rest, plain, re.IGNORECASE | re.DOTALL)
+            for match in re.finditer(first + rest, plain, re.IGNORECASE | re.DOTALL)
             if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
             and _find_negation(cited.text, plain, match.start()) == match.start()
         ]
         if places:
             return min(places, key=lambda span: abs(span[0] - near))
     return None
+
+
+def _to_pattern(words: Sequence[str]) -> str:
+    """The regular expression of words that follow one another, with whole words and numbers at both ends."""
+    first, last = words[0][0], words[-1][-1]
+    before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first.isdigit() else r"(?<!\w)" * first.isalnum()
+    after = r"(?![.,']?\d|\s?[%‰°])" * last.isdigit() + r"(?!\w)" * last.isalnum()
+    return before + r"[\s|*_`]+".join(map(re.escape, words)) + after
 
 
 def _find_negation(quote: str, text: str, start: int) -> int:

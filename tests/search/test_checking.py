@@ -262,3 +262,10 @@ def test_a_quotation_with_many_ellipses_is_checked_at_once():
     document = Document("lamp.md", text="the lamp is lit " * 60)
     quote = " … ".join(["the lamp"] * 12 + ["is out"])
     assert check_quotation(Quotation(quote, "lamp.md"), lambda _: document, lambda _: []).state == "reworded"
+
+
+@pytest.mark.parametrize("quote", ["The ferry costs … 5 euros", "The ferry costs 12 … in summer"])
+def test_an_ellipsis_cuts_no_number(quote):
+    document = Document("ferry.md", text="The ferry costs 12.5 euros in summer.")
+    check = check_quotation(Quotation(quote, "ferry.md"), lambda _: document, lambda _: [])
+    assert check.state not in ("same", "moved")
