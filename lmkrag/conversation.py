@@ -13,7 +13,7 @@ from lmkrag.results import Answer
 from lmkrag.search.request import AskOptions, SearchRequest, show_options
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
-_SHORT = 3  # words of a question that leaves something out
+_SHORT = 3  # words of an incomplete question, at most
 
 _FOLLOWS = re.compile(r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE)  # how a follow-up begins, in English
 _ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE)

@@ -181,7 +181,7 @@ class Engine:
             return ingest(self._store, lambda: self.encoders.encoder_of(self._store.encoder), documents, progress=show)
 
     def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
-        """Remove documents by their ids or by a filter, with what is attached to them; return how many.
+        """Remove documents by their ids or by a filter, with their attachments; return how many.
 
         Raises:
             DocumentNotFound: one is not in the index; nothing is removed then. UsageError: the filter can't be parsed.
@@ -200,7 +200,7 @@ class Engine:
             self._store.compact()
 
     def verify(self) -> tuple[str, ...]:
-        """Check every file and row of the index; return what is wrong, empty when it is whole."""
+        """Check every file and row of the index; return its problems, empty if it is intact."""
         from lmkrag.index.verify import find_problems
 
         return find_problems(self._store)

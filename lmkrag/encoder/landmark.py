@@ -143,7 +143,7 @@ class LandmarkEncoder:
 
     @property
     def device(self) -> str:
-        """Where it computes, as torch calls it."""
+        """The device of the model, as torch names it."""
         return self.model.device
 
     def encode(self, text: str, sentences: Iterable[Sentence], *, title: str = "") -> tuple[list[Sentence], Vectors]:
@@ -188,7 +188,7 @@ class LandmarkEncoder:
     def _begin(
         self, pool: list[_Job], earlier: Mapping[int, Vectors], recall: Recall | None, ahead: ThreadPoolExecutor
     ) -> "_Pending":
-        """Begin to encode the windows of a pool that are not known, perhaps from ``earlier``, the pool before."""
+        """Start encoding the windows of a pool that neither ``recall`` nor ``earlier``, the pool before, has."""
         hashes = [job.hash for job in pool]
         known: list[Vectors | None] = []
         for job, window_hash in zip(pool, hashes, strict=True):

@@ -38,7 +38,7 @@ class OpenAIReader(LanguageModelReader):
         temperature: float | None = None,
         prompts: Prompts | None = None,
     ) -> None:
-        """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
+        """Take the server and the model; the key comes from ``OPENAI_API_KEY`` only.
 
         Without a ``model``, the server must list only one; without ``base_url`` it is ``OPENAI_BASE_URL``, else the
         hosted service. ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises

@@ -108,7 +108,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
         return None  # find_cell answers from rows
     is_label = len(row.split()) <= ANSWERS.max_label_words and not _ENDS.search(row)
     if is_label and not all(holds(row, key) for key in find_keys(question)):
-        return None  # a label and its value, of a table that has lost its form
+        return None  # a label and its value, of a table without its layout
     start, end = start - first, end - first
     numbers = [*_WHOLE_NUMBER.finditer(sentence)]  # "2 480" is one
     for piece in [*numbers, *_CODE.finditer(sentence)]:
@@ -120,7 +120,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
-    is_torn = "\n" in words and (":" in words or not fit)  # labels and values in lines, or what stands in two
+    is_torn = "\n" in words and (":" in words or not fit)  # labels and values on several lines, or words of two lines
     if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0:
         return None
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:

@@ -194,14 +194,14 @@ def _find_column(
 
 
 def _name_column(column: str) -> str:
-    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``; years whole."""
+    """The name of a column: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``, with whole years."""
     name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
     name = _YEAR.sub(lambda match: f"{match[1]}{20 if match[2] < '50' else 19}{match[2]}", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))
 
 
 def _is_kind(question: str, column: str) -> bool:
-    """Whether a question asks for what a column has without naming it."""
+    """Whether a question asks for the kind of a column's values without naming the column."""
     lowered, words = f" {' '.join(question.lower().split())} ", set(split_words(column))
     return any(f" {phrase} " in lowered.replace("?", " ") and words & set(names) for phrase, names in _ASKED.items())
 

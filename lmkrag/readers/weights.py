@@ -24,13 +24,13 @@ class AnswerWeights:
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for them
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
-    max_lead: float = 0.5  # the greatest lead of the first passage before the first not shown that counts
+    max_lead: float = 0.5  # the greatest lead of the first passage over the first one not shown that counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them
 
     # What is shown
     max_passages: int = 3  # passages that are shown, at most
-    strong_margin: float = 0.4  # what a passage of a strong answer may score less than the first to be shown
+    strong_margin: float = 0.4  # by how much a passage of a strong answer may score less than the first to be shown
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
@@ -40,7 +40,7 @@ class AnswerWeights:
     min_lead: float = 2.5  # the least lead of a short answer
     min_evidence: float = 6.5  # the least sum of both where the answer is of the type asked for
     min_evidence_in_doubt: float = 14.0  # the least sum of both where that probability is not reached
-    untyped: float = 3.5  # what the sum must have more where the question does not tell the type
+    untyped: float = 3.5  # by how much the sum must be greater if the type is unknown
     beside_others: float = 4.0  # the same, and the least lead, for a value in a sentence with other values
     max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value

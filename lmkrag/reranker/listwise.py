@@ -28,8 +28,8 @@ CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm
 """The configuration of the model in the file, by the names of transformers."""
 
 SHARE = 5.0  # the weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``
-_BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
-_ALONE = 100.0  # and without them
+_BESIDE_RANKS = (20.0, 60.0)  # factors of the search's scores in a softmax together with ranks
+_ALONE = 100.0  # the same without ranks
 _BESIDE = (-2, -1, 1, 2)
 _AROUND = 5
 _WEAKEST = -12.0  # strength of a short answer below which all are alike

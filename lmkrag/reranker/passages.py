@@ -17,7 +17,7 @@ from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
 SCORE, ENDS = OUTPUTS = ("score", "ends")
-"""Of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text."""
+"""Outputs of the graph for one question and text: ``[1, 1]`` and ``[tokens, 2]`` float32."""
 
 HEAD = tuple(f"{layer}.{kind}" for layer in ("pooler.dense", "classifier", "ends") for kind in ("weight", "bias"))
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
@@ -99,7 +99,7 @@ def _inputs(encoding: Encoding) -> dict[str, Any]:
 
 
 def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
-    """The words whose first and last token have the greatest sum, among those of at most some tokens."""
+    """The score, and the words whose first and last token have the greatest sum of logits."""
     inside = np.flatnonzero(np.array(encoding.type_ids) == 1)[:-1]  # without the border
     size = len(inside)
     if not size:

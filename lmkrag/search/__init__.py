@@ -1,1 +1,1 @@
-"""From a query's vector and words to spans."""
+"""Searches: from the vector and the words of a query to spans."""

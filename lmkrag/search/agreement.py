@@ -146,12 +146,12 @@ def _choose_year(question: str, spans: Sequence[Span]) -> str:
 
 
 def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str) -> Difference | None:
-    """The one value in which two passages differ; None where they say the same, or are not about the same."""
+    """The one value in which two passages differ; None if they agree, or are on different subjects."""
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(first.words | second.words):
         return None
     kinds = {token.kind for token in (*first.tokens, *second.tokens) if token.value not in shared}
-    if "word" in kinds and "date" not in kinds:  # an ordinary word differs; of a date it may be a part
+    if "word" in kinds and "date" not in kinds:  # an ordinary word differs, and is not part of a date
         return None
     differences = [
         each

@@ -31,12 +31,12 @@ class Candidates:
     score: Scores
     dense: Scores
     lexical: Scores
-    has_content: Mask  # false where a sentence has no content of its own
-    lead_in: Mask  # the next sentence belongs to it
-    record: Mask  # nothing around it belongs to it
-    heading: Mask  # of the text under it
-    words: dict[tuple[int, ...], float]  # what each word of the question weighs, by its hashes
-    fused: Fused  # what the scores are made of
+    has_content: Mask  # this and the next are roles: see :mod:`lmkrag.sentences.structure`
+    lead_in: Mask
+    record: Mask
+    heading: Mask
+    words: dict[tuple[int, ...], float]  # the weight of each word of the question, by its hashes
+    fused: Fused  # the scores with their parts
     weights: Weights  # of the search
 
     def times(self, name: str, factor: Scores) -> "Candidates":
@@ -84,7 +84,7 @@ class SearchQuery(NamedTuple):
         allowed: Selection | None = None,
         nearest: Nearest | None = None,
     ) -> Matches:
-        """Search for some words; for the question's vector, too, unless what is nearest to it is known."""
+        """Search for words, and for the question's vector unless its ``nearest`` sentences are given."""
         pool = max(self.weights.pool, self.weights.pool_per_result * self.top_k)
         mode = mode or self.mode
         return snapshot.search(self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest)
@@ -99,21 +99,21 @@ def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
 
 
 class Preferred(NamedTuple):
-    """Matches, and how documents are preferred."""
+    """Matches, and the factors of documents."""
 
     matches: Matches
     words: dict[tuple[int, ...], float]  # weights of the question's words, by their hashes
-    factors: Callable[[Ids], Scores] | None = None  # of scores, by positions of documents; None where none is preferred
+    factors: Callable[[Ids], Scores] | None = None  # by positions of documents; None if none is preferred
 
 
 class DocumentMatch(NamedTuple):
     """The document that a question names."""
 
     document: int  # its position in the snapshot
-    documents: Ids  # ``[n]``, positions of those whose openings hold words of the question, and of others
-    shares: Floats  # ``[n]``, parts of the question's words, by weight, that these openings hold
-    margin: float  # by how much it is ahead of all others
-    words: Hashes  # those of the question that do not name it
+    documents: Ids  # ``[n]``, positions of the documents that were compared
+    shares: Floats  # ``[n]``, shares of the question's words, by weight, in their openings and titles
+    margin: float  # between its share and the next best one
+    words: Hashes  # words of the question that do not name it
 
 
 def match_document(
@@ -178,7 +178,7 @@ def _find_best(rank: Floats, most: int) -> Ids:
 
 
 def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
-    """``[count]``: of each document, the weights of the words that it has, given the documents of each word."""
+    """The sum of the weights of each document's words, ``[count]``, given the documents of each word."""
     total = np.zeros(count)
     for of_word, weight in zip(owners, weights, strict=True):
         total[of_word] += weight
@@ -193,7 +193,7 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
-    # The most frequent form of a word tells how rare it is: in an index of one language the others are in no text.
+    # The most frequent form of a word shows how rare it is: in an index of one language the others are in no text.
     words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
     allowed = None if query.allowed is None else query.allowed.positions
     match = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)

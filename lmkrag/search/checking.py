@@ -44,10 +44,10 @@ _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 
 _BEFORE_NUMBER = re.compile(r"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]*)?)?\Z")  # \Z: it may be empty
 _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
-_GAP = 0.85  # the least share of words in common with one place, of a quotation that only leaves something out there
+_GAP = 0.85  # the least share of words in one place with which a quotation omits words there and is not stitched
 _WORD = re.compile(r"\w+")
 _BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
-_BUCKET = 4  # words by which places may differ and count as one
+_BUCKET = 4  # words between places that count as one
 _CANDIDATES = 8  # places that a quotation is compared with word by word
 
 
@@ -179,7 +179,7 @@ def _span(document: Document, start: int, end: int) -> Span:
 
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
-    """Where a text has the words of a quotation, nearest to where they were; an ellipsis leaves no negation out."""
+    """Where a text has the words of a quotation, nearest to ``near``; an ellipsis may stand for no negation."""
     plain = text.translate(STRAIGHT)
     for marks in (STRAIGHT, _PLAIN):
         runs = [words for part in _ELLIPSIS.split(cited.text.translate(marks)) if (words := part.split())]
@@ -208,7 +208,7 @@ def _to_pattern(words: Sequence[str]) -> str:
 
 
 def _find_negation(quote: str, text: str, start: int) -> int:
-    """Where a negation stands before the words of a quotation that begins a sentence with them; else their start."""
+    """The start of a negation right before ``start``, if the quotation begins a sentence without it; else ``start``."""
     if not (quote[:1].isupper() and text[start].islower()):
         return start
     before = text[max(0, start - _NUMBER_LENGTH) : start]
@@ -232,9 +232,9 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
         (place - number) // _BUCKET for place, word in enumerate(theirs) for number in positions.get(word, ())
     )
     margin = len(ours) // 4 + _BUCKET
-    best = (0.0, 0.0, -1, -1)  # by the share of the longer one, which words between those in common make smaller
+    best = (0.0, 0.0, -1, -1)  # by the share of the longer text, so that other words in between count against it
     for bucket, _ in votes.most_common(_CANDIDATES):
-        # Word by word, where only some were exchanged: the longest blocks may be those of another sentence.
+        # First word by word, as if some were exchanged: the longest blocks may be those of another sentence.
         for start in range(max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)):
             same = sum(map(eq, theirs[start : start + len(ours)], ours))
             share = same / len(ours)
@@ -246,7 +246,7 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
             low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
             same = sum(block.size for block in blocks)
             shares = same / max(len(ours), high - low), 2 * same / (len(ours) + high - low)
-            low = max(0, low - blocks[0].b)  # what was changed at the ends belongs to it
+            low = max(0, low - blocks[0].b)  # changes at the ends are part of the place
             high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
             best = max(best, (*shares, spans[low][0], spans[high - 1][1]))
     return best[1:]

@@ -70,7 +70,7 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
         top -= 1
     while bottom < len(lines) and is_inside(bottom):
         bottom += 1
-    # Flat lines go on up to a blank one or to the end of a block, comments and decorators with what they stand above.
+    # Flat lines continue to a blank line or the end of a block, comments and decorators with the lines below them.
     is_flat = bottom == stop
     while bottom < len(lines) and continues(bottom) and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip())):
         bottom += 1

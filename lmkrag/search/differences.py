@@ -67,7 +67,7 @@ class Difference(NamedTuple):
     second: tuple[int, int]
 
     def describe(self, first: str, second: str) -> str:
-        """Return ``1,200 for 900``: what the first text has for what is in the second."""
+        """Return the difference as ``1,200 for 900``, first the words of the first text."""
         ours, theirs = " ".join(first[slice(*self.first)].split()), " ".join(second[slice(*self.second)].split())
         return f"{ours} for {theirs}" if ours and theirs else f"{ours} added" if ours else f"{theirs} left out"
 
@@ -166,7 +166,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
 
 
 def _choose_kind(first: list[Token], second: list[Token]) -> Kind:
-    """What a difference is, by the gravest of its words."""
+    """The kind of a difference, by the most important of its words."""
     counts = [sum(token.kind == "negation" for token in tokens) for tokens in (first, second)]
     words = [" ".join(token.value for token in tokens) for tokens in (first, second)]
     short, long = sorted(words, key=len)

@@ -79,7 +79,7 @@ def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
 
 
 def _find_source(snapshot: Snapshot, row: DocumentRow) -> str:
-    """What to index again: the folder that a document was found from, or its file where that was added alone."""
+    """The path to index again: the folder of a document, or its file if that was added alone."""
     of_folder = (1 for other in snapshot.all_documents() if other.root == row.root)
     return row.root if len(list(islice(of_folder, 2))) == 2 else row.path
 
@@ -119,7 +119,7 @@ def _find_moved(row: DocumentRow) -> str:
 
 @lru_cache(maxsize=8)
 def _list_files(root: str, time_slot: int) -> Mapping[int, Sequence[Path]]:
-    """The files of a folder by their sizes; ``time_slot`` ends how long they are remembered."""
+    """The files of a folder by their sizes, cached until ``time_slot`` changes."""
     files: dict[int, list[Path]] = {}
     for path in islice(_walk(find_path(root)), _LOOKED_AT):
         with suppress(OSError):

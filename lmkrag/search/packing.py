@@ -52,7 +52,7 @@ def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[
 
 
 def _shorten(span: Span, budget: int, cost: Cost) -> Span:
-    """The longest piece of a span that fits and holds its best hit: from its start, or else from the hit on."""
+    """The longest piece of a span that fits, from its start if that includes its best hit, else from the hit."""
 
     def fits(part: Span) -> bool:
         return cost(1, part) <= budget

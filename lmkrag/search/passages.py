@@ -76,7 +76,7 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
 
 
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
-    """The first sentence of what a passage that begins with ``first`` needs from above."""
+    """The first sentence that a passage needs which begins with sentence ``first``."""
     if first == 0 or (kind := view.kind(first)) == "record":
         return first
     if kind in ("row", "item"):
@@ -108,7 +108,7 @@ def _distance(view: DocumentView, above: int, below: int) -> int:
 
 
 def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
-    """The end of what the last sentence of a passage announces: a list, a block of code, the answer to a question."""
+    """The end of the text that the last sentence of a passage announces: a list, code, the answer to a question."""
     last = view.sentence(stop - 1)
     kind = view.kind(stop - 1)
     most = view.bounds(stop - 1)[1] + reach

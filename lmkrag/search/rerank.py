@@ -24,7 +24,7 @@ from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
 
-_AT_A_TIME = 2  # passages that are read at once while time is limited: ours reads each on a processor
+_AT_A_TIME = 2  # passages that are read at once while time is limited, each on a processor
 _Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
 
 
@@ -90,7 +90,7 @@ class Reranking:
         reading = self._gather(chosen, candidates)
         if reading is None:
             return None
-        # 3. Add the new scores to the old ones. What was not read is not above the best sentence of what was.
+        # 3. Add the new scores to the old ones, and lower those of other sentences below each passage that was read.
         positions, sentences = reading
         read = np.zeros(len(candidates.sentences), bool)
         read[positions] = True
@@ -136,7 +136,7 @@ class Reranking:
         ]
 
     def _gather(self, chosen: Sequence[_Passage], candidates: Candidates) -> tuple[Ids, ScoredSentences] | None:
-        """Positions of the candidates that were read, and what is known of each by its first passage; None for none."""
+        """Positions of the candidates that were read, and their scores in the first passage with each; None if none."""
         parts: list[tuple[Ids | Scores, ...]] = []
         read = np.zeros(len(candidates.sentences), bool)
         for number, passage in enumerate(chosen):
@@ -167,7 +167,7 @@ class Reranking:
         )
 
     def _compare(self, sentences: ScoredSentences) -> Scores:
-        """The re-ranker's scores of what was read: passage by passage, or of all passages compared."""
+        """The scores of sentences that were read: their ranks in each passage, or compared across passages."""
         if not isinstance(self._reranker, ListwiseReranker):
             return sentences.rank
         return _validate(self._reranker.compare(sentences), len(sentences.rank))

@@ -84,9 +84,9 @@ class Searcher:
         ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, which readers ask for, all
         passages of a file are returned, and their hits have similarities in lexical mode, too.
         """
-        # 1. Parse: what is excluded, and which phrases are quoted.
+        # 1. Parse exclusions and quoted phrases.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
-        # 2. Encode the questions, all together.
+        # 2. Encode all questions together.
         vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:
             vectors = list(self._encoders.encode_questions([text for text, _ in parsed]))
@@ -174,7 +174,7 @@ class Searcher:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
         is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         if not is_default:
-            from lmkrag.sentences.languages import detect_language  # with sentences, which other searches do not need
+            from lmkrag.sentences.languages import detect_language  # other searches do without this import
 
             is_default = detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
@@ -194,7 +194,7 @@ class Searcher:
 
     def search_for(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
         """Return the spans that a reader gets for each question, a language model as many as fit its context."""
-        from lmkrag.readers.base import LanguageModelReader  # a search alone needs none of them
+        from lmkrag.readers.base import LanguageModelReader  # a search alone does without this import
 
         if not isinstance(reader, LanguageModelReader):
             return self.search(questions, request, similarity=True)  # similarities show whether anything answers
@@ -223,7 +223,7 @@ class Searcher:
         results = self.search(questions, request, cost=framed_cost(count_tokens))
         contexts = []
         for question, spans in zip(questions, results, strict=True):
-            if not spans:  # is there nothing, or nothing that fits?
+            if not spans:  # either no passage matches, or none fits
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
             context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
             contexts.append(replace(context, notes=spans.notes))
@@ -276,11 +276,11 @@ def find_spans(
     top_k, least = query.top_k, query.top_k * factor
     count = least if ranking is None else max(least, query.weights.ranked_in_doubt * factor)
     query = query._replace(top_k=count)
-    # 3. Gather: the sentences nearest to the question, and those with its words.
+    # 3. Gather the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):
         return []
-    # 4. Choose documents: if the question names one, the others count less.
+    # 4. Lower the scores of other documents if the question names one.
     preferred = prefer_named_document(snapshot, query, matches)
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
@@ -295,7 +295,7 @@ def find_spans(
         return []
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if mostly_code and not operators.code.about_prose:
-        count, ranking = least, None  # it has learnt from prose
+        count, ranking = least, None  # its model was trained on prose
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
 
