@@ -1,4 +1,4 @@
-"""The web application: routes, MCP and the page around some indexes; it stops without losing a request."""
+"""The web application: routes, MCP and the page over some indexes; it finishes running requests before it stops."""
 
 import asyncio
 import contextlib
@@ -33,9 +33,9 @@ from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
 _BACKLOG = 1_024
-_IDLE = 20  # seconds that a connection is kept for the next request
-_STOP = 30  # seconds that requests in flight have when the server stops
-_TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
+_IDLE = 20  # seconds that an idle connection is kept open
+_STOP = 30  # seconds that a stopping server waits for requests in flight
+_TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
 _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # kinds of the files of the page
 
@@ -65,7 +65,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         streamable_http_path="/",
         stateless_http=True,
         json_response=True,
-        # the guard has checked the host and the origin
+        # the guard checks the host and the origin
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
 
@@ -107,7 +107,7 @@ def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
 
 
 async def _warm_up(service: Service) -> None:
-    """Search every index until that works, so that the first question does not wait for weights and files."""
+    """Search every index, until it works, so that the first question does not wait for weights and files."""
     cold = list(service.indexes.by_name.values())
     while cold:
         for index in cold.copy():
@@ -145,7 +145,7 @@ def _serve_page(app: FastAPI) -> None:
 
 
 class _Paths:
-    """Leaves the paths of documents as they were sent, so that an id's slashes differ from the path's."""
+    """Leaves paths of documents encoded, so that slashes in an id differ from those of the path."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -156,7 +156,7 @@ class _Paths:
             if raw.startswith(_DOCUMENTS):
                 scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
             elif scope["path"] == "/mcp":
-                scope["path"] = "/mcp/"  # as a mount wants it, without a redirect
+                scope["path"] = "/mcp/"  # a mount would redirect
         await self._app(scope, receive, send)
 
 
@@ -173,7 +173,7 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda 
             ws="none",
             loop="asyncio",
             lifespan="on",
-            access_log=False,  # questions stand in addresses
+            access_log=False,  # URLs contain questions
             log_config=None,
             server_header=False,
             proxy_headers=False,
@@ -193,6 +193,6 @@ def _listen(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise UsageError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
-    # asyncio sets it on sockets that it made itself; without it every response waits 40 ms for an acknowledgement
+    # asyncio sets this only on its own sockets; without it, every response waits 40 ms for an acknowledgement
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

@@ -1,4 +1,4 @@
-"""Answer a question on a served index: search on a thread, then read without blocking the event loop."""
+"""Answer questions from a served index: search on a thread, then read without blocking the event loop."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ Event = tuple[str, Any]  # the name of an event, or empty, and its data; a strin
 
 
 class Evidence(NamedTuple):
-    """The question as it is searched for, what reads its answer, and the spans that it gets."""
+    """The question as it is searched for, the reader, and the spans it answers from."""
 
     question: str
     reader: Reader
@@ -41,24 +41,23 @@ async def find_evidence(
 
 
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
-    """Return the answer that a reader gives from the spans that were found. Raises Problem: the reader failed."""
+    """Return the reader's answer from the retrieved spans. Raises Problem: the reader failed."""
     try:
-        said = await evidence.reader.aanswer(evidence.question, evidence.spans)
-        return said.with_notes(evidence.spans.notes)
+        return (await evidence.reader.aanswer(evidence.question, evidence.spans)).with_notes(evidence.spans.notes)
     except LmkragError as error:
         raise index.to_problem(error) from error
 
 
-async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, blocks: bool) -> AsyncIterator[Event]:
-    """Yield an answer to what was ``asked`` as events: ``spans``, ``text`` piece by piece, ``answer`` or ``error``."""
-    question, reader, spans = evidence
-    shown = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
-    yield "spans", {"spans": to_json(spans), **shown}
-    stream: AsyncAnswerStream = reader.astream(question, spans).with_notes(spans.notes)
+async def answer_events(index: ServedIndex, question: str, evidence: Evidence, *, blocks: bool) -> AsyncIterator[Event]:
+    """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or ``error``."""
+    standalone, reader, spans = evidence
+    trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
+    yield "spans", {"spans": to_json(spans), **trees}
+    stream: AsyncAnswerStream = reader.astream(standalone, spans).with_notes(spans.notes)
     try:
         async for piece in stream:
             yield "text", piece
-        yield "answer", answer_reply(asked, await stream.answer(), blocks=blocks)
+        yield "answer", answer_reply(question, await stream.answer(), blocks=blocks)
     except LmkragError as error:
         yield "error", index.to_problem(error).body
     finally:
@@ -66,7 +65,7 @@ async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, b
 
 
 def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, Any]:
-    """Return an answer as JSON, with ``blocks`` also what is shown of it."""
+    """Return an answer as JSON, with ``blocks`` also as a tree of elements."""
     return answer_to_json(question, answer) | ({"blocks": answer.to_blocks()} if blocks else {})
 
 

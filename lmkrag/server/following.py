@@ -1,4 +1,4 @@
-"""A process that indexes folders while they are served, and again whenever something in them changes."""
+"""A process that indexes the served folders, again whenever something in them changes."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from typing import Self
 from lmkrag.server.settings import FollowerState, IndexingProgress
 from lmkrag.system import PYTHON
 
-# uvicorn ends the process by the signal that stopped it, so nothing after it is sure to run.
+# uvicorn re-raises the signal that stopped it, so clean-up code after it may not run.
 _WATCH = "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import main; main()"
 _PAUSES = (1.0, 60.0)  # seconds before the process is started again: after its first end, and at most
 
@@ -23,7 +23,7 @@ class FolderFollower:
     """Keeps the index of folders up to date. State: the process, which is started again when it ends."""
 
     def __init__(self, folders: Sequence[Path], index: Path, environment: Mapping[str, str]) -> None:
-        """Start the process with an environment of its own: it may use more threads than a server's searches."""
+        """Start the process with its own environment: it may use more threads than the server's searches."""
         arguments = ["index", *map(str, folders), "--index", str(index), "--watch", "--json"]
         self._command = [*PYTHON, "-c", _WATCH, *arguments]
         self._environment = environment
@@ -36,7 +36,7 @@ class FolderFollower:
         self._thread.start()
 
     def state(self) -> FollowerState:
-        """Return how far the process is, and since when changes are not followed."""
+        """Return the progress of indexing, and since when changes are not followed."""
         return self._state
 
     def _run(self) -> None:
@@ -60,7 +60,7 @@ class FolderFollower:
             pause = min(most, 2 * pause)
 
     def _listen(self, process: "subprocess.Popen[str]") -> bool:
-        """Read what the process prints until it ends; return whether it brought the index up to date."""
+        """Read the process's output until it ends; return whether it brought the index up to date."""
         assert process.stdout is not None
         succeeded = False
         for line in process.stdout:

@@ -1,4 +1,4 @@
-"""What every request passes first: who may ask, how much and how slowly; and what is counted of it."""
+"""Authentication, limits and metrics of every request."""
 
 import asyncio
 import contextlib
@@ -21,16 +21,16 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})  # need no token, and tell nothing
-_HEALTH = frozenset({"/healthz", "/readyz"})  # paths that are answered however much else there is to do
-_LEAST_RATE = 10_000  # bytes per second of a body, once it takes longer than one of any size may
+_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})  # need no token and reveal nothing
+_HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
+_LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
 _UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-_CLOSE = {"Connection": "close"}  # where the rest of a body is not read
+_CLOSE = {"Connection": "close"}  # of a response to a body that was not read to its end
 _HEADERS = {
     "content-security-policy": _CONTENT_POLICY,
     "x-content-type-options": "nosniff",
@@ -90,7 +90,7 @@ class Guard:
 
     @contextlib.contextmanager
     def _admit(self, path: str) -> Iterator[None]:
-        """Count a request while it is answered. Public paths are counted separately, so that they crowd nobody out."""
+        """Count a request while it is answered. Public paths count separately: they can't crowd out the others."""
         if path in _HEALTH:
             yield
             return
@@ -134,7 +134,7 @@ class Guard:
         except ValueError:
             return False
 
-    # Who asks
+    # Authentication
 
     def is_known(self, headers: Headers) -> bool:
         """Return whether a request carries the token, or the cookie of a session that began with it."""
@@ -150,7 +150,7 @@ class Guard:
         return cookie is not None and _equal(cookie.value, self.session())
 
     def is_token(self, value: str) -> bool:
-        """Return whether this is the token; takes as long for any other."""
+        """Return whether this is the token, in constant time."""
         return self._settings.token is not None and _equal(value, self._settings.token)
 
     def session(self) -> str:
@@ -172,7 +172,7 @@ def _too_large(limit: int) -> Problem:
 
 
 class _LimitedBody:
-    """Receives a body, within limits on its bytes, on pauses and on the time that all of it takes."""
+    """Receives a body within limits on its size, on pauses and on the total time."""
 
     def __init__(self, receive: Receive, limit: int, limits: ServerLimits) -> None:
         self._receive, self._limit, self._limits = receive, limit, limits
@@ -180,7 +180,7 @@ class _LimitedBody:
         self._began = time.monotonic()
 
     async def __call__(self) -> Message:
-        if self._whole:  # what may still come is the news that the client has gone
+        if self._whole:  # only a disconnect can follow
             return await self._receive()
         left = self._began + self._limits.arrival + self._read / _LEAST_RATE - time.monotonic()
         try:
@@ -198,7 +198,7 @@ class _LimitedBody:
 
 
 class _Watched:
-    """Sends a response with our headers, to a client that reads it. ``status`` is 0 before it begins."""
+    """Sends a response with our headers; aborts if the client stops reading. ``status`` is 0 before the response."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send, self._seconds = send, seconds

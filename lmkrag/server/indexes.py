@@ -1,4 +1,4 @@
-"""The indexes that a server reads: opened once, opened again when another takes their place."""
+"""The indexes of a server: opened at start, and reopened when they are replaced."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads, and how much they have."""
+    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads and the pending calls."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -34,7 +34,7 @@ class Workers:
         self.pending += 1
         loop = asyncio.get_running_loop()
         future = self._threads.submit(call)
-        # a call that has begun can't be stopped: it counts until it ends, whoever waits for it
+        # a running call can't be cancelled: it is pending until it ends, even after a timeout
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._count_finished))
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -43,13 +43,13 @@ class Workers:
             seconds = self._limits.seconds
             raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
         finally:
-            future.cancel()  # nobody waits any more: if it has not begun, it never will
+            future.cancel()  # a call that has not started never will
 
     def _count_finished(self) -> None:
         self.pending -= 1
 
     def close(self) -> None:
-        """Wait for the calls that run, and end the threads."""
+        """Wait for running calls and end the threads."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
@@ -71,13 +71,13 @@ class ServedIndex:
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine, once more where another index has taken this one's place. Raises Problem: it failed."""
+        """Call with the engine, again if the index was replaced meanwhile. Raises Problem: it failed."""
         engine = self.engine
         try:
             try:
                 return retry_expired(lambda: call(engine))
             except IndexMismatch:
-                return call(self._open_again(engine))
+                return call(self._reopen(engine))
         except LmkragError as error:
             raise self.to_problem(error) from error
 
@@ -85,10 +85,10 @@ class ServedIndex:
         """Return an error as the problem of a request, which names the index but never its directory."""
         return from_error(error, self.name, str(self.engine.encoders.path))
 
-    def _open_again(self, old: Engine) -> Engine:
+    def _reopen(self, old: Engine) -> Engine:
         with self._guard:
-            if self.engine is old:  # else another thread was sooner
-                _logger.warning("%s: another index is in its place; opening that", self.name)
+            if self.engine is old:  # else another thread has reopened it
+                _logger.warning("%s: the index was replaced; reopening it", self.name)
                 self.engine = self._open()
                 old.close()
             return self.engine

@@ -36,8 +36,8 @@ _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
 _OUTLINED = 2_000_000  # characters of a document
-_ASKED = 1_000  # characters of a place that others like it are looked for by
-_PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant learns that it goes on
+_PASSAGE = 1_000  # characters of a passage that find_related searches with
+_PATIENCE = 25.0  # seconds that a call waits until its text is indexed
 _INTERVAL = 0.05
 _LONGEST_SIDE = 1_568  # pixels of an image; models scale larger ones down
 _INSTRUCTIONS = (
@@ -108,7 +108,7 @@ def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads |
 
 
 def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _READS) -> Callable[[Tool], Tool]:
-    """Return a decorator that adds a tool, whose errors an assistant gets in one line."""
+    """Return a decorator that adds a tool; the assistant gets its errors as one line."""
 
     def add(tool: Tool) -> Tool:
         @wraps(tool)
@@ -125,7 +125,7 @@ def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _RE
 
 
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
-    """Say what a filter could be, where no document matches it. Raises UsageError: none does."""
+    """Explain a filter without results. Raises UsageError: no document matches it."""
     if filter and not results and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
         raise UsageError(why)
 
@@ -189,7 +189,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         """Find passages about the same as a passage, elsewhere in the user's documents."""
 
         def find(engine: Engine) -> replies.Passages:
-            text = engine.read(doc_id, start, min(end, start + _ASKED))
+            text = engine.read(doc_id, start, min(end, start + _PASSAGE))
             spans = engine.search(text, top_k=top_k + 1)
             others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
             return replies.Passages(passages=list(map(_to_passage, others[:top_k])), notes=spans.notes)

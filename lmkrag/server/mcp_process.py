@@ -25,7 +25,7 @@ _LONGEST = 64 << 20  # bytes of a message
 
 
 def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -> None:
-    """Serve standard input until it ends, or a session for each connection until no message has come for a while.
+    """Serve standard input until it ends, or a session for each connection until none has sent a message for a while.
 
     ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader``, the arguments of
     :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds. Raises IndexNotFound, StorageError, UsageError.
@@ -49,7 +49,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
 
 
 class _Sessions:
-    """The sessions of a process. State: when a message came or went last."""
+    """The sessions of a process. State: the time of the last message, ``used``."""
 
     def __init__(self, server: MCPServer[Any]) -> None:
         self._server, self.used = server, time.monotonic()
@@ -85,7 +85,7 @@ class _Lines:
         self.flush = writer.drain
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with contextlib.suppress(ConnectionError, ValueError):  # cut off, or longer than any message
+        with contextlib.suppress(ConnectionError, ValueError):  # disconnected, or a message beyond the limit
             async for line in self._reader:
                 self._sessions.used = time.monotonic()
                 yield line

@@ -1,7 +1,7 @@
-"""What an assistant starts: it copies lines between standard input and output and the process that serves an index.
+"""The process that an assistant starts: it copies lines between its standard streams and the process with the index.
 
-That process is shared by all assistants of a user, and is started when the first of them needs it. Only the standard
-library is imported here, so that a second assistant is served at once and takes little memory.
+All assistants of a user share the latter, which the first of them starts. Only the standard library is imported here,
+so that further assistants start fast and take little memory.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _START = 60.0  # seconds in which a process opens its indexes
 
 
 class SharedServer:
-    """The process for some settings of this user and this version of lmkrag, found by its socket, ``path``."""
+    """The shared process of a user, for some settings and a version of lmkrag, addressed by its socket ``path``."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to start it."""
@@ -37,7 +37,7 @@ class SharedServer:
         self.path = _name_file(self._settings, "sock")
 
     def connect(self) -> socket.socket:
-        """Return a connection for a session; start the process where none runs. Raises OSError: it does not start."""
+        """Return a connection for a session; start the process if none runs. Raises OSError: it does not start."""
         folder = self.path.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
@@ -62,7 +62,7 @@ class SharedServer:
         return connection
 
     def _start(self) -> None:
-        """Start the process with a socket that listens already."""
+        """Start the process with a listening socket."""
         import subprocess
 
         from lmkrag.system import PYTHON
@@ -101,13 +101,13 @@ def _remembered() -> Path:
 
 
 def remember(settings: Mapping[str, Any], paths: Mapping[str, str]) -> None:
-    """Remember what the arguments of this process mean, for :func:`resume`; ``paths`` are the indexes as written."""
+    """Store the meaning of this process's arguments for :func:`resume`; ``paths`` are the indexes as written."""
     with contextlib.suppress(OSError):
         _remembered().write_text(json.dumps([settings, paths], default=str))
 
 
 def resume() -> None:
-    """Serve the session that the arguments of this process ask for, where they are remembered; else return."""
+    """Serve a session if the meaning of this process's arguments is stored; else return."""
     try:
         settings, paths = json.loads(_remembered().read_text())
         if any(os.path.realpath(path) != settings["indexes"][name] for name, path in paths.items()):
@@ -123,14 +123,14 @@ def resume() -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, flags: int = 0) -> Iterator[None]:
-    """Wait until nobody else starts or ends the process of a socket. Raises BlockingIOError: not to wait was asked."""
+    """Hold the lock for starting or ending the process of a socket. Raises BlockingIOError: LOCK_NB, and it is held."""
     with path.with_suffix(".lock").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | flags)
         yield
 
 
 class Proxy:
-    """One session. State: the connection, and the requests that wait for a reply, which another process may give."""
+    """One session. State: the connection, and requests without a reply, which are resent if the process ends."""
 
     def __init__(self, server: SharedServer) -> None:
         """Connect. Raises OSError: the process does not start."""
@@ -141,7 +141,7 @@ class Proxy:
         self._ended = False
 
     def run(self) -> None:
-        """Copy until standard input has ended and the last reply has come."""
+        """Copy until standard input ends and the last reply has arrived."""
         replies = threading.Thread(target=self._copy_replies, daemon=True)
         replies.start()
         for line in sys.stdin.buffer:
@@ -163,7 +163,7 @@ class Proxy:
         replies.join()
 
     def _copy_replies(self) -> None:
-        """Copy replies; where a process ends before it has replied, ask another one, once."""
+        """Copy replies; if the process ends before it has replied, send the request to a new one, once."""
         replied = True
         while True:
             with contextlib.suppress(ConnectionError):
@@ -184,7 +184,7 @@ class Proxy:
                     self._restart()
                 except OSError as error:
                     sys.stderr.write(f"lmkrag: the process that serves assistants can't be reached ({error})\n")
-                    os._exit(1)  # as if it had been this one
+                    os._exit(1)  # as the shared process did
                 replied = False
 
     def _restart(self) -> None:

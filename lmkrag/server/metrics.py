@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""Prometheus metrics of the server."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Requests, latencies, what is in flight and waits, and the state of each index; a registry of its own."""
+    """Counters, latencies and queues of requests and the state of each index, in a registry of their own."""
 
     def __init__(self, indexes: ServedIndexes, workers: Workers) -> None:
         self.in_flight = 0
@@ -44,17 +44,17 @@ class Metrics:
         self._registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; methods that clients make up are one."""
+        """Count a request; unknown methods share one label."""
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
     def render(self) -> bytes:
-        """Return all of it in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the values that are read when they are asked for; the registry calls it."""
+        """Yield the gauges, which are read at scrape time; the registry calls this."""
         yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight)
         yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", self._workers.pending)
         gauges = {

@@ -30,7 +30,7 @@ _STATUSES: tuple[tuple[type[errors.LmkragError], int, str], ...] = (
     (errors.MissingExtra, 501, "A package is missing here"),
     (errors.LmkragError, 500, "Internal error"),
 )
-"""The first that an error is an instance of counts."""
+"""The first class that an error is an instance of decides."""
 
 _RETRY = 5  # seconds
 
@@ -57,7 +57,7 @@ class Problem(Exception):
 
 
 class RequestAborted(HTTPException):
-    """A request that is given up while it is read; FastAPI lets no other exception through while it reads a body."""
+    """Aborts a request while its body is read; FastAPI replaces every other exception there by a generic 400."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.status, str(problem))
@@ -65,13 +65,13 @@ class RequestAborted(HTTPException):
 
 
 def busy(detail: str) -> Problem:
-    """Return the problem of a server that has too much to do."""
+    """Return the problem of an overloaded server."""
     headers = {"Retry-After": str(_RETRY)}
     return Problem(429, "busy", "Too many requests", detail, headers=headers)
 
 
 def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
-    """Return the problem that one of our errors is; messages name the index, never its absolute ``path``."""
+    """Convert one of our errors to a problem; messages name the index, never its absolute ``path``."""
     name = errors.name_kind(type(error))
     status, title = next((status, title) for kind, status, title in _STATUSES if isinstance(error, kind))
     if isinstance(error, errors.DocumentNotFound):

@@ -1,4 +1,4 @@
-"""What every route needs of the server: its indexes, threads, jobs and settings."""
+"""The parts of the server that routes use: its indexes, threads, jobs and settings."""
 
 from dataclasses import dataclass
 from typing import Annotated

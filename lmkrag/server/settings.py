@@ -25,8 +25,8 @@ class ServerLimits:
     requests: int = 512  # in flight at once, streams included
     public_requests: int = 128  # the same for the paths that need no token, such as that of the login
     seconds: float = 30.0  # a search may take, waiting included
-    arrival: float = 30.0  # seconds that the body of a request may take, and one more for each 10,000 bytes of it
-    stall: float = 20.0  # seconds without a byte from or to a client, after which it is given up
+    arrival: float = 30.0  # seconds that the body of a request may take, plus one for each 10,000 bytes
+    stall: float = 20.0  # seconds without a byte from or to a client before the request is aborted
     body: int = 1 << 20  # bytes of a request
     upload: int = 100 << 20  # bytes of a document that is added
     pending: int = 1 << 30  # bytes of all documents that are received or wait to be indexed
@@ -42,7 +42,7 @@ class IndexingProgress(NamedTuple):
 
 
 class FollowerState(NamedTuple):
-    """What becomes of the folder that is served."""
+    """Whether the served folder is being indexed, and whether its changes are followed."""
 
     indexing: IndexingProgress | None = None  # None while nothing is indexed
     not_followed_since: str | None = None  # ISO 8601; changes may be missing from then on
@@ -57,14 +57,14 @@ class ServerSettings:
     port: int = 8700
     writable: bool = False
     token: str | None = None  # what every request must carry
-    authenticated: bool = True  # else other addresses than the loopback need no token, either
+    authenticated: bool = True  # False: serve any address without a token
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
-    reader: "Reader | None" = None  # what answers, by default the passages themselves
-    rerank: bool = True  # the default of searches, as is the following
+    reader: "Reader | None" = None  # defaults to quoting the passages
+    rerank: bool = True  # default of searches, as is the next field
     rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None  # a folder or hub name
     limits: ServerLimits = field(default_factory=ServerLimits)
-    follower_state: Callable[[], FollowerState] = FollowerState  # returns what becomes of the folder that is served
+    follower_state: Callable[[], FollowerState] = FollowerState  # of the served folder
 
     def __post_init__(self) -> None:
         if not self.indexes:

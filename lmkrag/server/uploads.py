@@ -1,11 +1,11 @@
-"""Uploads: files that clients send are stored in a folder beside the index, which is indexed, also at start.
+"""Uploads: files that clients send are stored in a folder beside the index, and indexed from there.
 
 INDEX.uploads/notes/today.md
 INDEX.uploads/memo.lmkrag.json     the document "memo", which was sent as JSON
 INDEX.uploads/.incoming/           what is being received
 
-An upload is accepted once its file was renamed into the folder. What a crash left unindexed is indexed when the next
-server starts, and so are files that people put there.
+An upload is accepted once its file is renamed into the folder. Files that are not indexed yet, after a crash or because
+somebody put them there, are indexed when the server starts.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from lmkrag.types import MAX_DOC_ID, Document, IndexReport
 _JSON = ".lmkrag.json"
 _LONGEST_NAME, _DEEPEST = 200, 32  # bytes of a file's or folder's name, folders
 _REMEMBERED = 200  # jobs that have ended
-_PAUSE = 0.5  # seconds until a batch is tried again that another writer or a removal got in the way of
-_PATIENCE = 20.0  # seconds that a removal waits for the batch that is being indexed
+_PAUSE = 0.5  # seconds before a batch is retried that another writer or a removal interrupted
+_PATIENCE = 20.0  # seconds that a removal waits for the running batch
 _logger = logging.getLogger(__name__)
 
 
 class _Interrupted(Exception):
-    """The batch is given up for now: the server stops, or a document is removed."""
+    """The batch is interrupted: the server stops, or a document is removed."""
 
 
 @dataclass(slots=True)
@@ -57,13 +57,13 @@ class UploadJob:
         return self.state in ("done", "failed")
 
     def end(self, *, error: str | None = None, report: IndexReport | None = None) -> None:
-        """Note how it ended."""
+        """Record the outcome."""
         self.done, self.error, self.report = self.total, error, report
-        self.state = "failed" if error else "done"  # last: who sees it reads the others
+        self.state = "failed" if error else "done"  # last: other threads read the rest once it has changed
 
 
 class Uploads:
-    """Accepts uploads and indexes them. State: a thread, and the jobs that are known."""
+    """Accepts uploads and indexes them. State: a thread and the recent jobs."""
 
     def __init__(self, indexes: ServedIndexes, limits: ServerLimits) -> None:
         self._limits = limits
@@ -92,7 +92,7 @@ class Uploads:
     async def receive(
         self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes], *, is_json: bool = False
     ) -> UploadJob:
-        """Accept a file, whose name tells its format. Raises UsageError: its id. StorageError. Problem: no room."""
+        """Accept a file, whose suffix tells its format. Raises UsageError: bad id. StorageError. Problem: overload."""
         _find_files(index, doc_id)
         job = UploadJob(doc_id)
         with self._changed:
@@ -105,7 +105,7 @@ class Uploads:
                 file, document = _find_files(index, doc_id)
                 target, other = (document, file) if is_json else (file, document)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                other.unlink(missing_ok=True)  # first: of one id there are never both
+                other.unlink(missing_ok=True)  # first: an id never has both
                 received.replace(target)
                 sync(target.parent)
                 self._waiting.append((index, job))
@@ -129,7 +129,7 @@ class Uploads:
         return job
 
     def _check_room(self) -> None:
-        """Refuse what is more than may wait, and forget old jobs."""
+        """Refuse uploads beyond the limits, and forget old jobs."""
         with self._changed:
             for job_id in [job.job_id for job in self._jobs.values() if job.ended][:-_REMEMBERED]:
                 del self._jobs[job_id]
@@ -147,8 +147,8 @@ class Uploads:
     def remove(self, index: ServedIndex, doc_id: str) -> int:
         """Remove a document from the index, with its upload if it has one; return how many there were: 1.
 
-        An upload that waits is given up, and so is one that is being indexed. Raises DocumentNotFound: there is
-        neither. Problem: what is being indexed does not end. StorageError: somebody else writes.
+        Its waiting or running job is cancelled. Raises DocumentNotFound: there is neither a document nor an upload.
+        Problem: the running batch does not end. StorageError: another process writes.
         """
         deadline = time.monotonic() + _PATIENCE
         while not self._writing.acquire(timeout=_PAUSE / 10):
@@ -169,7 +169,7 @@ class Uploads:
             self._writing.release()
 
     def _remove_file(self, index: ServedIndex, doc_id: str) -> bool:
-        """Remove an upload, and folders that are empty then; return whether there was one."""
+        """Remove an upload and the folders it leaves empty; return whether there was one."""
         with _storing(), self._changed:
             try:
                 uploads = [file for file in _find_files(index, doc_id) if file.is_file()]
@@ -183,7 +183,7 @@ class Uploads:
         return bool(uploads)
 
     def _work(self, indexes: list[ServedIndex]) -> None:
-        """Index the folders, then all uploads that wait, again and again."""
+        """Index the folders, then waiting uploads in a loop."""
         jobs = [(index, UploadJob(doc_id)) for index in indexes for doc_id in _list_uploads(index)]
         while True:
             with self._changed:
@@ -212,7 +212,7 @@ class Uploads:
             jobs = [(index, job) for index, job in jobs if not job.ended]
 
     def _add(self, index: ServedIndex, jobs: list[UploadJob]) -> None:
-        """Add a batch; each job ends with what became of its document, as the folder has it now."""
+        """Add a batch from the files that the folder has now; each job ends with the outcome of its document."""
         files: dict[str, Path] = {}
         documents: dict[str, Path] = {}
         for job in jobs:
@@ -241,7 +241,7 @@ class Uploads:
                         job.end(error=reasons.get(job.doc_id), report=report)
 
     def close(self) -> None:
-        """Stop after the document that is being encoded; the next server goes on with what is not whole."""
+        """Stop after the current document; the next server continues with the rest."""
         with self._changed:
             self._stopping = True
             self._changed.notify()

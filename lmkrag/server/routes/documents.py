@@ -29,20 +29,18 @@ router = APIRouter(prefix="/api/documents", tags=["documents"])
 jobs = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
 _MOST_TEXT = 200_000  # characters of a text in one response
-_MOST_BLOCKS = 400_000  # characters of a document that are shown at once
-_LONGEST_LINE = 20_000  # characters of a line that is not torn
+_MOST_BLOCKS = 400_000  # characters of a document in one response
+_LONGEST_LINE = 20_000  # characters of a line that is returned whole
 _MOST_POINTS = 20_000
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
 _IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
-
-
-_Start = Annotated[int, Query(ge=0, le=2**53)]
+_Offset = Annotated[int, Query(ge=0, le=2**53)]
 _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
 def _read_doc_id(doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")]) -> str:
-    return unquote(doc_id)  # routes of documents are matched before anything is decoded
+    return unquote(doc_id)  # routes of documents are matched on the encoded path
 
 
 DocId = Annotated[str, Depends(_read_doc_id)]
@@ -74,21 +72,21 @@ async def list_documents(
             total, page = engine.status().documents, engine.documents(after=after, limit=limit)
         return {"documents": page, "total": total}
 
-    return await service.indexes.find(index).run(read)
+    return await service.indexes.run(index, read)
 
 
 @router.get("/{doc_id:path}/text", response_model=schemas.TextReply)
 async def read_text(
-    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Start = 0, end: _End = None
+    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Offset = 0, end: _End = None
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
-    return await service.indexes.find(index).run(read)
+    return await service.indexes.run(index, read)
 
 
 @router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
 async def read_blocks(
-    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Start = 0, end: _End = None
+    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Offset = 0, end: _End = None
 ) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters at most."""
 
@@ -102,7 +100,7 @@ async def read_blocks(
         line = engine.read(doc_id, 0, first).count("\n") + 1
         return {"blocks": blocks, "start": first, "end": stop, "line": line, "characters": info.characters}
 
-    return await service.indexes.find(index).run(read)
+    return await service.indexes.run(index, read)
 
 
 @router.get("/{doc_id:path}/relevance", response_model=schemas.RelevanceReply)
@@ -114,7 +112,7 @@ async def score_sentences(
     points: Annotated[int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")] = 2_000,
 ) -> Any:
     """Say how well each sentence fits a question; of a long document the best of every few."""
-    scores = await service.indexes.find(index).run(lambda engine: engine.score_sentences(query, doc_id))
+    scores = await service.indexes.run(index, lambda engine: engine.score_sentences(query, doc_id))
     return {"sentences": thin_out(scores, points), "total": len(scores)}
 
 
@@ -129,11 +127,7 @@ def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore
 
 @router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
 async def find_places(
-    doc_id: DocId,
-    service: TheService,
-    start: Annotated[int, Query(ge=0, le=2**53)],
-    end: Annotated[int, Query(ge=0, le=2**53)],
-    index: _IndexName = None,
+    doc_id: DocId, service: TheService, start: _Offset, end: _Offset, index: _IndexName = None
 ) -> Any:
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
 
@@ -142,7 +136,7 @@ async def find_places(
         places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
         return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
 
-    return await service.indexes.find(index).run(find)
+    return await service.indexes.run(index, find)
 
 
 @router.get(
@@ -163,7 +157,7 @@ async def draw_page(
         (info,) = engine.documents(doc_ids=[doc_id])
         return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
-    fingerprint, image = await service.indexes.find(index).run(draw)
+    fingerprint, image = await service.indexes.run(index, draw)
     headers = {"ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"', "Cache-Control": "private, max-age=3600"}
     return Response(image, media_type="image/webp", headers=headers)
 
@@ -171,7 +165,7 @@ async def draw_page(
 @router.get("/{doc_id:path}", response_model=DocumentInfo)
 async def describe(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
     """Return what the index knows of a document, its text aside."""
-    (info,) = await service.indexes.find(index).run(lambda engine: engine.documents(doc_ids=[doc_id]))
+    (info,) = await service.indexes.run(index, lambda engine: engine.documents(doc_ids=[doc_id]))
     return info
 
 
@@ -220,7 +214,7 @@ async def remove_document(doc_id: DocId, service: TheService, index: _IndexName 
 
 
 async def _read_json(request: Request) -> bytes:
-    """The body of a request, which is held in memory."""
+    """The body of a request, held in memory."""
     data = bytearray()
     async for piece in request.stream():
         data += piece

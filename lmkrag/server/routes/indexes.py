@@ -22,8 +22,8 @@ router = APIRouter(prefix="/api", tags=["indexes"])
 
 _COUNTS = ("documents", "sentences", "generation")
 _SESSION = 30 * 24 * 3600  # seconds
-_SUMMARIES = 8  # documents in a line each
-_SUMMARIZED = 4_000  # characters of a document that its line is looked for in
+_SUMMARIES = 8  # documents
+_SUMMARIZED = 4_000  # characters of a document that are searched for its line
 _SHORTEST, _LONGEST = 25, 140  # characters of a line
 
 
@@ -75,11 +75,11 @@ async def list_summaries(service: TheService, index: Annotated[str | None, Query
             documents.append({"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary})
         return {"documents": documents}
 
-    return await service.indexes.find(index).run(summarize)
+    return await service.indexes.run(index, summarize)
 
 
 def _read_prose(text: str) -> Iterator[str]:
-    """The sentences of a text that may stand alone."""
+    """The sentences of a text that make sense alone."""
     for sentence in split_sentences(text):
         words = " ".join(text[sentence.start : sentence.end].split())
         if sentence.kind == "text" and len(words) >= _SHORTEST and words[-1] in ".!?。":

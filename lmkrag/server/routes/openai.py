@@ -70,40 +70,41 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     history, question = read_conversation(body.messages)
     evidence = await find_evidence(index, service.reader, question, {}, history=history)
     base = str(request.base_url)
-    reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
-        return stream_events(_chunks(index, evidence, base, reply))
-    said = await answer(index, evidence)
-    texts = question, said.text
+        return stream_events(_chunks(index, evidence, base, head))
+    reply = await answer(index, evidence)
+    texts = question, reply.text
     counts = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
-    message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
+    annotations = _annotate(reply, index, base)
+    message = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": annotations}
     return {
-        **reply,
+        **head,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
         "usage": {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)},
-        **_describe_checks(said),
+        **_describe_checks(reply),
     }
 
 
 def _describe_checks(answer: Answer) -> dict[str, Any]:
-    """Return what OpenAI's replies have no place for: exact citations, and what did not hold when they were checked."""
+    """Return the fields that OpenAI's API lacks: exact citations, and the warnings of their check."""
     return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
 
 
-async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict[str, Any]) -> AsyncIterator[Event]:
+async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: dict[str, Any]) -> AsyncIterator[Event]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return "", {**reply, "object": "chat.completion.chunk", "choices": [choice]}
+        return "", {**head, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
     stream = evidence.reader.astream(evidence.question, evidence.spans).with_notes(evidence.spans.notes)
     try:
         async for piece in stream:
             yield chunk({"content": piece})
-        said = await stream.answer()
-        name, annotated = chunk({"content": "", "annotations": _annotate(said, index, base)})
-        yield name, annotated | _describe_checks(said)
+        reply = await stream.answer()
+        name, annotated = chunk({"content": "", "annotations": _annotate(reply, index, base)})
+        yield name, annotated | _describe_checks(reply)
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:
