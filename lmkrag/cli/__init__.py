@@ -20,7 +20,7 @@ from lmkrag.version import __version__
 def _print_completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
     if shell is not None:
         completion = get_completion_class(shell)
-        assert completion is not None  # the choices are click's own
+        assert completion is not None  # click knows the three shells
         click.echo(completion(main, {}, "lmkrag", "_LMKRAG_COMPLETE").source())
         context.exit()
 

@@ -85,7 +85,7 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
-    """The reader to answer with; None where the server that is asked has its own and none was chosen here."""
+    """The reader to answer with; None for that of the server, unless one was chosen here."""
     unchosen = (
         click.get_current_context().get_parameter_source("reader") is ParameterSource.DEFAULT and not options["llm"]
     )
@@ -137,7 +137,7 @@ def ask(
 
 
 def _to_record(question: str, answer: Answer) -> dict[str, Any]:
-    """An answer as JSON: why each passage was found only where that was asked for."""
+    """An answer as JSON; explanations of passages only if they were asked for."""
     record = answer_to_json(question, answer)
     for span in record["spans"]:
         if span["explanation"] is None:
@@ -148,7 +148,7 @@ def _to_record(question: str, answer: Answer) -> dict[str, Any]:
 def _answer_batch(
     engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", options: dict[str, Any]
 ) -> None:
-    """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
+    """Print each answer as it comes; a question on which the reader fails gets a line with the error."""
     failed = 0
     for questions in output.batches_of_questions(lines, _BATCH):
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
@@ -180,17 +180,17 @@ def chat(index_path: str, server: str | None, rerank_model: str | None, **option
         conversation = Conversation(engine, reader=reader, **options)
         failed = False
         last: Answer | None = None
-        for question in _typed():
+        for question in _read_questions():
             if question.startswith("/"):
                 if question == "/quit":
                     break
-                last = _obey(question, conversation, last)
+                last = _run_command(question, conversation, last)
                 continue
             try:
                 stream = conversation.stream(question)
                 _print_answer(stream, live=_is_live(reader))
                 last = conversation.remember(question, stream.answer())
-            except LmkragError as error:  # a paid-for conversation does not end by one failed request
+            except LmkragError as error:  # one failed request does not end the conversation
                 output.print_error(error)
                 failed = True
             click.echo()
@@ -206,8 +206,8 @@ _COMMANDS = {
 }
 
 
-def _obey(command: str, conversation: "Conversation", last: Answer | None) -> Answer | None:
-    """Do what a command of a conversation says; return the answer that is the last one then."""
+def _run_command(command: str, conversation: "Conversation", last: Answer | None) -> Answer | None:
+    """Run a command of a conversation; return what the last answer is afterwards."""
     if command == "/clear":
         conversation.forget()
         click.echo("forgotten", err=True)
@@ -227,8 +227,8 @@ def _obey(command: str, conversation: "Conversation", last: Answer | None) -> An
     return last
 
 
-def _typed() -> Iterator[str]:
-    """Lines of standard input; where someone types them, they can be edited and called back with the arrow keys."""
+def _read_questions() -> Iterator[str]:
+    """Yield the lines of standard input; on a terminal they can be edited, and arrow keys recall earlier ones."""
     if not sys.stdin.isatty():
         yield from filter(None, map(str.strip, sys.stdin))
         return

@@ -20,8 +20,8 @@ from lmkrag.system import printable
 if TYPE_CHECKING:
     from lmkrag.search.line_matches import LineMatch
 
-_LONGEST_LINE = 500  # characters that are printed
-_CANDIDATES = 200  # passages that a pattern is looked for in
+_LONGEST_LINE = 500  # characters printed of a line
+_CANDIDATES = 200  # passages that are searched for a pattern
 _PARTIAL = "only part of the folder is searched so far; the rest is being indexed, so run this again for more"
 
 
@@ -69,7 +69,7 @@ def grep(
 
     umask = os.umask(0o077)  # only the user may read the cache
     click.get_current_context().call_on_close(lambda: os.umask(umask))
-    gc.disable()  # while modules are imported, it takes 50 ms and finds nothing
+    gc.disable()  # during imports it takes 50 ms and frees nothing
     click.get_current_context().call_on_close(gc.enable)
     pattern = _compile(regex, ignore_case=ignore_case)
     spans = _search(meaning, path, _CANDIDATES if pattern else top, include, exclude, everything=pattern is not None)
@@ -128,7 +128,7 @@ def _search(
 
 
 def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:
-    """Print lines as grep does; on a terminal below the names of their files, and coloured."""
+    """Print lines as grep does; on a terminal in colour, grouped under the names of their files."""
     shown = ""
     for match in matches:
         if sys.stdout.isatty() and match.path != shown:

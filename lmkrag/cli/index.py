@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.ingest.report import Progress
 
-_PAUSE = 1_000  # milliseconds in which changes are gathered
+_PAUSE = 1_000  # milliseconds after which a failed run is retried without a change
 _LISTED = 20  # skipped files shown one by one; more are counted by reason
 _INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
 
@@ -79,18 +79,17 @@ def index(
     from lmkrag.engine import Engine
     from lmkrag.ingest.walk import check_source
 
-    sources = [check_source(path) for path in paths]  # refused before anything is loaded
+    sources = [check_source(path) for path in paths]  # raises before anything is loaded
     for path in sources if watch else ():
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
-    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
     is_new = not (is_address(index_path) or Path(index_path).exists())
     if watch:
-        with Engine.open(index_path, create=True, **opening) as engine:
+        with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
         return
     with (
-        Engine.open(index_path, create=True, **opening) as engine,
+        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine,
         following_progress() as progress,
         redirect_stdout(sys.stderr),  # Ray prints which of its processes died
     ):
@@ -102,7 +101,7 @@ def index(
 
 
 def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
-    """Index directories, and again whenever something in them changes."""
+    """Index directories, again whenever something in them changes."""
     with needs("watch", "watchfiles"):
         import watchfiles
     index = locate_index(engine.status().path)
@@ -125,7 +124,7 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
                     if due:
                         click.echo(f"following changes in {', '.join(map(str, folders))}", err=True)
                     due, failure = False, ""
-                except LmkragError as error:  # such as another writer: the next turn tries again
+                except LmkragError as error:  # such as another writer: retried in the next turn
                     due = True
                     if str(error) == failure:
                         continue
@@ -138,7 +137,7 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
-    """Say what a run did, left out and warns of; exit with 1 if a file was skipped that must not be."""
+    """Print a run's counts, skipped files and warnings; if ``strict``, exit with 1 when a file was skipped."""
     if as_json:
         output.print_json(asdict(report))
     for warning in report.warnings:
@@ -161,7 +160,7 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 
 @contextmanager
 def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
-    """Show on a terminal, or also as JSON, how far encoding is; an interruption says how to go on, and exits."""
+    """Show progress on a terminal, or also as JSON; on Ctrl-C, say how to resume and exit."""
     from lmkrag.ingest.report import show_progress
 
     reported = time.monotonic()

@@ -1,4 +1,4 @@
-"""``lmkrag install``: tell coding agents and assistants of an index."""
+"""``lmkrag install``: connect coding agents and assistants to an index."""
 
 import json
 import shlex
@@ -114,7 +114,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
 
 
 def _connect(client: Client, server: list[str], *, dry_run: bool) -> bool:
-    """Run a client's own command, or print the entry for its settings file; return whether nothing failed."""
+    """Run a client's own command, or print the entry for its settings file; return whether that worked."""
     if not client.add:
         click.echo(f"# {client.title}: add this to {client.settings}\n{client.entry(server)}")
         return True

@@ -36,7 +36,7 @@ _EXTRAS = {
     "watch": "watchfiles",
     "qdrant": "qdrant_client",
 }
-"""A package of each extra, by which the extra is known to be installed."""
+"""A package of each extra, whose presence shows that the extra is installed."""
 
 
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
@@ -66,7 +66,7 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
 
 
 def _describe_scans(document: DocumentInfo) -> str:
-    """How many pages of a document were read by OCR, and how surely, or not read; nothing if it has none."""
+    """How many scanned pages of a document were read by OCR, with its confidence, or not read; empty if it has none."""
     pages = len(document.meta.get("scanned_pages", ()))
     if not pages:
         return ""
@@ -279,9 +279,9 @@ def backup(index: Path, copy: Path, as_json: bool) -> None:
     """
     from lmkrag.index.backup import back_up_index
 
-    made = back_up_index(index, copy)
+    report = back_up_index(index, copy)
     if as_json:
-        output.print_json(asdict(made))
+        output.print_json(asdict(report))
     else:
-        held = f"{made.documents:,} documents, {made.sentences:,} sentences"
-        click.echo(f"{copy}: {held}; {made.new_files} new files, {made.new_bytes:,} bytes", err=True)
+        counts = f"{report.documents:,} documents, {report.sentences:,} sentences"
+        click.echo(f"{copy}: {counts}; {report.new_files} new files, {report.new_bytes:,} bytes", err=True)

@@ -36,7 +36,7 @@ def add_options(*options: Callable[[Command], Command]) -> Callable[[Command], C
 
 
 def index_option(command: Command, *, existing: bool = True) -> Command:
-    """Add ``--index``; an ``existing`` one is looked for in the folders above, too, as version control does."""
+    """Add ``--index``; an ``existing`` one is also looked for in parent folders, as git looks for its repository."""
     return click.option(
         "--index",
         "index_path",
@@ -59,7 +59,7 @@ def find_default_index() -> str:
 
 
 def server_option(command: Command) -> Command:
-    """Add ``--server``; ``--index`` goes before a server that the environment names."""
+    """Add ``--server``; ``--index`` takes precedence over LMKRAG_SERVER."""
 
     @functools.wraps(command)
     def with_server(*args: Any, server: str | None, **options: Any) -> Any:
@@ -82,7 +82,7 @@ def server_option(command: Command) -> Command:
 def open_engine(
     index_path: str, server: str | None, *, rerank_model: str | None = None
 ) -> "Iterator[Engine | RemoteEngine]":
-    """Open the index of a command: the directory, or the one behind a server."""
+    """Open the index of a command: a directory, or that of a server."""
     from lmkrag.engine import Engine
 
     if server is None:
@@ -172,7 +172,7 @@ def logging_options(command: click.Command) -> None:
 
 
 class ErrorHandlingGroup(click.Group):
-    """Prints our errors as one line: exit 2 for wrong usage, 1 for what failed. Its commands have ``--debug``."""
+    """Prints our errors as one line and exits with 2 for wrong usage, 1 for failures. Its commands have ``--debug``."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         logging_options(cmd)
@@ -181,7 +181,7 @@ class ErrorHandlingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for a command of a group that was called without the group names both."""
+        """Find the command. The error for a subcommand called without its group names both."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
             for name, group in self.commands.items():
                 if isinstance(group, click.Group) and args[0] in group.commands:
@@ -203,7 +203,7 @@ def print_error(error: LmkragError) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON; names of files and questions may hold bytes that are no text."""
+    """Print one line of JSON; bytes of file names and questions that are not UTF-8 are replaced."""
 
     def to_plain(value: Any) -> Any:
         return dict(value) if hasattr(value, "keys") else str(value)
@@ -212,13 +212,13 @@ def print_json(value: Any) -> None:
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:
-    """Return where the ``count`` lines before and after the lines of characters ``[start, end)`` begin and end."""
+    """Return where ``count`` lines of context around the lines of characters ``[start, end)`` begin and end."""
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 
 
 def one_line(text: str) -> str:
-    """Return text that can't break out of its line, nor send control codes to a terminal."""
+    """Return text with line breaks and control codes escaped."""
     return "".join(
         character if character.isprintable() or category(character) == "Zs" else repr(character)[1:-1]
         for character in text
@@ -226,5 +226,5 @@ def one_line(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return text with its lines kept and control codes shown."""
+    """Return text with control codes escaped, line by line."""
     return "\n".join(one_line(line.expandtabs()) for line in text.splitlines())

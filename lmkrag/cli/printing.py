@@ -1,4 +1,4 @@
-"""Results and quotations on a terminal: wrapped, linked, the hits and the question's words marked."""
+"""Print results and quotations; on a terminal wrapped and linked, with hits and the question's words marked."""
 
 import re
 import sys
@@ -26,7 +26,7 @@ _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "und
 
 
 def print_span(number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")) -> None:
-    """Print one result: where it is, what it stands under, its text, and what stands around it."""
+    """Print one result: its place, the headings above it, its text and the lines around it."""
     text = (level == "document" and span.best_sentence) or span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
@@ -57,7 +57,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, whether much speaks for it, its date unless that is its file's, and what to beware of."""
+    """The score of a span, its rating, its date unless that is its file's, and warnings."""
     fit = ("weak" if span.weak else "good") if any(hit.dense for hit in span.hits) else ""
     marks = (
         f"{span.date} ({span.date_source})" if span.date_source not in ("", "file") else "",
@@ -69,7 +69,7 @@ def _rate(span: Span) -> str:
 
 
 def _above(span: Span) -> list[str]:
-    """The lines above a span: the address of its page, and what it stands under if that is not the file's name."""
+    """The lines above a span: the address of its page, and its headings if they say more than the file's name."""
     section = "" if span.section == PurePosixPath(span.doc_id).stem else span.section
     return [one_line(line) for line in (span.url, section) if line]
 
@@ -92,13 +92,13 @@ def _pad(part: "RenderableType", indent: int = _INDENT) -> "RenderableType":
     from rich.padding import Padding
     from rich.text import Text
 
-    if part == "":  # padding would swallow an empty line
+    if part == "":  # padding would drop an empty line
         return part
     return Padding(Text(part) if isinstance(part, str) else part, (0, 0, 0, indent), expand=False)
 
 
 def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
-    """Print on a terminal where a passage is, linked to it, and what it stands under."""
+    """Print on a terminal the place of a passage, linked to it, and the headings above it."""
     from rich.style import Style
     from rich.text import Text
 
@@ -130,7 +130,7 @@ def _console() -> "Console":
 
 
 def print_text(answer: Answer) -> None:
-    """Print what an answer says; on a terminal with its quotations bold, code and tables as such."""
+    """Print the text of an answer; on a terminal with its quotations bold, and code and tables formatted."""
     if not sys.stdout.isatty():
         click.echo(readable(answer.text))
         return
@@ -139,7 +139,7 @@ def print_text(answer: Answer) -> None:
 
 
 def print_stream(pieces: Iterator[str]) -> None:
-    """Print on a terminal the Markdown that a language model writes; the open block is drawn anew with every piece."""
+    """Print the Markdown that a language model writes on a terminal; each piece redraws the open block."""
     from rich.console import Group
     from rich.live import Live
 
@@ -156,12 +156,12 @@ def print_stream(pieces: Iterator[str]) -> None:
                     live.console.print()
                     text = text[complete:]
                 live.update(render(text), refresh=True)
-    finally:  # what came before an error stays
+    finally:  # text that came before an error stays
         _console().print(render(text))
 
 
 def _find_blocks(text: str) -> int:
-    """Where the last whole block ends in Markdown that is still being written; a heading belongs to what follows."""
+    """Where the last complete block of unfinished Markdown ends; a heading belongs to the next block."""
     for end in reversed([match.end() for match in _BLOCK_END.finditer(text)]):
         before = text[:end].rstrip()
         if len(_FENCE.findall(before)) % 2 == 0 and not before.rpartition("\n")[2].startswith("#"):
@@ -170,7 +170,7 @@ def _find_blocks(text: str) -> int:
 
 
 def print_citations(answer: Answer) -> None:
-    """Print where each quotation stands; marked among what stands around it, unless the answer shows it."""
+    """Print the place of each quotation, with the quotation in its context unless the answer contains it."""
     printed = 0
     for citation in answer.citations:
         span = citation.span
@@ -195,7 +195,7 @@ def print_citations(answer: Answer) -> None:
 
 
 def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[RenderableType]":
-    """The lines of a quotation and those around it, the quotation and the short answers in it marked."""
+    """The lines of a quotation and those around it, with the quotation and short answers marked."""
     span = citation.span
     start, end = find_lines_around(span.text, citation.start - span.start, citation.end - span.start, 1)
     marks = [(answer.start, answer.end, "short") for answer in short if answer.number == citation.number]
@@ -204,7 +204,7 @@ def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[Rend
 
 
 def _in_its_span(citation: Citation) -> str:
-    """The quotation and what stands around it in its span, on one line."""
+    """The quotation with its context in the span, on one line."""
     span = citation.span
     start, end = citation.start - span.start, citation.end - span.start
     before, after = span.text[max(0, start - _AROUND) : start], span.text[end : end + _AROUND]

@@ -98,13 +98,13 @@ def serve(
     environment = dict(os.environ)
     _use_one_thread_each()
     with needs("serve"):
-        import watchfiles  # noqa: F401  # what follows the folders needs it
+        import watchfiles  # noqa: F401  # following the folders needs it
 
         from lmkrag.server.app import serve as run
         from lmkrag.server.following import FolderFollower
         from lmkrag.server.settings import ServerSettings, name_indexes
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
-    reader = take_reader(options)  # the others are the server's own
+    reader = take_reader(options)  # the remaining options are the server's
     hosts = frozenset(name.lower() for name in allowed_hosts)
     token = _read_token(token_file)
     settings = ServerSettings(
@@ -131,7 +131,7 @@ def serve(
 
 
 def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
-    """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
+    """Create or check the index of folders in the user's cache directory; return it by the first folder's name."""
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index, use_cached
 
@@ -139,7 +139,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
 
     def check() -> None:
         with Engine.open(index, create=True) as engine:
-            _ = engine.encoders.encoder  # loaded, and compared with what made the index
+            _ = engine.encoders.encoder  # loads the encoder and compares it with the index's
 
     use_cached(index, check, lambda _: None)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
@@ -162,13 +162,13 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     _use_one_thread_each()
     named = name_indexes(indexes)
     source = click.get_current_context().get_parameter_source("indexes")
-    is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked for at each start
+    is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked up at each start
     reader = take_reader_settings(options)
     settings = {
         "indexes": {name: str(locate_index(path)) for name, path in named.items()},
         "writable": writable,
         "reader": reader,
-        "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be named from here
+        "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be relative paths
         "idle": IDLE,
     }
     if not in_process:
@@ -178,7 +178,7 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
                 remember(settings, {name: str(path) for name, path in named.items()})
             proxy.run()
             return
-        except OSError as error:  # no sockets here, or what follows says why
+        except OSError as error:  # no sockets here, or a failure that serving below reports
             _logger.info("not shared with other assistants: %s", error)
     with needs("mcp"):
         from lmkrag.server.mcp_process import serve as serve_assistant
@@ -186,7 +186,7 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
 
 
 def _use_one_thread_each() -> None:
-    """Keep models, NumPy and FAISS, not yet imported, to one thread: many searches at once are far faster."""
+    """Limit models, NumPy and FAISS to one thread, before they are imported: concurrent searches are far faster."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
