@@ -54,11 +54,11 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
     ) -> list[Document]:
         return [to_document(span) for span in await self.engine.asearch(query, **self._search_options(options))]
 
-    def _search_options(self, given: dict[str, Any]) -> Any:
-        """What a call says, else what the fields say."""
-        refuse_unknown(given, {*_NAMES, "k"})
+    def _search_options(self, overrides: dict[str, Any]) -> Any:
+        """The options of a call, else those of the fields."""
+        refuse_unknown(overrides, {*_NAMES, "k"})
         options = {name: getattr(self, name) for name in (*_NAMES, "k")}
-        options |= {name: value for name, value in given.items() if value is not None}
+        options |= {name: value for name, value in overrides.items() if value is not None}
         return options | {"top_k": options.pop("k")}
 
 

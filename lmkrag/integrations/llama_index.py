@@ -26,7 +26,7 @@ with needs("llamaindex", "llama-index-core"):
     )
 
 
-_TOLD = ("title", "section", "page", "stale", "superseded_by", "instructs_model")  # to language models
+_LLM_METADATA = ("title", "section", "page", "stale", "superseded_by", "instructs_model")
 
 
 class LandmarkRetriever(BaseRetriever):
@@ -100,8 +100,8 @@ def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:
 def to_node(span: Span) -> TextNode:
     """Return a span as a node, with its document's metadata; its id is the same for the same place.
 
-    Its place stands in the metadata, too, which query engines keep where they drop ``start_char_idx``. A language model
-    is shown the title, the section, the page and what is to be distrusted, an embedder only the text.
+    The metadata repeats its offsets, since query engines drop ``start_char_idx``. A language model gets the title, the
+    section, the page and the warnings, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(
@@ -111,6 +111,6 @@ def to_node(span: Span) -> TextNode:
         end_char_idx=span.end,
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=[key for key in metadata if key not in _TOLD],
+        excluded_llm_metadata_keys=[key for key in metadata if key not in _LLM_METADATA],
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
     )

@@ -1,4 +1,4 @@
-"""The one way from a passage or an answer to what is shown of it: see :func:`parse_blocks`."""
+"""Parse a passage or an answer into the tree of elements that is displayed: see :func:`parse_blocks`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
 def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
-    """Return what is shown of a text from character ``start``; ``header`` is the first row of a table cut off there."""
+    """Parse a text from character ``start``; ``header`` is the first row of a table that begins before it."""
     if kind == "code":
         return [element("pre", element("code", text_node(text, start)))]
     lines = split_lines(text, start)
@@ -46,7 +46,7 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
 
 
 def _shape_of_row(line: str) -> str:
-    """What a line of a table is: a record, cells without names, or text such as the name of a sheet."""
+    """The shape of a line of a table: a record, cells without names, or text such as the name of a sheet."""
     if is_record(line):
         return "record"
     return "text" if not line.strip() or line.startswith("# ") else "cells"
@@ -65,7 +65,7 @@ def _tabulate_cells(lines: Sequence[Line]) -> Node:
 
 
 def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
-    """Tables of rows that have their columns' names with them, one for each run of the same columns."""
+    """Tables of rows that carry their columns' names, one for each run of the same columns."""
     rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
         head = element("tr", *(element("th", text_node(column)) for column in columns))
@@ -96,16 +96,16 @@ def cite(number: int) -> Node:
 
 def link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
     """Make ``[1]`` a citation wherever prose has it."""
-    made: list[Node] = []
+    linked: list[Node] = []
     for node in nodes:
         if "text" not in node:
             inside = node["children"] if node["tag"] == "code" else link_citations(node["children"], numbers)
-            made.append({**node, "children": inside})
+            linked.append({**node, "children": inside})
             continue
-        done = 0
+        position = 0
         for match in _CITED.finditer(node["text"]):
             if int(match[1]) in numbers:
-                made += [text_node(node["text"][done : match.start()]), cite(int(match[1]))]
-                done = match.end()
-        made.append(text_node(node["text"][done:]))
-    return [node for node in made if node.get("text") != ""]
+                linked += [text_node(node["text"][position : match.start()]), cite(int(match[1]))]
+                position = match.end()
+        linked.append(text_node(node["text"][position:]))
+    return [node for node in linked if node.get("text") != ""]

@@ -1,7 +1,7 @@
-"""Lines of a text as Markdown: what rst, tables cut off from their headers and notes of MkDocs are written as instead.
+"""Rewrite reStructuredText, notes of MkDocs and table rows without their header as Markdown, line by line.
 
-A line keeps its source, so that what is made of it still knows where it stands. Directives are those of docutils and
-Sphinx, https://docutils.sourceforge.io/docs/ref/rst/directives.html.
+A line keeps its source, so that elements made of it know their offsets. Directives are those of docutils and Sphinx,
+https://docutils.sourceforge.io/docs/ref/rst/directives.html.
 """
 
 import re
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def split_lines(text: str, start: int) -> list[Line]:
-    """Return the lines of a text that begins at a character, but for YAML front matter."""
+    """Return the lines of a text that begins at a character, without YAML front matter."""
     front_matter = _FRONT_MATTER.match(text)
     first = front_matter.end() if front_matter else 0
     lines = [Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text, first)]
@@ -40,7 +40,7 @@ def split_lines(text: str, start: int) -> list[Line]:
 
 
 def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
-    """Put a header and a rule before rows that have none, since rows without a rule are no table in Markdown."""
+    """Put a header and a rule before rows that have none: in Markdown, a table needs a rule."""
     lines = list(lines)
     begins, fenced = True, False
     for number, line in enumerate(lines):
@@ -158,7 +158,7 @@ def _indent(text: str) -> int:
 
 
 def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
-    """Where the lines end that are blank or stand further in than ``indent``; blank ones at the end do not count."""
+    """Where the lines end that are blank or indented by more than ``indent``; trailing blank lines do not count."""
     stop = number
     for position in range(number, len(lines)):
         text = lines[position].shown

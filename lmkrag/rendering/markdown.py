@@ -1,7 +1,7 @@
 """Markdown as a tree of elements whose texts know where they stand in the source.
 
-HTML in a document stays text. Parsed by markdown-it-py; its tokens have lines, the place within them is found by
-reading each token's text in order.
+HTML in a document stays text. markdown-it-py parses it; its tokens have line numbers, and the offset within a line is
+found by searching each token's text in order.
 """
 
 import re
@@ -27,10 +27,10 @@ _ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menu
 
 
 def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
-    """Return the blocks of lines of Markdown, with their sources.
+    """Return the blocks of lines of Markdown, with their offsets.
 
     The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
-    instead of links), or ``"plain"``, in which only blocks have a form and words stand as they are.
+    instead of links), or ``"plain"``, with block structure only: inline markup stays text.
     """
     return _build(_parser(dialect).parse("\n".join(line.shown for line in lines)), _Blocks(lines, dialect).make)
 
@@ -49,7 +49,7 @@ def _parser(dialect: str) -> MarkdownIt:
 
 
 def _read_role(state: StateInline, silent: bool) -> bool:
-    """Take ``:func:`name``` and ```words <target>`_`` as what a reader sees of them."""
+    """Parse ``:func:`name``` and ```words <target>`_`` as the words that a reader sees."""
     match = ROLE.match(state.src, state.pos)
     if match is None:
         return False
@@ -72,7 +72,7 @@ def _skip_attributes(state: StateInline, silent: bool) -> bool:
 
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
-    """Make a tree of tokens; ``make`` gives the nodes of one that stands alone, and none for one that closes."""
+    """Make a tree of tokens; ``make`` returns the nodes of a token without children, none for a closing one."""
     nodes: list[Node] = []
     levels = [nodes]
     for token in tokens:
@@ -89,7 +89,7 @@ def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list
 
 
 class _Blocks:
-    """The blocks of a text. State: how far each line's text has been found."""
+    """The blocks of a text. State: how far each line has been searched."""
 
     def __init__(self, lines: Sequence[Line], dialect: str) -> None:
         self._lines = lines
@@ -112,7 +112,7 @@ class _Blocks:
         return [text_node(token.content)] if token.content else []
 
     def _find(self, number: int, piece: str) -> int:
-        """Where a piece of a line stands in the source, behind what was found in the line before; -1 if nowhere."""
+        """The offset of a piece of a line in the source, behind the pieces before it; -1 if it is not there."""
         if number >= len(self._lines) or self._lines[number].start < 0:
             return -1
         line = self._lines[number]
@@ -124,7 +124,7 @@ class _Blocks:
 
 
 class _Inline:
-    """What stands within a block. State: how far its content has been read."""
+    """The inline elements of a block. State: how far its content has been read."""
 
     def __init__(self, content: str, lines: list[str], starts: list[int], *, joins: bool) -> None:
         self._content, self._lines, self._starts, self._joins = content, lines, starts, joins
@@ -156,7 +156,7 @@ class _Inline:
             self._read = end.end()
 
     def _line_break(self) -> Node:
-        """A blank where a paragraph was only wrapped, else a line break."""
+        """A space if the paragraph is only wrapped there, else a line break."""
         position = self._content.find("\n", self._read)
         number = bisect_right(self._borders, max(position, self._read)) - 1
         before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
@@ -176,7 +176,7 @@ class _Inline:
 
 
 def _attributes(token: Token) -> dict[str, str | int]:
-    """What may be shown of a token's attributes: links to the web, where a list begins, how a cell is aligned."""
+    """The attributes of a token that are displayed: links to the web, a list's start, a cell's alignment."""
     if token.type == "link_open":
         link = str(token.attrs.get("href", ""))
         return {"href": link} if _SAFE_LINK.match(link) else {}

@@ -1,4 +1,4 @@
-"""A tree as what rich prints on a terminal."""
+"""Render a tree for a terminal, with rich."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def to_terminal(
 
 
 class _Printer:
-    """Prints blocks with some styles of marks."""
+    """Renders blocks, with a style for each kind of mark."""
 
     def __init__(self, marks: Mapping[str, str], clean: Callable[[str], str]) -> None:
         self._marks, self._clean = marks, clean

@@ -1,4 +1,4 @@
-"""A passage as a tree of elements whose texts know where they stand in their document, and the tree as HTML."""
+"""A passage as a tree of elements whose texts have offsets into their document, and the tree as HTML."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -17,7 +17,7 @@ _STYLES = {
 TAGS = frozenset(
     "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite".split()
 )
-"""The elements of a tree; a page may have these and no others."""
+"""The allowed elements of a tree; a page displays no others."""
 
 
 def element(tag: str, *children: Node, **attributes: str | int) -> Node:
@@ -26,7 +26,7 @@ def element(tag: str, *children: Node, **attributes: str | int) -> Node:
 
 
 def text_node(text: str, start: int = -1) -> Node:
-    """Return text that stands at a character of the document."""
+    """Return text that begins at a character of the document."""
     return {"text": text, "start": start}
 
 

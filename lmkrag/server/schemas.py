@@ -26,10 +26,10 @@ class _Request(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_unknown(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            refuse_unknown(given, cls.model_fields)
-        return given
+    def _refuse_unknown(cls, body: Any) -> Any:
+        if isinstance(body, dict):
+            refuse_unknown(body, cls.model_fields)
+        return body
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
