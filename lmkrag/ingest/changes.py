@@ -1,4 +1,4 @@
-"""What is new, changed, gone or unreadable among files, compared with what an index holds."""
+"""Compare files with an index: which are new, changed, gone or unreadable."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,12 +53,12 @@ def find_changes(
     exclude: Sequence[str] = (),
     follow_links: bool = False,
 ) -> Changes:
-    """Walk files and directories; an unchanged file, read or skipped before, costs one stat.
+    """Walk files and directories; unchanged files, read or skipped before, need only a stat.
 
-    A file is one document, whichever of the sources, links or folders leads to it. It keeps the ``doc_id`` it has in
-    the index; a new one is called by its path below its source, which begins with the folder's name if there are
-    several; with the names of the folders above where another file is called so. ``known`` are the documents of the
-    index by ``doc_id``, ``remembered`` the files that were skipped before, by path.
+    A file is one document, whichever of the sources, links or folders leads to it. It keeps its
+    ``doc_id`` of the index. That of a new file is its path below its source, after the source's name if there are
+    several, and after the names of parent folders if another file has that id. ``known`` are the documents of the index
+    by ``doc_id``, ``remembered`` the files that were skipped before, by path.
     """
     changes = Changes()
     files: list[SourceFile] = []
@@ -70,7 +70,7 @@ def find_changes(
                 files.append(replace(item, doc_id=folder + item.doc_id) if folder else item)
             else:
                 changes.skipped.append(item)
-    by_place: dict[str, SourceFile] = {}  # each file once, under its own name rather than a link's
+    by_place: dict[str, SourceFile] = {}  # each file once, by its own name rather than a link's
     for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
@@ -82,7 +82,7 @@ def find_changes(
 def find_named_changes(
     named: Mapping[str, Path], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile]
 ) -> Changes:
-    """Compare files, which are given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
+    """Compare files, given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
     changes = Changes()
     files = []
     for doc_id, path in named.items():
@@ -101,7 +101,7 @@ def _compare(
     remembered: Mapping[str, SkippedFile],
     changes: Changes,
 ) -> None:
-    """Tell files to read from those that are as they were; note the paths that were looked at."""
+    """Separate files to read from unchanged ones, and record the paths that exist."""
     inside = _by_file(remembered)
     seen = set()
     for file in files:
@@ -124,7 +124,7 @@ def _compare(
 
 
 def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
-    """The paths of attachments that were skipped, by the file that they are in, where that is still there."""
+    """The paths of skipped attachments, by the file that contains them if it still exists."""
     inside: dict[str, list[str]] = {}
     for path, skipped in remembered.items():
         if skipped.size < 0:

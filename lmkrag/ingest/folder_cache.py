@@ -1,7 +1,7 @@
-"""Indexes of folders that nobody indexed by name: kept in the user's cache directory, found again by path.
+"""Indexes of folders in the user's cache directory, found by the folders' paths.
 
-A folder that was never seen is searched at once: the files that have the words of the question are encoded first, as
-many as a second or so allows; the rest is left to a process in the background.
+A new folder can be searched at once: the files with the words of the question are encoded first, as many as about a
+second allows; a background process encodes the rest.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ Result = TypeVar("Result")
 
 _FIRST = 30_000  # bytes of files that are encoded before the first answer, about a second on two cores
 _LONGEST = 2 * _FIRST  # bytes of the best file
-_LOOKED_AT = 300_000  # bytes of a file in which words are counted
-_IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
-_LEAST_SPACE = 1 << 20  # bytes without which a disk is full
+_LOOKED_AT = 300_000  # bytes of a file whose words are counted
+_IN_NAME = 3.0  # weight of a word in a file's name, relative to one in its text
+_LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
 
 
 def cached_index(folders: Sequence[Path]) -> Path:
-    """Return where the index of some folders is kept, whether it exists or not: a name and a hash of their paths."""
+    """Return the path of the index of some folders, whether it exists or not: a name and a hash of their paths."""
     from platformdirs import user_cache_path
 
     resolved = [folder.resolve() for folder in folders]
@@ -47,7 +47,7 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
-    """Return what ``use`` makes of a cached index that ``prepare`` opens, anew if damaged. Raises StorageError."""
+    """Return ``use(prepare())`` for a cached index; a damaged one is removed and prepared anew. Raises StorageError."""
     number = None
     try:
         with _lock_cache(index):
@@ -56,7 +56,7 @@ def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened
         return use(opened)
     except (IndexMismatch, IndexCorrupt):
         with _lock_cache(index):
-            if number is None or (index.exists() and index.stat().st_ino == number):  # else it was made again meanwhile
+            if number is None or (index.exists() and index.stat().st_ino == number):  # not replaced meanwhile
                 shutil.rmtree(index, ignore_errors=True)
             opened = prepare()
         return use(opened)
@@ -64,7 +64,7 @@ def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened
 
 @contextlib.contextmanager
 def _lock_cache(index: Path) -> Iterator[None]:
-    """Wait until no other process prepares an index of the cache, which only the user may read."""
+    """Hold the lock of a cached index; only the user may read the cache."""
     lock = contextlib.ExitStack()
     try:
         try:
@@ -73,8 +73,8 @@ def _lock_cache(index: Path) -> Iterator[None]:
                 folder.chmod(0o700)
             file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
-            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # a parser's process that has the file, too, keeps no lock
-            if index.exists() and not IndexStore.exists(index):  # making it failed
+            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # also for a parser's process that inherited the file
+            if index.exists() and not IndexStore.exists(index):  # creating it failed
                 shutil.rmtree(index)
         except OSError as error:
             raise StorageError(error.strerror) from error
@@ -90,10 +90,10 @@ def _lock_cache(index: Path) -> Iterator[None]:
 
 
 class OpenFolder(contextlib.ExitStack):
-    """The index of a folder, up to date as far as that is quick, and a temporary one of files that others index.
+    """The index of a folder, updated as far as that is quick, or with a temporary one while another process writes.
 
-    On exit, a process in the background begins to index the files that are left. ``indexes`` are the stores, each with
-    its encoder if that is loaded, ``remaining`` counts the changed files that are in neither.
+    On exit, a background process starts to index the remaining files. ``indexes`` are the stores, each with its encoder
+    if that is loaded; ``remaining`` counts the changed files that neither has.
     """
 
     def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
@@ -114,13 +114,13 @@ class OpenFolder(contextlib.ExitStack):
         changes = find_changes((folder,), known, read_skipped(store), include=include, exclude=exclude)
         if not (changes.to_read or changes.forgotten or find_gone((folder,), known.values(), changes)):
             return
-        from lmkrag.ingest.ingest import encode_files, ingest  # with parsers, which an index in step needs none of
+        from lmkrag.ingest.ingest import encode_files, ingest  # with parsers: not for an up-to-date index
         from lmkrag.ingest.sources import Files
 
         source = Files((folder,), prune=True, encode=lambda files, _: self._choose(files, query), changes=changes)
         try:
             ingest(store, get_encoder, source)
-        except IndexLocked:  # by the process in the background
+        except IndexLocked:  # by a background process
             files = self._choose(changes.to_read, query)
             if files:
                 scratch = self.enter_context(tempfile.TemporaryDirectory())
@@ -150,7 +150,7 @@ def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
 
 
 def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
-    """Return files, those first whose texts and names have the words of a question (BM25; Robertson et al., 1994)."""
+    """Sort files by how well their texts and names match the words of a question (BM25; Robertson et al., 1994)."""
     terms = [word.encode() for word in find_stems(query)]
     counts: list[list[float]] = []
     for file in files:
@@ -174,7 +174,7 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
 
 
 def _index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
-    """Start a process that indexes the rest of a folder; it ends at once if another one writes already."""
+    """Start a process that indexes the rest of a folder; it ends at once if another process is writing."""
     command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -1,4 +1,4 @@
-"""Ingestion: read the changed documents of a source, encode them, commit them in batches."""
+"""Ingestion: read the changed documents of a source, encode them and commit them in batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -16,13 +16,13 @@ from lmkrag.types import IndexReport
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import LandmarkEncoder
 
-GetEncoder = Callable[[], "LandmarkEncoder"]  # gives the encoder; called only when there is something to encode
+GetEncoder = Callable[[], "LandmarkEncoder"]  # loads the encoder; called only when there is something to encode
 
 
 def ingest(
     store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
 ) -> IndexReport:
-    """Bring a store up to date with a source. Raises IndexLocked, StorageError; UsageError, as the source says."""
+    """Bring a store up to date with a source. Raises IndexLocked, StorageError, and UsageError of the source."""
     with store.writing():
         run = Run(read_known(store), progress)
         try:
@@ -40,7 +40,7 @@ def ingest(
 def encode_files(
     store: IndexStore, encoder: GetEncoder, files: Sequence[SourceFile], *, target: IndexStore | None = None
 ) -> Run:
-    """Encode files into an empty index, which ``target``, whose windows are not encoded again, may adopt."""
+    """Encode files into an empty index that ``target`` may adopt; windows that ``target`` has are not encoded again."""
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
         _encode(store, encoder, load_files(files, loader, run, None), run, target)

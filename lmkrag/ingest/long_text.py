@@ -1,4 +1,4 @@
-"""Plain text too long for memory: decoded once, onto the disk, and read from there piece by piece."""
+"""Plain text too long for memory: decoded once to a temporary file, and read from there in pieces."""
 
 import codecs
 import hashlib
@@ -15,12 +15,12 @@ from lmkrag.system import printable
 from lmkrag.types import Document
 
 _PIECE = 1 << 20
-_HEAD = 1 << 17  # characters that titles and front matter are looked for in
+_HEAD = 1 << 17  # characters that are searched for a title and front matter
 _WIDTHS = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))  # bytes of each character; the narrowest that fits
 
 
 class TextOnDisk:
-    """A text in an unnamed temporary file, which is gone with it; slices like a string."""
+    """A text in an unnamed temporary file, deleted with the object; it can be sliced like a string."""
 
     def __init__(self, read: Callable[[], Iterator[str]]) -> None:
         """Write what ``read`` yields; it is called again when a character is wider than those before it."""
@@ -63,7 +63,7 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
 
         def read() -> Iterator[str]:
             nonlocal digest
-            digest = hashlib.sha256()  # of the very bytes that make the text, even if the file changes meanwhile
+            digest = hashlib.sha256()  # of the bytes decoded here, even if the file changes meanwhile
             return _decoded(path, encoding, "replace", digest.update)
 
         text = TextOnDisk(read)

@@ -1,4 +1,4 @@
-"""Open an index with the encoder that made it, or make a new one."""
+"""Open an index with its encoder, or create one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ def open_index(
     recipe: str | None = None,
     kind: type[IndexStore] = IndexStore,
 ) -> "tuple[IndexStore, LandmarkEncoder | None]":
-    """Open an index, and the encoder if one is given or the index is made: see :meth:`lmkrag.engine.Engine.open`."""
+    """Open an index, and its encoder if one is given or the index is new: see :meth:`lmkrag.engine.Engine.open`."""
     check_platform()
     set_wait_policy()
     if not isinstance(path, str | Path):

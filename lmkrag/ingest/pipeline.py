@@ -1,4 +1,4 @@
-"""Stream documents through the encoder, and commit what is whole in batches."""
+"""Stream documents through the encoder, and commit complete ones in batches."""
 
 import contextlib
 import time
@@ -25,7 +25,7 @@ from lmkrag.specs import CODE
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder
 
-_COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
+_COMMIT_SENTENCES = 32_768  # of a batch: what a killed run has to repeat
 _COMMIT_SECONDS = 30.0
 _KEPT_BYTES = 64 << 20  # of vectors of windows of this run
 _MOST_DOCUMENTS = 100_000  # whose windows are held in memory
@@ -44,8 +44,8 @@ def encode_documents(
     """Encode documents as they come, and commit them in batches, inside :meth:`~lmkrag.index.store.IndexStore.writing`.
 
     Windows that a changed document of ``run.known`` still has are not encoded again, nor those of copies: the same
-    words after the same title, in this run or in the index. ``recall_from`` is the index that ``run.known`` is of, if
-    it is another. An interruption commits the documents that are whole.
+    words after the same title, in this run or in the index. ``recall_from`` is the index of ``run.known`` if that is
+    not ``store``. An interruption commits the complete documents.
     """
     open_documents: dict[int, SourceDocument] = {}
 
@@ -62,12 +62,12 @@ def encode_documents(
     def recall(key: int, window_hash: int, count: int) -> Vectors | None:
         return memory.recall(open_documents[key].document.doc_id, window_hash, count)
 
-    pending = _PendingCommit(store, run.committed)
+    pending = _PendingCommit(store, run.count_commit)
 
     def finish(key: int) -> None:
         item = open_documents.pop(key)
         pending.finish(item)
-        run.finished(item)
+        run.finish(item)
 
     current: int | None = None
     try:
@@ -77,7 +77,7 @@ def encode_documents(
             current = part.key
             memory.keep(part.window_hash, part.vectors)
             pending.extend(open_documents[current], part)
-            run.encoded(open_documents[current])
+            run.track(open_documents[current])
         if current is not None:
             finish(current)
     except KeyboardInterrupt:
@@ -118,7 +118,7 @@ class _WindowMemory:
         sentences = np.arange(*borders)
         with self._store.reader.snapshot() as snapshot:
             if (snapshot.documents.owners(sentences) < 0).any():
-                return None  # a document that this run has replaced
+                return None  # the document was replaced in this run
             return snapshot.read_vectors(sentences)
 
     def keep(self, window_hash: int, vectors: Vectors) -> None:
@@ -132,7 +132,7 @@ class _WindowMemory:
             self._bytes -= self._recent.popitem(last=False)[1].nbytes
 
     def _of_index(self) -> _Windows:
-        """Where the windows of the index are, as it was before this run; nothing while reading them would not pay."""
+        """The windows of the index before this run; empty as long as reading them would take longer than encoding."""
         if self._all is None:
             too_many = len(self._known) > _MOST_DOCUMENTS
             if too_many or self._seen < len(self._known) // _DOCUMENTS_A_WINDOW:
@@ -144,7 +144,7 @@ class _WindowMemory:
         windows: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
-                with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
+                with contextlib.suppress(IndexCorrupt):  # verify reports it; the document is encoded again
                     hashes, ordinals = catalog.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
@@ -152,20 +152,20 @@ class _WindowMemory:
 
 
 class _PendingCommit:
-    """What is committed together next; rows of the open document, with attachments of the one to follow, come last."""
+    """The next commit. Rows of the open document, and of attachments whose document follows, come last."""
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit
         self._vectors: list[Vectors] = []
         self._words, self._structure = PostingsBuilder(), StructureTable()
         self._staged: list[Staged] = []
-        self._segments: list[SegmentFile] = []  # of what is open only, once it has filled one
+        self._segments: list[SegmentFile] = []  # of the open document, if it fills more than one
         self._complete = 0  # documents in _staged that may be committed
-        self._complete_rows = 0  # rows in memory that are theirs
+        self._complete_rows = 0  # their rows in memory
         self._began = time.monotonic()
 
     def extend(self, item: SourceDocument, part: "Encoded") -> None:
-        """Take the next sentences of the open document."""
+        """Add the next sentences of the open document."""
         title = "" if len(item.sentences) or item.document.kind == CODE else item.document.title
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
@@ -178,7 +178,7 @@ class _PendingCommit:
             self._segments.append(self._stage(len(self._words)))
 
     def finish(self, item: SourceDocument) -> None:
-        """The open document is whole."""
+        """Close the open document, and commit if the batch is large or old enough."""
         self._staged.append(
             Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)
         )
@@ -190,14 +190,14 @@ class _PendingCommit:
             self.commit()
 
     def commit(self) -> None:
-        """Commit the documents that are complete; what is open stays."""
+        """Commit the complete documents; the open one stays."""
         if self._complete:
             segments = self._segments + ([self._stage(self._complete_rows)] if self._complete_rows else [])
             committed, self._staged = self._staged[: self._complete], self._staged[self._complete :]
             self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
             self._on_commit(committed)
             self._segments, self._complete, self._complete_rows = [], 0, 0
-            self._store.merge_small()  # no file is staged now, which merging would remove
+            self._store.merge_small()  # merging removes staged files; there are none now
         self._began = time.monotonic()
 
     def _stage(self, rows: int) -> SegmentFile:

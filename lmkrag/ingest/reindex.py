@@ -1,4 +1,4 @@
-"""The reindex job: an index is made anew from its own texts, beside the old one, and takes its place when whole."""
+"""Re-encode an index from its stored texts, beside the old one, which the new one replaces when it is complete."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ _RECORD = "made-with.json"
 
 @dataclass(slots=True)
 class StoredTexts:
-    """The documents of another index as they are stored there; documents that it does not have are removed."""
+    """The documents of another index as stored there; documents that it lacks are removed."""
 
     source: IndexStore
 
@@ -62,12 +62,11 @@ def reindex(
 ) -> IndexReport:
     """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
 
-    The new index is made beside the old one, which is searched meanwhile and goes when the new one has taken its place.
-    Killed at any instant, the old one or the new one is there; the next call goes on. Engines that are open on the
-    index have to be opened again.
+    The new index is built beside the old one, which answers searches until it is replaced. If the process is killed,
+    one of them is in place, and the next call resumes. Engines that are open on the index have to be reopened.
 
-    Raises IndexNotFound: there is none. IndexMismatch: another format than this lmkrag's: its sources have to be
-    indexed. IndexLocked: somebody writes. IndexCorrupt: a text is damaged; the index is as it was.
+    Raises IndexNotFound: there is none. IndexMismatch: it has another format; index its sources instead. IndexLocked:
+    another process is writing to it. IndexCorrupt: a text is damaged; the index is unchanged.
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()
@@ -78,14 +77,14 @@ def reindex(
         loaded = load_encoder(encoder or old.encoder.name)
         with contextlib.closing(_open_new(work, loaded.spec, old.recipe)) as new:
             report = ingest(new, lambda: loaded, StoredTexts(old), progress=progress)
-        (work.path / _RECORD).unlink()  # what is in the working folder from now on is not to be continued
+        (work.path / _RECORD).unlink()  # from now on, a later call must not resume this one
         work.take_place()
     work.remove()
     return report
 
 
 def _open_new(work: WorkingFolder, spec: EncoderSpec, recipe: Recipe) -> IndexStore:
-    """Make the new index, or open what a killed run has made of the same one."""
+    """Create the new index, or open that of a killed run with the same purpose."""
     purpose = json.dumps([spec.fingerprint, repr(recipe)])
     record = work.path / _RECORD
     if record.is_file() and record.read_text("utf-8") == purpose and IndexStore.exists(work.new):

@@ -1,4 +1,4 @@
-"""What a run of ingestion has done so far, how far it has come, and the documents on their way."""
+"""The counts and the progress of an ingestion run, and the documents that it encodes."""
 
 import logging
 import sys
@@ -17,8 +17,8 @@ from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system import FileStamp
 from lmkrag.types import Document, IndexReport, Skipped
 
-Progress = Callable[[str, int, int], None]  # gets the document being encoded, bytes done, and bytes in all, or 0
-_QUIET = 1.0  # seconds that a run may take before a notebook shows a line of it
+Progress = Callable[[str, int, int], None]  # gets the document being encoded, bytes done, and total bytes or 0
+_QUIET = 1.0  # seconds before a notebook shows the progress of a run
 
 _logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class SourceDocument:
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
     replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has
-    is_attachment: bool = False  # what it is attached to comes after it, and both are committed together
+    is_attachment: bool = False  # the document with it comes after it, and both are committed together
     language: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,13 +43,13 @@ class SourceDocument:
 
     @property
     def share(self) -> float:
-        """How much of it is encoded, from 0 to 1."""
+        """The encoded share of the text, from 0 to 1."""
         return self.sentences.length / max(1, len(self.text))
 
 
 @contextmanager
 def show_progress() -> Iterator[Progress | None]:
-    """Give what shows how far a run is: a bar on a terminal, a line in a notebook; None where nobody looks."""
+    """Yield a function that shows progress: a bar on a terminal, a line in a notebook; None without either."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if hasattr(shell, "kernel"):
         yield _show_line()
@@ -76,7 +76,7 @@ def show_progress() -> Iterator[Progress | None]:
 
 
 def _show_line() -> Progress:
-    """Show a line in a notebook, once a run takes a while."""
+    """Return a function that shows a line in a notebook once a run takes a while."""
     from IPython import display as ipython  # it has no types
 
     show: Any = ipython.display
@@ -85,12 +85,12 @@ def _show_line() -> Progress:
 
     def update(name: str, done: int, total: int) -> None:
         nonlocal handle, due
-        ended = done == total
-        if time.monotonic() < due and not (handle and ended):
+        is_last = done == total
+        if time.monotonic() < due and not (handle and is_last):
             return
         due = time.monotonic() + _QUIET / 5
         share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
-        line = {"text/plain": f"indexed {share}" + ("" if ended else f", now {name}")}
+        line = {"text/plain": f"indexed {share}" + ("" if is_last else f", now {name}")}
         if handle is None:
             handle = show(line, raw=True, display_id=True)
         else:
@@ -112,35 +112,35 @@ class Run:
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
         self.warnings: list[str] = []
-        self.total = self.foreign = 0  # bytes of sources, documents in other languages than English
+        self.total = self.foreign = 0  # bytes of sources, documents in languages other than English
         self._progress = progress
-        self._done = self._inside = 0  # of sources that are done with, of the document that is being encoded
+        self._done = self._inside = 0  # bytes of finished sources, and of the document being encoded
         self._began = time.monotonic()
 
     def skip(self, doc_id: str, reason: str, *, size: int = 0) -> None:
-        """A document can't be indexed."""
+        """Count a source that can't be indexed."""
         _logger.info("%s: skipped: %s", doc_id, reason)
         self.skipped.append(Skipped(doc_id, reason))
         self.advance(doc_id, size)
 
     def advance(self, doc_id: str, size: int) -> None:
-        """A source of ``size`` bytes is done."""
+        """Count ``size`` bytes of a finished source."""
         self._done += size
         self._report(doc_id)
 
-    def encoded(self, item: SourceDocument) -> None:
-        """A part of a document is encoded."""
+    def track(self, item: SourceDocument) -> None:
+        """Report the encoded share of a document."""
         self._inside = int(item.share * item.stamp.size)
         self._report(item.document.doc_id)
 
-    def finished(self, item: SourceDocument) -> None:
-        """A document is whole."""
+    def finish(self, item: SourceDocument) -> None:
+        """Count a document that is encoded to its end."""
         self._inside = 0
         self.foreign += item.language not in (ENGLISH, CODE)
         self.advance(item.document.doc_id, item.stamp.size)
 
-    def committed(self, staged: list[Staged]) -> None:
-        """Documents are durable."""
+    def count_commit(self, staged: list[Staged]) -> None:
+        """Count the documents of a commit."""
         for item in staged:
             new = item.document.doc_id not in self.known
             self.added += new

@@ -1,4 +1,4 @@
-"""Where documents come from: files and directories, or values; their languages choose the encoder of a new index."""
+"""Sources of documents: files and directories, or values; their languages choose the encoder of a new index."""
 
 import hashlib
 import time
@@ -26,8 +26,8 @@ from lmkrag.system import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
-SAMPLED = 24  # the most documents that are looked at
-_MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
+SAMPLED = 24  # documents that are read to choose an encoder, at most
+_MIN_FOREIGN = 0.2  # share of languages other than English that selects the multilingual encoder
 _PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
 _PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
 _MAX_BYTES = 2 << 20
@@ -41,18 +41,18 @@ def is_foreign(value: object) -> bool:
 
 
 def from_foreign(value: Any) -> Document:
-    """Convert a document of another framework; what its metadata says can be filtered by.
+    """Convert a document of another framework; filters can use its metadata.
 
-    It is named by the framework's own id, else by its source, page and a hash of its text, so that documents added in
-    several calls never take each other's place and the same one added again is unchanged.
+    Its id is the framework's, else made of its source, its page and a hash of its text, so that documents of several
+    calls never replace each other, and a document that is added again is unchanged.
     """
     text = _text_of(value) or ""
     values = dict(getattr(value, "metadata", None) or {})
     meta = {str(key): item for key, item in values.items() if isinstance(item, str | int | float | bool)}
     source = next((str(meta[name]) for name in _SOURCE_KEYS if meta.get(name)), "")
-    own_id = getattr(value, "id_", None) or getattr(value, "id", None)
-    if own_id:
-        doc_id = str(own_id)
+    framework_id = getattr(value, "id_", None) or getattr(value, "id", None)
+    if framework_id:
+        doc_id = str(framework_id)
     else:
         page = meta.get("page_label", meta.get("page"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -70,10 +70,10 @@ def _text_of(value: object) -> str | None:
     return None
 
 
-_ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
+_ATTACHMENT = -1  # the size recorded for an unreadable attachment, which is no file
 _SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
 _NOT_BOTH = "add paths or documents, not both in one call"
-_RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
+_RACY_NS = 2_000_000_000  # a file changed this recently may change again without another timestamp
 
 
 def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
@@ -116,13 +116,13 @@ def warn_of_languages(store: IndexStore, run: Run) -> None:
 
 
 class DocumentSource(Protocol):
-    """Where documents come from."""
+    """A source of documents."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield what has to be encoded; note in ``run`` what is unchanged, skipped or removed."""
+        """Yield the documents to encode; count in ``run`` the unchanged, skipped and removed ones."""
 
     def finish(self, store: IndexStore, run: Run) -> None:
-        """Record what was seen, also after an error or an interruption."""
+        """Record the state of the files, also after an error or an interruption."""
 
 
 Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files that others encode; returns the rest
@@ -130,7 +130,7 @@ Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files th
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are only stat-ed."""
+    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are skipped after a stat."""
 
     sources: Sequence[Path] = ()
     named: Mapping[str, Path] = field(default_factory=dict)  # files by the ``doc_id`` that they get
@@ -139,7 +139,7 @@ class Files:
     prune: bool = False
     follow_links: bool = False
     encode: Encode | None = None  # encodes changed files in other processes
-    changes: Changes | None = None  # of which files, once somebody has looked
+    changes: Changes | None = None  # if they are known already
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         skipped = read_skipped(store)
@@ -169,7 +169,7 @@ class Files:
 
 @dataclass(slots=True)
 class Documents:
-    """Documents given as values, read as they are needed; of two with one ``doc_id`` the first is taken."""
+    """Documents given as values, read lazily; of two with the same ``doc_id``, the first counts."""
 
     documents: Iterable[Document]
 
@@ -201,7 +201,7 @@ class Documents:
 
 
 def make_source(source: object, **options: Any) -> DocumentSource:
-    """Return what :meth:`lmkrag.Engine.add` got, with options of :class:`Files`. Raises UsageError: it is none."""
+    """Return what :meth:`lmkrag.Engine.add` got as a source. Raises UsageError: it is neither paths nor documents."""
     for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:
@@ -237,10 +237,10 @@ def _as_document(item: object) -> Document:
 def load_files(
     files: Sequence[SourceFile], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
-    """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
+    """Read changed files one at a time; record unchanged and unreadable ones. ``store`` has the earlier versions."""
     for file in files:
         stamp = file.stamp
-        if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change within the clock's tick would not be seen
+        if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change with the same timestamp would be missed
             stamp = stamp._replace(mtime_ns=stamp.mtime_ns - 1)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
@@ -266,7 +266,7 @@ def load_files(
             run.touched.append((row.id, stamp))
             run.advance(file.doc_id, file.stamp.size)
             continue
-        # Attachments come before the document that they are attached to: once that is whole, so are they.
+        # Attachments come before their document: a commit that contains it contains them.
         for inner in attached:
             known = run.known.get(inner.doc_id)
             if known is not None and known.fingerprint == inner.fingerprint and known.path == path:
@@ -284,7 +284,7 @@ def load_files(
 
 
 def _read(file: SourceFile, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
-    """A file's document, its text, what is attached to it, and which of that can't be read."""
+    """A file's document, its text, its attachments, and those that can't be read."""
     try:
         if is_long(file.path, file.stamp.size):
             return *load_long_text(file.path, file.doc_id), [], []

@@ -1,4 +1,4 @@
-"""Find the files of a corpus: ``.gitignore`` and globs respected, nothing left out in silence."""
+"""Find the files of a corpus, by ``.gitignore`` and globs; files that can't be read are reported."""
 
 import os
 import re
@@ -24,10 +24,10 @@ _ARCHIVE = re.compile(r".+\.(zip|t[bgx]z2?|tar(\.(gz|bz2|xz|zst))?)", re.IGNOREC
 _MIRROR = "wget --mirror --no-parent --adjust-extension --no-if-modified-since -P DIR {source}"
 _CLONE = "git clone URL DIR"
 _FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3": "aws s3 sync {source} DIR"}
-"""What fetches the files of a URL, by its scheme."""
+"""The command that fetches the files of a URL, by its scheme."""
 
 
-Rule = tuple[str, str, GitIgnoreSpec]  # before a file's name, cut off from it, and the patterns of a ``.gitignore``
+Rule = tuple[str, str, GitIgnoreSpec]  # a prefix that names get, one that they lose, and patterns of a ``.gitignore``
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _rules_above(root: Path) -> list[Rule]:
 
 
 def check_source(source: str | Path) -> Path:
-    """Return a path to index, or raise UsageError, which says what to run instead: none, a URL or an archive."""
+    """Return a path to index. Raises UsageError: missing, a URL or an archive; the message names a command for it."""
     path = local_path(source)
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory")
@@ -87,7 +87,7 @@ def check_source(source: str | Path) -> Path:
 
 
 def local_path(source: str | Path) -> Path:
-    """Return a source as a path. Raises UsageError: it is a URL; the message says what to run instead."""
+    """Return a source as a path. Raises UsageError: it is a URL; the message names a command for it."""
     if source == "":
         raise UsageError("an empty path names no file or directory; '.' is the working directory")
     url = _URL.match(str(source))
@@ -156,7 +156,7 @@ def examine(path: Path, doc_id: str, root: str, real: str) -> SourceFile | Skipp
 
 
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
-    """The rules of a directory's ``.gitignore``, and what is wrong with lines that were left out."""
+    """The rules of a directory's ``.gitignore``, and a message for each ignored line."""
     path = directory / ".gitignore"
     nothing = GitIgnoreSpec.from_lines([])
     try:
@@ -180,6 +180,6 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
 
 
 def _ignored(name: str, rules: list[Rule]) -> bool:
-    """The last rule that speaks of the file decides, the deepest ``.gitignore`` last."""
+    """The last matching rule decides, the deepest ``.gitignore`` last."""
     decisions = (spec.check_file(lead + name[len(prefix) :]).include for lead, prefix, spec in reversed(rules))
     return next((decision for decision in decisions if decision is not None), False)
