@@ -1,4 +1,4 @@
-"""What every format gives back, and what formats that are zip archives share."""
+"""The result of every format's reader, and helpers for zip archives, Office files and tables."""
 
 import io
 import posixpath
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from lmkrag.errors import DocumentError
 
-MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to; one that says more is refused unopened
+MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
 
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
 
@@ -27,7 +27,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text, what the file says about itself, and the files in it."""
+    """A file's text, its metadata and the files in it."""
 
     text: str
     kind: str
@@ -108,7 +108,7 @@ def rewrite_archive(archive: zipfile.ZipFile, parts: Mapping[str, bytes]) -> IO[
 
 
 def _drop_dangling(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    """The relations of parts that name parts which are not there, such as ``NULL``, without these."""
+    """The relations of parts, without those to missing parts, such as ``NULL``; only the changed files."""
     names, changed = {name.lower() for name in archive.namelist()}, {}
 
     for name in archive.namelist():
@@ -124,13 +124,13 @@ def _drop_dangling(archive: zipfile.ZipFile) -> dict[str, bytes]:
             return match[0] if path.partition("#")[0].lstrip("/").lower() in names else b""
 
         relations = archive.read(name)
-        if (kept := _RELATION.sub(keep, relations)) != relations:
-            changed[name] = kept
+        if (complete := _RELATION.sub(keep, relations)) != relations:
+            changed[name] = complete
     return changed
 
 
 def mark_raised(before: str, text: str) -> str:
-    """Return a text in superscript with ``^`` where it is an exponent or the number of a note, not to be read as 106.
+    """Return a superscript, with ``^`` if it is an exponent or a note number: 10 with 6 must not become 106.
 
     >>> [mark_raised("10", "6"), mark_raised("10", "-4"), mark_raised("the 4", "th"), mark_raised("see ", "3")]
     ['^6', '^-4', 'th', '3']
@@ -197,7 +197,7 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
 def describe_properties(author: str | None, changed: object) -> dict[str, str]:
     """Return the metadata of a document by its properties: the author, and the ``date`` of its last change.
 
-    Dates of the empty files that python-docx and python-pptx begin with say nothing.
+    Dates of the templates of python-docx and python-pptx are left out.
     """
     match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
     date = "-".join(match.groups()) if match else ""

@@ -1,4 +1,4 @@
-"""Rows of tables in PDFs, which are lines of words at a distance: columns are divided by gaps, in the text by tabs."""
+"""Find tables in PDFs: lines whose words stand far apart. Tabs replace the gaps between columns."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -75,19 +75,19 @@ def _is_cut(parser: etree.HTMLParser) -> bool:
 
 
 def find_label(data: bytes) -> str | None:
-    """Return the encoding that a page says it has."""
+    """Return the encoding that a page declares."""
     label = _LABEL.search(data[:4096])
     return label[1].decode("ascii") if label else None
 
 
 def _drop_hidden(root: etree._Element) -> None:
-    """Empty what a page does not show, but for what a click reveals, such as a panel, and what has most of its text."""
+    """Empty hidden elements, except those that a click reveals, such as panels, and those with most of the text."""
     hidden = root.xpath(_HIDDEN)
     total = len("".join(root.xpath(_TEXT))) if hidden else 0
     controlled = {name.lstrip("#") for name in root.xpath(_CONTROLS)} if hidden else set()
     doubled = root.xpath(_DOUBLED)
     for element in hidden:
-        names = [each.get(key, "") for each in (element, element.getparent()) for key in ("class", "id", "role")]
+        names = [node.get(key, "") for node in (element, element.getparent()) for key in ("class", "id", "role")]
         is_revealed = element.get("id") in controlled or any(map(_REVEALED.search, names))
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)
@@ -115,7 +115,7 @@ def _read_styles(root: etree._Element) -> None:
 
 
 def read_svg(data: bytes, name: str) -> Loaded:
-    """Read what a drawing says, a line for each text of it."""
+    """Read the texts of a drawing, a line each."""
     root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
     for span in root.iterfind(".//{*}tspan"):
         if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
@@ -142,7 +142,7 @@ def read_epub(data: bytes, name: str) -> Loaded:
         for key in spine or pages:
             href = unquote(items[key].get("href", "").partition("#")[0]).replace("\\", "/")
             path = posixpath.normpath(posixpath.join(base, href))
-            with suppress(Exception):  # of a spine that names what is not there: the other chapters are still good
+            with suppress(Exception):  # of a chapter that is missing or broken: the others are read
                 chapters.append(extract(archive.read(names[path.lower()])))
         title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
         author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()

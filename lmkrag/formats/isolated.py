@@ -1,8 +1,8 @@
-"""Read files of complex formats in a process of their own: one bad file can't take a run down, hang it or fill memory.
+"""Read files of complex formats in a sandboxed process: a bad file can't crash or hang a run, or fill memory.
 
-Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. The process they run in
-has limits on its memory and time, no environment to leak, ends with its parent, and is killed when a file takes too
-long; the next gets a new one.
+Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. Their process has
+limits on memory and time and no secrets in its environment, and ends with its parent. It is killed if a file takes too
+long; the next file gets a new one.
 """
 
 import base64
@@ -33,12 +33,12 @@ from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 
-SECONDS = 120.0  # time one file may take, and what each megabyte of it adds
+SECONDS = 120.0  # that one file may take; each megabyte adds to them
 SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
 OCR_SECONDS_PER_MEGABYTE = 1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
 MEMORY = 4 << 30  # bytes of address space a file's reader may use
 _CHUNK = 1 << 20
-_GRACE = 5  # seconds after which a process ends itself that its parent has not ended
+_GRACE = 5  # seconds after which a process that its parent has not killed ends itself
 _logger = logging.getLogger(__name__)
 
 # Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
@@ -48,11 +48,11 @@ sys.path[:] = json.loads(sys.argv[2])
 from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")  # of the environment
+_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 class _Limit(NamedTuple):
-    """When the reading of a file began, by ``time.monotonic``, and the seconds that all of it may take."""
+    """The start of reading a file, by ``time.monotonic``, and the seconds that it may take in all."""
 
     began: float
     seconds: float
@@ -175,7 +175,7 @@ class IsolatedLoader:
             return self._seconds
         try:
             return SECONDS + per_megabyte * path.stat().st_size / 1e6
-        except OSError:  # its reader says so
+        except OSError:  # its reader reports it
             return SECONDS
 
     def _log(self, path: Path) -> str:
@@ -198,19 +198,19 @@ class IsolatedLoader:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=os.sep,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
 
 
 def module_folders() -> list[str]:
-    """Return where this process finds modules, the working directory left out unless lmkrag itself is in it."""
+    """Return the folders of ``sys.path``, without the working directory unless lmkrag is in it."""
     ours, here = Path(__file__).resolve().parents[2], Path().resolve()
     folders = [path for path in sys.path if Path(path).is_absolute()]
     return [path for path in folders if Path(path).resolve() != here or here == ours]
 
 
 def allowed_memory(size: int) -> int:
-    """Return how many bytes of address space a process started here may be limited to, at most ``wanted``."""
+    """Return the address space in bytes that a child process may have, at most ``size``."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     return size if most == resource.RLIM_INFINITY else min(size, most)
 
@@ -230,7 +230,7 @@ def _read_line(stream: IO[bytes], deadline: float) -> bytes:
 
 
 def _limit_time(seconds: int) -> None:
-    """Have the system end this process where a request takes longer: the parent, which would, may be gone."""
+    """Have the system end this process if a request takes longer: the parent, which would kill it, may be gone."""
     signal.alarm(seconds + _GRACE)
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
@@ -241,8 +241,8 @@ def _limit_time(seconds: int) -> None:
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
     loaded = load_with_attachments(path, doc_id)
     return {
-        "documents": [asdict(one) for one in (loaded.document, *loaded.attached)],
-        "skipped": [asdict(one) for one in loaded.skipped],
+        "documents": [asdict(document) for document in (loaded.document, *loaded.attached)],
+        "skipped": [asdict(skipped) for skipped in loaded.skipped],
         "scans": {name: base64.b64encode(data).decode() for name, data in loaded.scans.items()},
     }
 
@@ -291,12 +291,12 @@ _TASKS: dict[str, Callable[..., Any]] = {
 
 def serve(memory: int) -> None:
     """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     end_with_parent()
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is not a reply
+    os.dup2(2, 1)  # prints of libraries must not mix with replies
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _limit_time(request.pop("seconds"))
@@ -304,8 +304,8 @@ def serve(memory: int) -> None:
             value = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
             packed = json.dumps({"value": value}, default=str).encode()
         except DocumentError as error:
-            failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
-            packed = json.dumps({**failed, "traceback": traceback.format_exc()}).encode()
+            failure = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
+            packed = json.dumps({**failure, "traceback": traceback.format_exc()}).encode()
         signal.alarm(0)
         replies.write(packed + b"\n")
         replies.flush()

@@ -153,7 +153,7 @@ def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     names = next((value[key] for key in _NAMES if isinstance(value.get(key), list)), None)
     rows: list[Any] = next((value[key] for key in _ROWS if isinstance(value.get(key), list)), [])
     if names and rows and all(isinstance(row, list | None) for row in rows):
-        labels = (next(map(one.get, filter(one.get, _NAME)), "") if isinstance(one, dict) else one for one in names)
+        labels = (next(map(key.get, filter(key.get, _NAME)), "") if isinstance(key, dict) else key for key in names)
         return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):

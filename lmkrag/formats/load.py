@@ -53,15 +53,15 @@ _MAGIC |= {".pdf": b"%PDF-", ".gz": b"\x1f\x8b"}
 
 _MAX_CHARACTERS = 64 << 20  # of a file that is parsed, and so held in memory
 _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
-_SMALL = 1 << 20  # characters that any file may hold
+_SMALL = 1 << 20  # characters that a file may have whatever its size
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
 _OLD = (".doc", ".ppt")
-_EXTRAS = {  # what reads a format, its module, and what to say without it
+_EXTRAS = {  # a reader, the module it needs, and the message without it
     "ocr.read_picture": ("rapidocr", "picture: pip install 'lmkrag[ocr]' reads its text"),
     "spreadsheet.read_old": ("python_calamine", "old Excel file: pip install 'lmkrag[xls]' reads it"),
 }
-_HEAD = 8_192  # bytes that tell a mail
+_HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def _read(path: Path) -> bytes:
 
 
 def check_file(path: Path) -> None:
-    """Look at a file's name and first bytes. Raises DocumentError: its format is not supported."""
+    """Check a file's name and first bytes. Raises DocumentError: its format is not supported."""
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
     with path.open("rb") as file:
@@ -99,7 +99,7 @@ def check_file(path: Path) -> None:
     _check_suffix(suffix)
     if _is_plain(suffix):
         read_mark(sample)
-    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(OLD_OFFICE):  # these say what to do
+    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(OLD_OFFICE):  # its reader says more
         raise DocumentError(f"content is not {suffix[1:].upper()}")
 
 
@@ -115,12 +115,12 @@ def _check_suffix(suffix: str) -> None:
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
-    """Read a file's bytes, without its attachments; ``name`` ends in the suffix that tells the format."""
+    """Read a file's bytes, without its attachments; the suffix of ``name`` selects the reader."""
     return _document(_parse(data, name, path), data, name, doc_id, path)
 
 
 class LoadedFile(NamedTuple):
-    """What a file holds: its document, its attachments, and those that can't be read."""
+    """The documents of a file: its own, its attachments, and those that can't be read."""
 
     document: Document
     attached: list[Document]
@@ -148,11 +148,11 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
                 return LoadedFile(document, list(attached.values()), skipped, scans)
             try:
                 inner = _parse(attachment.data, attachment.name, name)
-                made = _document(inner, attachment.data, attachment.name, name, file_path)
+                embedded = _document(inner, attachment.data, attachment.name, name, file_path)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))
                 continue
-            attached[name] = replace(made, meta={**made.meta, ATTACHED_TO: doc_id})
+            attached[name] = replace(embedded, meta={**embedded.meta, ATTACHED_TO: doc_id})
             if inner.scanned and is_installed():
                 scans[name] = attachment.data
             if inner.attachments and depth < _DEEPEST:
@@ -182,7 +182,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise DocumentError(str(error), lasting=False) from error
     except MemoryError as error:
         raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
-    except Exception as error:  # libraries let errors of lxml, zipfile and others through
+    except Exception as error:  # of lxml, zipfile and the other libraries
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         reason = f"broken {what}" if what else "can't be parsed"
         raise DocumentError(f"{reason} ({type(error).__name__})") from error
@@ -195,7 +195,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
 
 
 def read_gzip(data: bytes, name: str) -> Loaded:
-    """Read what a .gz file has packed. Its text is not the file itself, so its lines are no lines of the file."""
+    """Read the content of a .gz file. Plain text gets the kind ``gz``: its lines are not those of the file."""
     inner = name[: -len(".gz")]
     unpacked = unpack_gzip(data, inner)
     loaded = _parse(unpacked, inner, name)
@@ -224,16 +224,16 @@ def fingerprint(data: bytes) -> str:
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether a file's characters are its text, so that there is nothing to parse."""
+    """Return whether a file is plain text, which needs no parser."""
     try:
         with path.open("rb") as file:
             return _is_plain(_find_suffix(path.name, file.read(_HEAD)))
-    except OSError:  # its reader says so
+    except OSError:  # its reader reports it
         return _is_plain(path.suffix.lower())
 
 
 def _find_suffix(name: str, data: bytes) -> str:
-    """The suffix of a file's name, or the one of a mail or a mailbox that was stored without."""
+    """The suffix of a file's name, or that of a mail or mailbox that has none."""
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX or suffix[1:].isalpha() or not _MAY_BE_MAIL.match(data):
         return suffix
@@ -247,7 +247,7 @@ def _is_plain(suffix: str) -> bool:
 
 
 def is_long(path: Path, size: int) -> bool:
-    """Return whether a file of ``size`` bytes is plain text that had better stay on the disk."""
+    """Return whether a file of ``size`` bytes is plain text too long for memory."""
     return size > _LONG and is_plain(path) and path.suffix.lower() not in _NOT_TEXT
 
 

@@ -19,7 +19,7 @@ from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
-_PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
+_PICTURES = ("image", "audio", "video")  # mostly of signatures
 _MOST_MESSAGES = 20_000  # of a mailbox
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
 _EVENT = ("SUMMARY", "DTSTART", "DTEND", "DURATION", "RRULE", "DUE", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
@@ -41,7 +41,7 @@ _PERSON = re.compile(r'CN="?([^";:]+)')
 
 
 class _Policy(email.policy.EmailPolicy):
-    """Reads long headers, such as the recipients of a newsletter, and those in wrong encodings without their parts."""
+    """Reads long headers, such as a newsletter's recipients, and wrongly encoded ones as plain text."""
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         return _read_header(name, value)

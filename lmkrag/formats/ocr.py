@@ -31,7 +31,7 @@ _ROW_GAP = 2.5  # the same between two tables
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page, (left, top, right, bottom) as shares of the page, and how surely it was read."""
+    """A line of a page, its box (left, top, right, bottom) as shares of the page, and its recognition score."""
 
     text: str
     box: tuple[float, float, float, float]
@@ -39,13 +39,13 @@ class Line:
 
     @property
     def height(self) -> float:
-        """Of the line, as a share of the page's."""
+        """The height of the line, as a share of the page's."""
         return self.box[3] - self.box[1]
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` how surely it was read."""
+    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` their mean score."""
 
     text: str
     places: tuple[tuple[int, int, tuple[float, float, float, float]], ...]
@@ -53,7 +53,7 @@ class PageText:
 
 
 def is_installed() -> bool:
-    """Return whether scans can be read."""
+    """Return whether the OCR engine is installed."""
     return find_spec("rapidocr") is not None
 
 
@@ -69,15 +69,15 @@ def find_lines(image: "Image") -> list[Line]:
     image = image.convert("RGB")
     image.thumbnail((_LARGEST, _LARGEST))
     width, height = image.size
-    # Without them, RapidOCR would use the switches of its last call.
-    found = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)
-    if found.boxes is None:
+    # Without these switches, RapidOCR would use those of its last call.
+    output = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)
+    if output.boxes is None:
         return []
     lines: list[Line] = []
-    for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
+    for corners, text, score in zip(output.boxes, output.txts, output.scores, strict=True):
         (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         if score < _MIN_BATCH_SCORE:
-            text, score = max((text, score), _recognize_alone(image, corners), key=lambda one: one[1])
+            text, score = max((text, score), _recognize_alone(image, corners), key=lambda line: line[1])
         if score >= _MIN_SCORE and text.strip():
             box = round(left / width, 5), round(top / height, 5), round(right / width, 5), round(bottom / height, 5)
             lines.append(Line(text.strip(), box, float(score)))
@@ -158,7 +158,7 @@ def _join_words(row: list[Line]) -> list[Line]:
 
 
 def _find_gutter(lines: Sequence[Line]) -> float | None:
-    """Where a blank strip from top to bottom divides two columns of prose; a table's cells are too short for prose."""
+    """The middle of a blank strip from top to bottom between two columns of prose; cells of tables are too short."""
     if len(lines) < 4:
         return None
     edges = sorted((line.box[0], line.box[2]) for line in lines)
@@ -166,7 +166,7 @@ def _find_gutter(lines: Sequence[Line]) -> float | None:
     for left, right in edges[1:]:
         if left - reach >= _GUTTER:
             middle = (left + reach) / 2
-            sides = [[one for one in lines if (one.box[2] <= middle) is first] for first in (True, False)]
+            sides = [[line for line in lines if (line.box[2] <= middle) is first] for first in (True, False)]
             if all(len(side) >= 2 and _is_prose(side) for side in sides):
                 return middle
         reach = max(reach, right)

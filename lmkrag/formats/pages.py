@@ -1,4 +1,4 @@
-"""Pages as images, and where text stands on them: drawn by the limited process that reads such files."""
+"""Draw pages as images and locate text on them, in the sandboxed process."""
 
 import threading
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _DRAWN = ("pdf", "image")
 
 
 class Pages:
-    """Draws pages one at a time: PDFium serves one thread. State: the process that does it, once it is needed."""
+    """Draws pages one at a time: PDFium is not thread-safe. State: the sandboxed process, started on demand."""
 
     def __init__(self) -> None:
         self.renew_locks()
         renew_in_forks(self)
 
     def renew_locks(self) -> None:
-        """Begin without a process: that of another process serves that one alone."""
+        """Begin without a process: a forked child can't use its parent's."""
         self._guard = threading.Lock()
         self._started: IsolatedLoader | None = None
 
@@ -44,13 +44,13 @@ class Pages:
     ) -> bytes:
         """Return a page, from 1, as an image with characters ``[start, end)`` outlined: see ``pdf.render_page``.
 
-        Without a page it is the first that shows some of them. Raises UsageError: there is no such page, or it shows
-        none. DocumentError: it can't be drawn, or its file has changed.
+        ``page`` defaults to the first that shows some of them. Raises UsageError: there is no such page, or it shows
+        none of them. DocumentError: it can't be drawn, or its file has changed.
         """
         _check(info, page or 1, _DRAWN)
         places = [] if span is None else self.find_places(info, *span)
-        number = page or next((number for number, found in places if found), 1)
-        boxes = [box for found, rectangles in places if found == number for box in rectangles]
+        number = page or next((place for place, rectangles in places if rectangles), 1)
+        boxes = [box for place, rectangles in places if place == number for box in rectangles]
         if span is not None and not boxes:
             raise UsageError(f"{info.doc_id}: page {number} shows none of the characters {span[0]} to {span[1]}")
         with self._guard:

@@ -47,7 +47,7 @@ def read(data: bytes, name: str) -> Loaded:
         contents = [_read_page(pdf, number) for number in range(len(pdf))]
         metadata = pdf.get_metadata_dict(skip_empty=True)
         attached = [pdf.get_attachment(number) for number in range(pdf.count_attachments())]
-        attachments = tuple(Attachment(one.get_name(), bytes(one.get_data())) for one in attached)
+        attachments = tuple(Attachment(file.get_name(), bytes(file.get_data())) for file in attached)
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
@@ -63,28 +63,28 @@ def read(data: bytes, name: str) -> Loaded:
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
     """Return pages with spaces for running headers and footers, and for the marks of headings that often repeat."""
     edges = [_find_edges(page) for page in pages]
-    counts = Counter(key for found in edges for key in found)
+    counts = Counter(key for lines in edges for key in lines)
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
     titles = Counter(title[0] for page in pages for title in _TITLE.finditer(page))
     blanked = []
-    for page, found in zip(pages, edges, strict=True):
-        for key, (start, end) in found.items():
+    for page, lines in zip(pages, edges, strict=True):
+        for key, (start, end) in lines.items():
             if counts[key] >= least and titles[page[start:end]] != 1:  # else the title that headers repeat
                 page = page[:start] + " " * (end - start) + page[end:]
-        blanked.append(_TITLE.sub(lambda one: one[0].replace(TITLE_MARK, "   ", titles[one[0]] > _MOST_OFTEN), page))
+        blanked.append(_TITLE.sub(lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page))
     return blanked
 
 
 def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
-    """Where a page's first and last lines stand, by whether they are first ones and their words but page numbers."""
+    """The spans of a page's first and last lines, by which of the two they are and their words without page numbers."""
     lines = [match.span() for match in _LINE.finditer(page)]
     edge = min(_EDGE, len(lines) // 4)
-    found = {}
+    edges = {}
     for number, (start, end) in enumerate(lines):
         if not edge <= number < len(lines) - edge:
             words = " ".join(page[start:end].removeprefix(TITLE_MARK).lower().split())
-            found[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
-    return found
+            edges[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
+    return edges
 
 
 def render_page(
@@ -141,7 +141,7 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
-    """The text of a page, from 0, and why only a picture of the page shows what it says; empty if its text does."""
+    """The text of a page, from 0, and why it needs OCR; empty if it does not."""
     with contextlib.closing(pdf[number]) as page:
         content = PageText(page)
         if content.is_garbage:
@@ -151,9 +151,9 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _is_scan(page: Any, content: PageText) -> bool:
-    """Whether a page is a picture, with a stamp or a page number at most: a slide's few words are its text."""
+    """Whether a page is a picture with a stamp or page number at most; a slide with few words is none."""
     width, height = page.get_size()
-    pictures = [one.get_bounds() for one in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)]
+    pictures = [picture.get_bounds() for picture in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)]
     if not content.text or not pictures:
         return bool(pictures)
     covered = max((right - left) * (top - bottom) for left, bottom, right, top in pictures)

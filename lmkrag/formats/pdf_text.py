@@ -72,7 +72,7 @@ class PageText:
     def is_garbage(self) -> bool:
         """Whether the page's fonts do not say which characters their glyphs are, so that the text is none."""
         characters = re.sub("[ \r\n]", "", self._raw)
-        odd = sum(unicodedata.category(one) in _ODD or one == "\ufffd" for one in characters)
+        odd = sum(unicodedata.category(sign) in _ODD or sign == "\ufffd" for sign in characters)
         if not characters or odd > _MOST_ODD * len(characters):
             return bool(characters)
         vowels = [_VOWEL.search(word) is not None for word in _LATIN.findall(self._raw)]
@@ -154,17 +154,17 @@ class PageText:
         return any(abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers)
 
     def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
-        pieces, done = [], 0
+        pieces, position = [], 0
         sources: list[Source] = []
         for start, stop, replacement, box in edits:
-            if start < done:
-                continue  # inside of what another one has replaced
-            pieces += [self._raw[done:start], replacement]
-            sources += range(done, start)
+            if start < position:
+                continue  # inside of an earlier replacement
+            pieces += [self._raw[position:start], replacement]
+            sources += range(position, start)
             sources += [min(start, len(self._raw) - 1) if box is None else box] * len(replacement)
-            done = stop
-        pieces.append(self._raw[done:])
-        sources += range(done, len(self._raw))
+            position = stop
+        pieces.append(self._raw[position:])
+        sources += range(position, len(self._raw))
         return "".join(pieces), sources
 
     def _edits(self) -> Iterator[_Edit]:

@@ -34,8 +34,8 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError("content is not RTF")
     data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data).replace(b"\\nestcell", b"\\emspace")
     data = data.replace(b"{\\pntext", b"{\\listtext")  # numbers and bullets, as WordPad has them
-    found = [] if _LEVEL.search(data) else _HEADING.findall(data)
-    levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in found}
+    styles = [] if _LEVEL.search(data) else _HEADING.findall(data)
+    levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in styles}
     data = _STYLED.sub(lambda style: style[0] + levels.get(style[1], b""), data)
     marked = _LEVEL.sub(
         lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", _RAISED.sub(rb"\g<0>^", _show_hidden(data))
@@ -62,10 +62,10 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def _show_hidden(data: bytes) -> bytes:
-    """Make text of the groups that striprtf leaves out; of headers and footers, the first of those that are equal."""
-    pieces, done, margins = [], 0, set()
+    """Turn groups that striprtf drops into text; equal headers and footers only once."""
+    pieces, position, margins = [], 0, set()
     for match in _GROUP.finditer(data):
-        if match.start() < done:
+        if match.start() < position:
             continue
         end = _find_end(data, match.end())
         inner = data[match.end() : end]
@@ -80,13 +80,13 @@ def _show_hidden(data: bytes) -> bytes:
             ended = inner.rstrip().endswith(b"\\par")
             shown = b"" if inner in margins or b"\\chpgn" in inner else b" " + inner + b"\\par " * (not ended)
             margins.add(inner)
-        pieces += [data[done : match.start()], b"{", shown]
-        done = end
-    return b"".join([*pieces, data[done:]])
+        pieces += [data[position : match.start()], b"{", shown]
+        position = end
+    return b"".join([*pieces, data[position:]])
 
 
 def _find_end(data: bytes, start: int) -> int:
-    """Where the brace stands that closes a group, whose inside begins at ``start``."""
+    """The position of the brace that closes a group whose content begins at ``start``."""
     depth = 1
     for brace in _BRACE.finditer(data, start):
         depth += {b"{": 1, b"}": -1}.get(brace[0], 0)

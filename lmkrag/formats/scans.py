@@ -1,6 +1,6 @@
 """Fill the scanned pages of a document with what OCR reads on them, page by page.
 
-Every page is read in the limited process and cached on disk, so an interrupted run continues where it stopped.
+Every page is read in the sandboxed process and cached on disk, so that an interrupted run can resume.
 """
 
 import json
@@ -43,7 +43,7 @@ def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]
         page: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         page = read()
-        with suppress(OSError):  # it is read again next time
+        with suppress(OSError):  # the next call reads it again
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = path.with_suffix(".part")
             scratch.write_text(json.dumps(page), "utf-8")

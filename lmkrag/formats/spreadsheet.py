@@ -45,13 +45,13 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
 class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
-    """Reads what a workbook needs to have, whatever is wrong with its styles and properties."""
+    """Reads a workbook's cells, even if its styles or properties are broken."""
 
     def read(self) -> None:
         for part in (self.read_manifest, self.read_strings, self.read_workbook):
             part()
         for part in (self.read_properties, self.read_theme, partial(apply_stylesheet, self.archive, self.wb)):
-            with suppress(Exception):  # of values that no program would write
+            with suppress(Exception):  # of invalid values
                 part()
         self.read_worksheets()
 
@@ -80,7 +80,7 @@ def read(data: bytes, name: str) -> Loaded:
     """Read an Excel file: the values last computed, as they are shown; comments and boxes follow their sheet."""
     file = open_office_file(data, "Excel", ".xlsx")
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
-        warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
+        warnings.simplefilter("ignore")  # of styles and validations, which are not read here
         reader = _Reader(_mark_raised_runs(file, archive), read_only=True, data_only=True, keep_links=False)
         reader.read()
         workbook = reader.wb
@@ -97,7 +97,7 @@ def read(data: bytes, name: str) -> Loaded:
 def read_old(data: bytes, name: str) -> Loaded:
     """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no comments.
 
-    Programs call other files so, too: pages, tables of text, and the XML of Excel 2003.
+    Other files have these suffixes, too: HTML pages, CSV tables, and the XML of Excel 2003.
     """
     import python_calamine as calamine
 
@@ -109,7 +109,7 @@ def read_old(data: bytes, name: str) -> Loaded:
         raise DocumentError("encrypted Excel file: save it without a password")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     sheets = []
-    for sheet in (one for one in book.sheets_metadata if one.typ == calamine.SheetTypeEnum.WorkSheet):
+    for sheet in (sheet for sheet in book.sheets_metadata if sheet.typ == calamine.SheetTypeEnum.WorkSheet):
         table = book.get_sheet_by_name(sheet.name)
         rows = [[_show(cell, "General") for cell in row] for row in table.to_python(skip_empty_area=False)]
         for (top, left), (bottom, right) in table.merged_cell_ranges or ():
@@ -140,16 +140,16 @@ def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     path = sheet._worksheet_path.lstrip("/")
     xml = archive.read(path)
-    found = ((match[1].decode(), (match[2] or b"").decode("utf-8", "replace")) for match in _NOT_COMPUTED.finditer(xml))
-    formulas = {coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}" for place, formula in found}
+    cells = ((cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace")) for cell in _NOT_COMPUTED.finditer(xml))
+    formulas = {coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}" for place, formula in cells}
     rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
-        cells = [
+        texts = [
             formulas.get((number, column), "") if cell.value is None else _show(cell.value, _read_format(cell))
             for column, cell in enumerate(row, 1)
         ]
-        rows.append(cells if any(cells) else [])
+        rows.append(texts if any(texts) else [])
     for match in _MERGED.finditer(xml):
         _repeat(rows, *range_boundaries(match[1].decode()))
     lines = table_lines(rows)

@@ -28,8 +28,8 @@ def read(data: bytes, name: str) -> Loaded:
     for hours, minutes, seconds, body in zip(*(parts[first::4] for first in range(4)), strict=True):
         body = body.lstrip("\n").partition("\n\n")[0] if is_vtt else body  # what follows are notes and styles
         lines = [" ".join(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line))).split()) for line in body.split("\n")]
-        said = " ".join(line for line in lines if line and not (rolls and line in above))
+        speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
-        if said:
-            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{seconds}] {said}")
+        if speech:
+            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{seconds}] {speech}")
     return Loaded("\n".join(cues), "subtitles")

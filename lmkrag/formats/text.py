@@ -64,12 +64,12 @@ _RST_FIELD = re.compile(r"^:?([A-Za-z][\w -]{0,30}):[ \t]+(.*(?:\r?\n[ \t]+\S.*)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a file whose characters are its text; ``name`` ends in the suffix that tells which kind."""
+    """Read a plain text file; the suffix of ``name`` tells its kind."""
     return describe(decode(data), name)
 
 
 def describe(text: str, name: str) -> Loaded:
-    """Return a text with what its name and its beginning say of it."""
+    """Return a text with its kind, title and metadata, from its name and its beginning."""
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
@@ -170,10 +170,10 @@ def read_front_matter(text: str) -> dict[str, Any]:
 
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
-            return {}  # a few lines of aliases to aliases would be gigabytes written out
+            return {}  # nested aliases could expand to gigabytes
         loaded = yaml.safe_load(match.group(1))
         meta = to_json_value(loaded) if isinstance(loaded, dict) else {}
-    except Exception:  # the parser's constructors fail in many ways at values that are none
+    except Exception:  # PyYAML's constructors raise many types for invalid values
         _logger.debug("front matter is not YAML", exc_info=True)
         return {}
     return dict(meta)
@@ -210,7 +210,7 @@ _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
 def unpack_gzip(data: bytes, name: str) -> bytes:
-    """Return what a .gz file has packed. Raises DocumentError: it is an archive by its name, or too large."""
+    """Return the content of a .gz file. Raises DocumentError: it is an archive by its name, or too large."""
     if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

@@ -55,7 +55,7 @@ def mark_titles(
         return text, sources  # a poster, or a title page
     pieces: list[str] = []
     marked: list[Source] = []
-    done = number = 0
+    position = number = 0
     while number < len(lines):
         stop = number + 1
         while stop < len(lines) and stands_out[number] and not numbered[stop]:
@@ -69,11 +69,11 @@ def mark_titles(
         on_edge = number == 0 or (heads and _PAGE_NUMBER.match(text[slice(*lines[stop])]))
         beside = heads and number and not numbered[number] and _is_beside(lines, number, stop, box)
         if heads and not beside and not (on_edge and _PAGE_NUMBER.match(title)):
-            pieces += [text[done:start], TITLE_MARK, title]
-            marked += [*sources[done:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
-            done = end
+            pieces += [text[position:start], TITLE_MARK, title]
+            marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
+            position = end
         number = stop
-    return "".join([*pieces, text[done:]]), [*marked, *sources[done:]]
+    return "".join([*pieces, text[position:]]), [*marked, *sources[position:]]
 
 
 def _look(text: str, start: int, end: int, look: Callable[[int], tuple[float, bool]]) -> tuple[float, bool]:
