@@ -1,4 +1,4 @@
-"""A copy of an index, made while others read and write it: one committed state, and itself an ordinary index.
+"""Copy an index that is in use: the copy is one committed state, and an ordinary index.
 
 SQLite's backup copies the catalog. Segments never change: they become hard links where the file system allows that,
 else copies. The copy is built beside its place, verified, and takes its place in one step.
@@ -22,13 +22,13 @@ from lmkrag.index.verify import find_problems
 from lmkrag.index.working import WorkingFolder
 from lmkrag.system import locate_index
 
-_MARKER = "backup.json"  # in a copy: where it was made, so that an index restored elsewhere is never taken for one
+_MARKER = "backup.json"  # in a copy: its path, so that an index restored elsewhere is not taken for a copy
 _TRIES = 20  # of a copy whose segments a writer replaces meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a copy holds, and the segment files that the one before it did not have, with their bytes."""
+    """The counts of a copy, and of the segment files that the copy before it did not have."""
 
     documents: int
     sentences: int
@@ -39,7 +39,7 @@ class Backup:
 def back_up_index(index: Path, copy: Path) -> Backup:
     """Copy the state that an index has now to the directory ``copy``; a copy that is there is replaced.
 
-    Killed at any instant, the earlier copy is whole, and the next call uses the files that were copied.
+    If the process is killed, the earlier copy stays complete, and the next call reuses the files copied so far.
 
     Raises UsageError: ``copy`` holds something else, or one directory is inside the other. IndexNotFound: there is no
     index. IndexLocked: another process makes this copy, or writes to it. IndexCorrupt: the index is damaged; the
@@ -57,9 +57,9 @@ def back_up_index(index: Path, copy: Path) -> Backup:
             with lock_index(work.path):
                 work.finish_interrupted()
                 work.keep_new()
-                made = _copy_state(store, work)
-                with contextlib.closing(IndexStore.open(work.new)) as made_copy:
-                    if problems := find_problems(made_copy):
+                backup = _copy_state(store, work)
+                with contextlib.closing(IndexStore.open(work.new)) as new:
+                    if problems := find_problems(new):
                         raise IndexCorrupt(f"{source}: {problems[0]}; an earlier copy is unchanged")
                 for path in (work.new / CATALOG, work.new / _MARKER, work.new / "segments", work.new):
                     sync(path)
@@ -68,7 +68,7 @@ def back_up_index(index: Path, copy: Path) -> Backup:
                 work.remove()
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{copy}: can't be written ({error}); an earlier copy is unchanged") from error
-    return made
+    return backup
 
 
 def _check_place(copy: Path) -> None:
@@ -76,10 +76,10 @@ def _check_place(copy: Path) -> None:
     if not copy.exists() or (copy.is_dir() and not any(copy.iterdir())):
         return
     try:
-        made_at = json.loads((copy / _MARKER).read_text("utf-8"))["path"]
+        recorded = json.loads((copy / _MARKER).read_text("utf-8"))["path"]
     except (OSError, ValueError, KeyError, TypeError):
-        made_at = None
-    if made_at != str(copy):
+        recorded = None
+    if recorded != str(copy):
         raise UsageError(f"{copy}: exists and was not made by lmkrag backup; choose another directory")
 
 

@@ -298,7 +298,7 @@ def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, .
 
 
 def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
-    """Return the files that could not be indexed when they were last read, by path."""
+    """Return the files that were skipped when they were last read, by path."""
     rows = connection.execute("SELECT path, size, mtime_ns, reason, version FROM skipped_file")
     return {row[0]: SkippedFile(*row) for row in rows}
 

@@ -117,20 +117,20 @@ def _write(fields: dict[str, tuple[list[Any], list[int], list[int]]]) -> bytes:
     return values.encode() + b"\n" + np.diff(np.array(numbers, "<u2")).tobytes()
 
 
-def _read(column: bytes, wanted: str) -> tuple[list[Any], Ids, Ids]:
+def _read(column: bytes, key: str) -> tuple[list[Any], Ids, Ids]:
     """What :func:`_lay_out` gave of one field of a column."""
     text, _, packed = column.partition(b"\n")
     numbers = np.cumsum(np.frombuffer(packed, "<u2"), dtype=np.uint16).astype(np.int64)
-    for key, values in json.loads(text).items():
+    for name, values in json.loads(text).items():
         counts, numbers = numbers[: len(values)], numbers[len(values) :]
         places, numbers = numbers[: counts.sum()], numbers[counts.sum() :]
-        if key == wanted:
+        if name == key:
             return values, counts, places
     return [], numbers[:0], numbers[:0]
 
 
 def _count_unread(row: DocumentRow) -> int:
-    """How many pages of a document nobody could read."""
+    """How many scanned pages of a document were not read by OCR."""
     pages = row.meta.get("scanned_pages")
     return len(pages) if isinstance(pages, list) and "ocr_confidence" not in row.meta else 0
 

@@ -1,6 +1,6 @@
 """Put the documents of an index into another; nothing is encoded.
 
-They are copied, and the other index may be of another kind, or adopted: one commit makes all of them exist.
+``copy_documents`` copies them between indexes of any kind; ``adopt_index`` links their segments in one commit.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import CODE, SENTENCE_KINDS, Sentence
 from lmkrag.types import IndexReport
 
-_BATCH = 16_384  # sentences committed together; what a killed copy repeats
+_BATCH = 16_384  # sentences of a commit: what a killed copy has to repeat
 
 
 def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
@@ -76,7 +76,7 @@ def build_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
         document = staged.document
         title = "" if document.kind == CODE else document.title
         words.add(texts, document_language(staged.text, document.kind), title)
-        structure.add(((staged.text[each.start : each.end], each.kind) for each in sentences), ParagraphTracker())
+        structure.add(((staged.text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))
 
 

@@ -1,4 +1,4 @@
-"""Segments in a snapshot: which of their rows are alive, what a filter keeps, and which segments to merge."""
+"""Segments in a snapshot: their live rows, the rows that a filter selects, and which segments to merge."""
 
 import math
 from collections import defaultdict
@@ -55,7 +55,7 @@ class LiveSegment:
 
 
 class Selection:
-    """The documents that a filter keeps, by increasing positions in a snapshot's; a segment's rows are found once."""
+    """The documents that a filter selects, by increasing positions in the snapshot; rows of a segment are cached."""
 
     def __init__(self, documents: DocumentRanges, positions: Ids) -> None:
         self.documents, self.positions = documents, positions

@@ -32,11 +32,11 @@ class Matches(NamedTuple):
     dense: Scores  # ``[n]``, 0 where no vector was given
     lexical: Scores  # ``[n]``, 0 where no word matches
     terms: Terms | None  # None when words do not count
-    nearest: Nearest  # what the dense search alone found
+    nearest: Nearest  # of the dense search alone
 
 
 def retry_expired(read: Callable[[], Result]) -> Result:
-    """Return what a call reads; if the state that it read is gone meanwhile, call again, three times at most."""
+    """Return the result of a call; if its snapshot expires, call again, three times at most."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(SnapshotExpired):
             return read()
@@ -44,7 +44,7 @@ def retry_expired(read: Callable[[], Result]) -> Result:
 
 
 def join_matches(first: Matches, second: Matches) -> Matches:
-    """Return what two searches for the same words found."""
+    """Join the results of two searches for the same words."""
     sentences, position = np.unique(np.concatenate([first.sentences, second.sentences]), return_index=True)
     dense = np.concatenate([first.dense, second.dense])[position]
     lexical = np.maximum(*(spread_scores(match.lexical, match.sentences, sentences) for match in (first, second)))

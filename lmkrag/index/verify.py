@@ -1,4 +1,4 @@
-"""Check whether every file and row of an index is what was written."""
+"""Verify every file and row of an index."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _TRIES = 20  # beside a writer that never rests
 
 
 def find_problems(store: IndexStore) -> tuple[str, ...]:
-    """Check the catalog, documents, segment files and that each sentence has a vector; return one line a problem."""
+    """Check the catalog, documents and segment files, and that each sentence has a vector; return a line a problem."""
     for _ in range(_TRIES):
         before = after = -1
         try:

@@ -1,9 +1,9 @@
-"""The folder in which a job works beside an index, and putting what it made in the index's place.
+"""The folder beside an index in which a job builds a new one, and the exchange of the two.
 
 .NAME.lmkrag-JOB/
-working-folder     the marker: without it the folder is somebody else's and is left alone
-new/               what the job makes
-old/               what was in its place, once they were exchanged
+working-folder     the marker: a folder without it is not ours and is left alone
+new/               the index that the job builds
+old/               the earlier index, once they are exchanged
 """
 
 import ctypes
@@ -22,37 +22,37 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
 
 
 class WorkingFolder:
-    """The working folder of one job on one index. State: what is in it on disk."""
+    """The working folder of one job on one index. State: its content on disk."""
 
     def __init__(self, index: Path, job: str) -> None:
-        """Take the index directory and the name of the job; nothing is made yet."""
+        """Take the index directory and the name of the job; nothing is created yet."""
         self.index = index.resolve()
         self.path = self.index.with_name(f".{self.index.name}.lmkrag-{job}")
         self.new, self.old = self.path / "new", self.path / "old"
 
     def claim(self) -> None:
-        """Make the folder, or take an interrupted job's. Raises UsageError: something else has its name."""
+        """Create the folder, or take over an interrupted job's. Raises UsageError: something else has its name."""
         marker = self.path / _MARKER
-        empty = self.path.is_dir() and not any(self.path.iterdir())  # as a job leaves it that is killed right here
+        empty = self.path.is_dir() and not any(self.path.iterdir())  # of a job that was killed right here
         if os.path.lexists(self.path) and not marker.is_file() and not empty:
-            raise UsageError(f"{self.path}: is in the way and was not made by lmkrag; move it elsewhere")
+            raise UsageError(f"{self.path}: exists and was not created by lmkrag; move it elsewhere")
         self.path.mkdir(exist_ok=True)
         marker.touch()
 
     def finish_interrupted(self) -> None:
-        """Complete an exchange that was interrupted half-way; afterwards ``old`` exists only if there was one."""
+        """Complete an interrupted exchange; afterwards ``old`` exists only if there was one."""
         marker = self.path / _MARKER
         if not marker.is_file():
             return
-        made = marker.read_text("utf-8")
-        if made and self.new.exists() and str(self.new.stat().st_ino) != made:
+        inode = marker.read_text("utf-8")
+        if inode and self.new.exists() and str(self.new.stat().st_ino) != inode:
             self.new.rename(self.old)  # the exchange was done, and nothing after it
         if not self.index.exists() and self.old.exists():
             (self.new if self.new.exists() else self.old).rename(self.index)
         sync(self.path.parent)
 
     def keep_new(self) -> None:
-        """Remove ``old`` and forget the exchange that made it, so that a job may go on with what is in ``new``."""
+        """Remove ``old`` and forget its exchange, so that a job can continue with ``new``."""
         shutil.rmtree(self.old, ignore_errors=True)
         (self.path / _MARKER).write_text("", "utf-8")
         sync(self.path / _MARKER)

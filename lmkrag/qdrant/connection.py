@@ -1,4 +1,4 @@
-"""The address of an index on Qdrant, and calls to it: repeated where the connection fails, their errors are ours.
+"""The address of an index on Qdrant, and calls to it: retried on connection failures, with our errors.
 
 qdrant://HOST:6333/NAME           a server; qdrant+https:// with TLS, the API key in QDRANT_API_KEY
 qdrant://:memory:/NAME            qdrant-client's local mode in this process, for tests
@@ -27,7 +27,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _ADDRESS = re.compile(  # pathlib makes one slash of two
     r"qdrant(\+https)?:/{1,2}(:memory:|(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?)/([\w-]{1,200})"
 )
-_memory: list[QdrantClient] = []  # the client in local mode, which is not made for threads
+_memory: list[QdrantClient] = []  # the client in local mode, which is not thread-safe
 _memory_guard = threading.RLock()
 
 
@@ -65,7 +65,7 @@ class Connection:
             self._client.close()
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the client for the collection, again where the connection fails. Raises StorageError."""
+        """Call a method of the client for the collection, with retries on connection failures. Raises StorageError."""
         if self._process != os.getpid() and not self.is_local:  # connections are the parent's
             self._client, self._process = self._connect(), os.getpid()
         args = () if method == "info" else (self.name, *args)
@@ -100,7 +100,7 @@ class Connection:
 
 
 def in_parts(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Yield the items that go into one call each."""
+    """Yield the items in lists of at most ``size``."""
     items = iter(items)
     while part := list(islice(items, size)):
         yield part

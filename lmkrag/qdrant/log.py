@@ -1,8 +1,8 @@
-"""The log of an index on Qdrant: what was committed, in which order.
+"""The log of an index on Qdrant: its commits, in order.
 
-Entries are points without a vector, with the ids 1, 2, 3, ... One is inserted only if there is none of its id, so that
-whoever comes second has to read what the first one wrote, and to try the next number: this insertion is the commit. Ids
-of vectors begin with the number of an entry that their writer has inserted before: no two are the same.
+Entries are points without a vector, with the ids 1, 2, 3, ... An entry is inserted only if its id is free, so that the
+second of two writers has to read the first one's entry and to try the next number: this insertion is the commit. Ids of
+vectors begin with the number of an entry that their writer inserted before, which makes them unique.
 """
 
 import base64
@@ -39,9 +39,9 @@ class Header(NamedTuple):
     """An entry of the log without its data."""
 
     number: int
-    token: str  # drawn by its writer, who knows it again by that
+    token: str  # random, by which its writer recognizes it
     time: float
-    pieces: Sequence[int] | None = None  # entries with the data before its own; None: it says nothing alone
+    pieces: Sequence[int] | None = None  # entries with the data before its own; None: a piece of another entry
 
 
 class Log:
@@ -51,20 +51,20 @@ class Log:
         self._connection, self._call, self._copy = connection, connection.call, copy
 
     def create(self, dimensions: int, settings: dict[str, Any]) -> None:
-        """Make the collection with its first entry, unless somebody else has made it meanwhile."""
+        """Create the collection with its first entry, unless another process has created it."""
         vectors = models.VectorParams(size=dimensions, distance=models.Distance.DOT, on_disk=True)
         int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
-        stored = {"quantization_config": models.ScalarQuantization(scalar=int8), "on_disk_payload": True}
+        storage = {"quantization_config": models.ScalarQuantization(scalar=int8), "on_disk_payload": True}
         try:
             if not self._call("collection_exists"):
-                self._call("create_collection", vectors_config={VECTOR: vectors}, **stored)
+                self._call("create_collection", vectors_config={VECTOR: vectors}, **storage)
         except StorageError:
             if not self._call("collection_exists"):
                 raise
         self.insert(1, b"", lmkrag="1", **settings)
 
     def read_settings(self) -> dict[str, Any]:
-        """Return what the first entry has. Raises IndexNotFound: there is none; UsageError: a collection of others."""
+        """Return the payload of the first entry. Raises IndexNotFound: there is none; UsageError: foreign points."""
         records = self._read([1])
         if not records and not self._call("count", exact=False).count:
             raise self._connection.missing()
@@ -74,7 +74,7 @@ class Log:
         return settings
 
     def read_after(self, number: int, token: str) -> list[Header]:
-        """Return entries after one, in order. Raises IndexMismatch: that one is not there any more."""
+        """Return the entries after one, in order. Raises IndexMismatch: that one is gone."""
         headers = self.read_headers(range(number, number + _AHEAD))
         if not headers or headers[0][:2] != (number, token):
             advice = f"open it again; if that fails, delete the copy {self._copy}"
@@ -82,7 +82,7 @@ class Log:
         return [header for place, header in enumerate(headers) if header.number == number + place][1:]
 
     def read_headers(self, numbers: Iterable[int]) -> list[Header]:
-        """Return those of some entries that are there, in order."""
+        """Return the existing ones of some entries, in order."""
         records = self._read(numbers, models.PayloadSelectorInclude(include=list(Header._fields[1:])))
         return [Header(number=int(record.id), **record.payload) for record in records]
 
@@ -100,7 +100,7 @@ class Log:
         return sorted(records, key=lambda record: int(record.id))
 
     def insert(self, number: int, data: bytes, **payload: Any) -> bool:
-        """Insert an entry unless there is one of its number; return whether it is the one that is there."""
+        """Insert an entry unless its number is taken; return whether it was inserted."""
         payload |= {"time": time.time(), "data": base64.b64encode(data).decode()}
         ordering, mode = models.WriteOrdering.STRONG, models.UpdateMode.INSERT_ONLY
         point = models.PointStruct(id=number, vector={}, payload=payload)
@@ -108,7 +108,7 @@ class Log:
         return [header.token for header in self.read_headers([number])] == [payload["token"]]
 
     def upload(self, first: int, vectors: Vectors) -> None:
-        """Write vectors ``[n, dimensions]`` as points from an id on, in the 16 bits that a directory has of them."""
+        """Write vectors ``[n, dimensions]`` as points from an id on, rounded to 16 bits as in a directory."""
         for start in range(0, len(vectors), _VECTORS):
             part = vectors[start : start + _VECTORS].astype(np.float16).astype(np.float32)
             ids: Any = list(range(first + start, first + start + len(part)))

@@ -1,4 +1,4 @@
-"""A state of an index on Qdrant: words and texts are read from the copy, whose segments name points, not vectors."""
+"""A state of an index on Qdrant: words and texts are in the copy, whose segments have ids of points for vectors."""
 
 import contextlib
 import time
@@ -25,9 +25,9 @@ from lmkrag.qdrant.log import VECTOR
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import computed_once
 
-_INTERVAL = 0.5  # seconds between two looks at the log
-_SCORED = 1_000  # sentences that are scored in one request; of as few, all are scored rather than searched
-_LISTED = 50_000  # sentences that a request may name; of more, those that a filter leaves out are dropped here
+_INTERVAL = 0.5  # seconds between two polls of the log
+_SCORED = 1_000  # sentences scored in one request; up to as many are scored rather than searched
+_LISTED = 50_000  # ids that a request may filter by; larger selections are filtered here
 _COLUMNS = ("rows", "points", "counts")
 
 
@@ -59,7 +59,7 @@ class PointSegment(Segment):
 
 
 def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
-    """What stands beside each key in runs that are sorted by column ``key``, 0 or 1; -1 where one is in no run."""
+    """Map keys of column ``key``, 0 or 1, by which runs are sorted, to the other column; -1 for one in no run."""
     place = find_ranges(keys, runs[:, key], runs[:, key] + runs[:, 2])
     shift = np.append(runs[:, 1 - key] - runs[:, key], 0)
     return np.where(place >= 0, keys + shift[place], -1)
@@ -72,13 +72,13 @@ def _choose(sentences: Ids, similar: Scores, top_k: int) -> Nearest:
 
 @dataclass(frozen=True)
 class QdrantSnapshot(Snapshot):
-    """One state of the copy. ``similarities`` of sentences, by questions, are asked for once."""
+    """One state of the copy. ``similarities`` caches those of sentences, by questions."""
 
     qdrant: Connection
     similarities: dict[bytes, dict[int, float]] = field(default_factory=dict)
 
     def find_nearest(self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids) -> Nearest:
-        """Find the sentences nearest to a question; ask in the same call for the similarities of those with words."""
+        """Find the sentences nearest to a question; the same call returns the similarities of those with its words."""
         counts, share, few = self.documents.stop - self.documents.first, 1.0, None
         if allowed is not None:
             inside = expand_ranges(self.documents.first[allowed.positions], counts[allowed.positions])
@@ -96,7 +96,7 @@ class QdrantSnapshot(Snapshot):
                 living &= np.isin(self.documents.owners(sentences), allowed.positions)
             if living.sum() >= top_k or len(sentences) < limit:
                 return _choose(sentences[living], similar[living], top_k)
-            limit *= 4  # too many are of removed documents, or are not committed
+            limit *= 4  # too many are of removed documents or uncommitted
 
     def compare_sentences(self, vector: Scores, sentences: Ids) -> Scores:
         """Return the inner product of a question with sentences ``[n]``."""
@@ -104,7 +104,7 @@ class QdrantSnapshot(Snapshot):
         return np.array([known[sentence] for sentence in sentences.tolist()], np.float32)
 
     def _ask(self, vector: Scores, sentences: Ids, *more: models.QueryRequest) -> tuple[dict[int, float], list[Any]]:
-        """Ask for similarities that are not known, and for ``more``; return all that are known, and other replies."""
+        """Request missing similarities, and ``more``; return all similarities, and the replies to ``more``."""
         known = self.similarities.setdefault(vector.tobytes(), {})
         unknown = [sentence for sentence in sentences.tolist() if sentence not in known]
         points = (self.find_points(np.array(part)) for part in in_parts(unknown, _SCORED))
@@ -157,7 +157,7 @@ class QdrantSnapshot(Snapshot):
 
 
 class QdrantReader(IndexReader):
-    """Snapshots of the copy, which is brought up to date first, unless that was done just now."""
+    """Snapshots of the copy, which is updated first, unless that happened just now."""
 
     segment_type = PointSegment
 

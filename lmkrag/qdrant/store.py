@@ -1,8 +1,8 @@
-"""An index on Qdrant: vectors and a log of commits there, and a copy of all but the vectors here, made from the log.
+"""An index on Qdrant: vectors and a log of commits there, and a local copy of everything else, made from the log.
 
-The copy is an index directory in the user's cache. Whoever reads looks at the log twice a second at most, and writes
-what is new to the copy. Whoever writes uploads vectors under fresh ids, brings the copy up to entry N, and inserts
-entry N + 1 unless somebody else has: that is the commit.
+The copy is an index directory in the user's cache. A reader polls the log, twice a second at most, and applies new
+entries to the copy. A writer uploads vectors under fresh ids, applies the log up to entry N to the copy, and inserts
+entry N + 1 unless another writer has: that is the commit.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ from lmkrag.types import IndexStatus
 
 _RECIPE = Recipe("qdrant", "points on Qdrant")
 _ELSEWHERE = File(0, "")
-_LATEST = 86_400.0  # seconds after the upload of vectors in which they may be committed
-_OVER = 2 * _LATEST  # seconds after which vectors of no document are deleted
-_PAUSE = 0.02  # seconds before another look whether another process has updated the copy
+_LATEST = 86_400.0  # seconds after their upload in which vectors may be committed
+_OLD = 2 * _LATEST  # seconds after which unreferenced vectors are deleted
+_PAUSE = 0.02  # seconds between two checks whether another process has updated the copy
 _GRACE = 2.0  # seconds in which readers learn which documents are removed
-_SCANNED = 4_096  # points looked at in one call
+_SCANNED = 4_096  # points per call
 _PIECE = 4 << 20  # bytes of an entry in one point; a request has 32 MiB at most
 
 
@@ -69,7 +69,7 @@ class QdrantStore(IndexStore):
     def create(
         cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
     ) -> Self:
-        """Make an empty index, or open the one that another process has just made."""
+        """Create an empty index, or open one that another process has just created."""
         if (recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE) != DEFAULT_RECIPE:
             raise UsageError(f"{path}: recipes are for directories; Qdrant keeps vectors in its own way")
         connection = Connection(path)
@@ -88,7 +88,7 @@ class QdrantStore(IndexStore):
             try:
                 IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
                 folder.chmod(0o700)
-            except (UsageError, IndexLocked) as error:  # another process makes it, or something else is there
+            except (UsageError, IndexLocked) as error:  # another process is creating it, or it is something else
                 if isinstance(error, UsageError) and not IndexStore.exists(folder):
                     raise
         with contextlib.closing(IndexStore.open(folder)) as copy:
@@ -106,7 +106,7 @@ class QdrantStore(IndexStore):
         return replace(status, path=self.place, dead=max(0, points - self._read_position()[0] - status.sentences))
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Write what is new in the log to the copy; without ``wait``, leave that to another that is at it."""
+        """Apply new entries of the log to the copy; without ``wait``, unless another process is doing so."""
         while self.log.read_after(*self._read_position()):
             try:
                 with super().writing():
@@ -120,7 +120,7 @@ class QdrantStore(IndexStore):
                 time.sleep(_PAUSE)
 
     def _read_position(self) -> tuple[int, str]:
-        """How far the copy is: the number and the token of an entry."""
+        """The last entry applied to the copy: its number and its token."""
         with IndexReader.snapshot(self.reader, segments=False) as snapshot:
             position = json.loads(catalog.read_meta(snapshot.connection).get("log", self._start))
         return position[0], position[1]
@@ -146,7 +146,7 @@ class QdrantStore(IndexStore):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the copy, all or nothing, and record how far it is in the log."""
+        """Change the copy atomically, and record the last applied entry of the log."""
         with super().transaction() as connection:
             yield connection
             if (position := getattr(self._replaying, "position", None)) is not None:
@@ -154,7 +154,7 @@ class QdrantStore(IndexStore):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the one writer of this store; others may write at the same time. Raises IndexLocked."""
+        """Be the one writer of this process; others may write at the same time. Raises IndexLocked."""
         if not self._writing.acquire(blocking=False):
             raise IndexLocked(f"{self.place}: this program is already writing to this index; wait until that is done")
         try:
@@ -181,7 +181,7 @@ class QdrantStore(IndexStore):
     def commit(
         self, staged: Sequence[Staged], segments: Sequence[SegmentFile] = (), *, removed: Iterable[str] = ()
     ) -> None:
-        """Make one batch exist, all or nothing, on all machines: see :meth:`lmkrag.index.store.IndexStore.commit`."""
+        """Commit one batch atomically, for all machines: see :meth:`lmkrag.index.store.IndexStore.commit`."""
         self._commit(Entry(staged, [self._uploaded.pop(segment.name) for segment in segments], list(removed)))
         self._session = 0
 
@@ -202,7 +202,7 @@ class QdrantStore(IndexStore):
         self._append(last, [self._append(piece, None) for piece in pieces])
 
     def _append(self, data: bytes, pieces: Sequence[int] | None) -> int:
-        """Insert an entry after all that are there; return its number."""
+        """Append an entry to the log; return its number."""
         token = uuid.uuid4().hex
         while True:
             self.refresh(wait=True)
@@ -217,7 +217,7 @@ class QdrantStore(IndexStore):
                 return number
 
     def compact(self) -> None:
-        """Delete vectors that are of no document and were written two days ago; merge the copy."""
+        """Delete unreferenced vectors that are two days old, and merge the copy."""
         call, offset = self._connection.call, SESSION
         with self.reader.snapshot() as snapshot:
             time.sleep(_GRACE)
@@ -226,9 +226,9 @@ class QdrantStore(IndexStore):
                 points = np.array([int(record.id) for record in records], np.int64)
                 dead = points[cast(QdrantSnapshot, snapshot).find_sentences(points) < 0]
                 headers = self.log.read_headers(np.unique(dead // SESSION).tolist())
-                over = [header.number for header in headers if time.time() - header.time > _OVER]
-                if gone := dead[np.isin(dead // SESSION, over)].tolist():
-                    call("delete", models.PointIdsList(points=gone), wait=True)
+                old = [header.number for header in headers if time.time() - header.time > _OLD]
+                if expired := dead[np.isin(dead // SESSION, old)].tolist():
+                    call("delete", models.PointIdsList(points=expired), wait=True)
         with super().writing():
             super().compact()
 
@@ -239,7 +239,7 @@ class QdrantStore(IndexStore):
             for part in in_parts(expand_ranges(first, stop - first), _SCANNED):
                 points = cast(QdrantSnapshot, snapshot).find_points(sentences := np.array(part))
                 records = self._connection.call("retrieve", points.tolist(), with_payload=False)
-                gone = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
-                keys = snapshot.documents.keys[snapshot.documents.owners(gone)]
+                lost = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
+                keys = snapshot.documents.keys[snapshot.documents.owners(lost)]
                 for row in snapshot.all_documents(among=set(keys.tolist())):
                     yield f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it and index its file again"

@@ -177,7 +177,7 @@ def test_a_strangers_folder_in_the_way_is_refused(index, before):
     work = WorkingFolder(index, "reindex").path
     work.mkdir()
     (work / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"is in the way and was not made by lmkrag; move it elsewhere"):
+    with pytest.raises(UsageError, match=r"exists and was not created by lmkrag; move it elsewhere"):
         reindex(index)
     assert (work / "thesis.txt").read_text() == "years of work"
     with Engine.open(index) as engine:

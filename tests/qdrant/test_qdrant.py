@@ -372,7 +372,7 @@ def test_vectors_of_no_document_are_deleted_after_two_days(open_engine, monkeypa
     assert {span.doc_id for span in engine.search("bell dam rain", top_k=5)} <= {"kept", "changed"}
     engine.compact()  # they may still be committed
     assert engine.status().dead == 5
-    monkeypatch.setattr(stores, "_OVER", -1.0)
+    monkeypatch.setattr(stores, "_OLD", -1.0)
     engine.compact()
     assert engine.status().dead == 0
     assert contents(engine) == BEFORE

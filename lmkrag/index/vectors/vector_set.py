@@ -29,7 +29,7 @@ _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 
 _LEAST_SAMPLE = 32_768
 _CODED = 40_960  # vectors, about, that 8-bit codes are learned from: FAISS copies them twice
 _ITERATIONS = 8  # of k-means: with FAISS's 25, half a point of recall in three times the time
-_FEW = 1_000  # rows that are read rather than looked for
+_FEW = 1_000  # rows that are compared one by one rather than searched
 _FLAT_HEAD, _FLOAT16 = 81, 4  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
 _FIRST = 20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
@@ -121,12 +121,12 @@ def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) 
         index.encode_vectors(len(block), *map(faiss.swig_ptr, (block, lists, codes)))
         scratch.append(codes)
         assigned.append(lists[:, 0].astype(np.int32))
-    of = np.concatenate(assigned)
-    _check_rows(len(of), rows)
-    order, sizes = np.argsort(of, kind="stable"), np.bincount(of, minlength=index.nlist).astype("<i8")
+    clusters = np.concatenate(assigned)
+    _check_rows(len(clusters), rows)
+    order, sizes = np.argsort(clusters, kind="stable"), np.bincount(clusters, minlength=index.nlist).astype("<i8")
     starts = np.cumsum(sizes) - sizes
     places = np.empty(rows, np.int64)
-    places[order] = (of[order].astype(np.int64) << 32) + np.arange(rows) - starts[of[order]]
+    places[order] = (clusters[order].astype(np.int64) << 32) + np.arange(rows) - starts[clusters[order]]
     index.set_direct_map_type(faiss.DirectMap.Array)  # rows can be read back one by one
     faiss.copy_array_to_vector(places, index.direct_map.array)
     index.ntotal = rows

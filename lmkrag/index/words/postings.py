@@ -98,7 +98,7 @@ class Postings:
         self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
 
     def find(self, words: Hashes) -> list[Posting]:
-        """Return where each of some words is; nowhere, perhaps."""
+        """Return the postings of some words, empty ones for unknown words."""
         borders = [self._starts[np.searchsorted(self._words, words, side)].tolist() for side in ("left", "right")]
         parts = zip(*borders, strict=True)
         return [Posting(self._tables.read("rows", *part), self._tables.read("counts", *part)) for part in parts]
@@ -134,11 +134,11 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Table
 
     What grows with the postings lies in files without a name in ``folder``; a share of all words at a time is sorted.
     """
-    places, kept_before, most = [], 0, sum(len(postings) for postings, _ in parts)
+    places, first_row, most = [], 0, sum(len(postings) for postings, _ in parts)
     for postings, live in parts:
         place = np.full(len(postings.lengths), _DEAD, np.uint32)
-        place[live] = np.arange(kept_before, kept_before + len(live), dtype=np.uint32)
-        kept_before += len(live)
+        place[live] = np.arange(first_row, first_row + len(live), dtype=np.uint32)
+        first_row += len(live)
         places.append(place)
     rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
     words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]

@@ -73,9 +73,9 @@ def add_spellings(question: str) -> str:
 
 def respell(question: str, text: str) -> str:
     """Return a question with its dates and numbers as a text writes them."""
-    for written, asked in find_days(question):
+    for written, readings in find_days(question):
         days = ((spelling, day) for spelling, days in find_days(text) for day in days)
-        same = (spelling for spelling, day in days if any(is_same_day(each, day) for each in asked))
+        same = (spelling for spelling, day in days if any(is_same_day(reading, day) for reading in readings))
         question = question.replace(written, next(same, written))
     for written, digits in find_numbers(question):
         same = (spelling for spelling, number in find_numbers(text) if number == digits)
@@ -83,9 +83,9 @@ def respell(question: str, text: str) -> str:
     return question
 
 
-def is_same_day(asked: Day, told: Day) -> bool:
-    """Return whether a date of a text may be a day that is asked for; years that are not told are the same."""
-    return asked[1:] == told[1:] and (asked.year is None or told.year in (None, asked.year))
+def is_same_day(day: Day, other: Day) -> bool:
+    """Return whether two dates may be the same day; one without a year is a day of any year."""
+    return day[1:] == other[1:] and (day.year is None or other.year in (None, day.year))
 
 
 def number_month(name: str) -> int:

@@ -76,15 +76,15 @@ def _split(text: str) -> list[str]:
     if not text.isascii():
         text = _CJK.sub(r" \g<0> ", text)
     words: list[str] = []
-    done = 0
+    position = 0
     for joined in _JOINED.finditer(text):
         if _is_identifier(joined[0]):
-            words += _WORD.findall(text, done, joined.end())
+            words += _WORD.findall(text, position, joined.end())
             words.append(joined[0])
             if _VERSION.fullmatch(joined[0]):
                 words.append(joined[0][1:])
-            done = joined.end()
-    return words + _WORD.findall(text, done)
+            position = joined.end()
+    return words + _WORD.findall(text, position)
 
 
 def _is_identifier(joined: str) -> bool:
@@ -235,7 +235,7 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 def _stop_words(language: str) -> frozenset[str]:
     from stop_words import get_stop_words
 
-    return frozenset(fold("\n".join(get_stop_words(language))).split("\n"))  # all at once is far quicker
+    return frozenset(fold("\n".join(get_stop_words(language))).split("\n"))  # one call of ``fold`` is far faster
 
 
 def find_stems(query: str) -> list[str]:
