@@ -95,9 +95,9 @@ export function Documents() {
   const [most, setMost] = useState(SHOWN);
   const removal = useRemoval(index, reload);
   const writable = server?.writable;
-  const wanted = words.toLowerCase();
-  const found = (documents || []).filter(
-    (info) => (!kind || info.kind === kind) && `${info.title} ${info.doc_id}`.toLowerCase().includes(wanted),
+  const query = words.toLowerCase();
+  const matches = (documents || []).filter(
+    (info) => (!kind || info.kind === kind) && `${info.title} ${info.doc_id}`.toLowerCase().includes(query),
   );
   return html`<section class="documents" aria-labelledby="documents-title">
     <h2 id="documents-title">Documents</h2>
@@ -115,18 +115,18 @@ export function Documents() {
         </select>
       </label>
     </div>
-    ${documents && found.length === 0 && html`<p class="quiet">No document${words || kind ? " is called so" : "s yet"}.</p>`}
-    ${found.length > 0 &&
+    ${documents && matches.length === 0 && html`<p class="quiet">No document${words || kind ? " is called so" : "s yet"}.</p>`}
+    ${matches.length > 0 &&
     html`<div class="table" tabindex="0"><table class="list">
       <thead><tr><th>File</th><th>Title</th><th>Kind</th><th>Date</th>${writable && html`<th><span class="hidden">Remove</span></th>`}</tr></thead>
       <tbody>
-        ${found.slice(0, most).map(
+        ${matches.slice(0, most).map(
           (info) => html`<${Row} key=${info.doc_id} ...${{ info, removal, writable }}
             link=${linkTo({ doc: info.doc_id, start: null, end: null })} />`,
         )}
       </tbody>
     </table></div>`}
-    ${found.length > most && html`<button onClick=${() => setMost(most + 5 * SHOWN)}>Show more of ${found.length.toLocaleString()}</button>`}
+    ${matches.length > most && html`<button onClick=${() => setMost(most + 5 * SHOWN)}>Show more of ${matches.length.toLocaleString()}</button>`}
     ${status?.skipped > 0 &&
     html`<details class="skipped">
       <summary>${count(status.skipped, "file")} skipped</summary>

@@ -48,9 +48,8 @@ export const asJson = (body, signal) => ({
   signal,
 });
 
-export async function postJson(path, body, signal = undefined) {
-  const response = await check(await send(path, asJson(body, signal)));
-  return response.status === 204 ? null : response.json();
+export async function postJson(path, body) {
+  await check(await send(path, asJson(body)));
 }
 
 export async function putFile(path, file) {

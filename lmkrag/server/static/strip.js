@@ -75,8 +75,8 @@ export function Strip({ docId, index, sentences, characters, start, goTo }) {
   const numberAt = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const place = ((event.clientY - box.top) / box.height) * characters;
-    const found = sentences.findIndex((sentence) => place < sentence.end);
-    return found < 0 ? sentences.length - 1 : found;
+    const position = sentences.findIndex((sentence) => place < sentence.end);
+    return position < 0 ? sentences.length - 1 : position;
   };
   return html`<div class="strip">
     <svg

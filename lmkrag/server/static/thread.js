@@ -8,32 +8,32 @@ import { CLOSED, filterOf, Page } from "/static/state.js";
 
 const HISTORY = 6; // exchanges that a follow-up question is understood from
 const SHOWN = 8; // passages at first
-const KEPT = 300; // answers that are shown again without asking
+const CACHED = 300; // answers that are shown again without a request
 
 const answers = new Map(); // by the address of their question: what useAnswer returns
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
 
-function keep(key, asked) {
-  answers.set(key, asked);
-  if (answers.size > KEPT) answers.delete(answers.keys().next().value);
+function keep(key, reply) {
+  answers.set(key, reply);
+  if (answers.size > CACHED) answers.delete(answers.keys().next().value);
 }
 
-// Asks when `wanted`, unless the answer is known; {busy, text, answer, spans, problem, seconds}.
-function useAnswer(key, body, wanted) {
-  const [asked, setAsked] = useState(answers.get(key) || {});
+// Asks if `enabled`, unless the answer is cached; {busy, text, answer, spans, problem, stopped, stop, again}.
+function useAnswer(key, body, enabled) {
+  const [reply, setReply] = useState(answers.get(key) || {});
   const [round, setRound] = useState(0);
   const abort = useRef(null);
   useEffect(() => {
     const known = round === 0 && answers.get(key);
-    if (known || !wanted) {
-      setAsked(known || {});
+    if (known || !enabled) {
+      setReply(known || {});
       return undefined;
     }
     const { signal } = (abort.current = new AbortController());
     let values = { busy: true, text: "" };
     const change = (more) => {
       values = { ...values, ...more };
-      if (!signal.aborted) setAsked(values);
+      if (!signal.aborted) setReply(values);
     };
     const run = async () => {
       change({});
@@ -52,12 +52,12 @@ function useAnswer(key, body, wanted) {
     };
     run().catch((error) => change({ busy: false, problem: error }));
     return () => signal.aborted || abort.current.abort();
-  }, [key, wanted, round]);
+  }, [key, enabled, round]);
   const stop = () => {
     abort.current?.abort();
-    setAsked((known) => ({ ...known, busy: false, stopped: true }));
+    setReply((known) => ({ ...known, busy: false, stopped: true }));
   };
-  return { ...asked, stop, again: () => setRound(round + 1) };
+  return { ...reply, stop, again: () => setRound(round + 1) };
 }
 
 function Sources({ answer, link }) {
@@ -75,8 +75,8 @@ function Sources({ answer, link }) {
   </ol>`;
 }
 
-function Reply({ asked, link, retry }) {
-  const { text, answer, spans, problem, busy, stopped } = asked;
+function Reply({ reply, link, retry }) {
+  const { text, answer, spans, problem, busy, stopped } = reply;
   if (problem) {
     return html`<div class="problem" role="alert">
       <p>${problem.message}</p>
@@ -174,8 +174,8 @@ function Turn({ number }) {
     .slice(-HISTORY);
   const how = { index: index || null, mode: state.mode || "hybrid", filter: filter || null };
   const body = { ...how, question, history, stream: true, explain: true, blocks: true };
-  const asked = useAnswer(keyAt(number), body, Boolean(server) && (isLast || opened));
-  const { answer, spans, busy } = asked;
+  const reply = useAnswer(keyAt(number), body, Boolean(server) && (isLast || opened));
+  const { answer, spans, busy } = reply;
   const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end });
   const heading = useRef(null);
   useEffect(() => {
@@ -193,13 +193,13 @@ function Turn({ number }) {
     <div class="answer" aria-live="polite" aria-busy=${Boolean(busy)}>
       ${waiting
         ? html`<button onClick=${() => setOpened(true)}>Show the answer</button>`
-        : html`<${Reply} ...${{ asked, link, retry: asked.again }} />`}
+        : html`<${Reply} ...${{ reply, link, retry: reply.again }} />`}
     </div>
     <div class="row actions">
-      ${busy && html`<button class="small" onClick=${asked.stop}>Stop</button>`}
+      ${busy && html`<button class="small" onClick=${reply.stop}>Stop</button>`}
       ${answer && html`<${Copy} label="Copy answer" text=${() => asMarkdown(question, answer)} />`}
       ${answer && html`<${Copy} label="Copy link" text=${() => location.href} />`}
-      ${!busy && !waiting && html`<button class="small" onClick=${asked.again}>Ask again</button>`}
+      ${!busy && !waiting && html`<button class="small" onClick=${reply.again}>Ask again</button>`}
       ${!editing && html`<button class="small" onClick=${() => setEditing(true)}>Edit</button>`}
     </div>
     ${spans && html`<${Passages} ...${{ question, spans, link }} open=${isLast && answer?.found !== false} />`}
