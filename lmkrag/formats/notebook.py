@@ -12,7 +12,7 @@ from lmkrag.formats.text import decode
 from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
-_SCREEN = re.compile(r"\x1b\[[\d;?]*[A-Za-z]|[^\n]*\r(?!\n)")  # colours, and lines that were written over
+_SCREEN = re.compile(r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE)  # overwritten lines, and colours
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
 _FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}  # what version 3 calls it
 

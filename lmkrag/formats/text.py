@@ -51,11 +51,11 @@ _ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
-_MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
-_ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*?)[ \t]*$", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
+_MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
+_ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*)", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
 _TITLES = {**dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE), **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE)}
 _RST_HEADING = re.compile(
-    r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*?)[ \t]*\r?\n"
+    r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*)\n"
     r"(?P<under>([=\-~^\"'#*+:.])\5{2,})[ \t]*\r?$",
     re.MULTILINE,
 )
@@ -197,7 +197,7 @@ def find_rst_title(text: str) -> str:
     """Return the first heading of a text, unless others stand on its level: then none is the title."""
     headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
-    return headings[0]["title"] if levels and levels.count(levels[0]) == 1 else ""
+    return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:

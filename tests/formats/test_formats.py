@@ -3,6 +3,7 @@ import io
 import json
 import random
 import struct
+import time
 import zipfile
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def test_notebook():
 
 def test_what_a_notebook_printed():
     outputs = [
-        {"output_type": "stream", "name": "stdout", "text": "The mean is 42.7.\n"},
+        {"output_type": "stream", "name": "stdout", "text": "10 %\r\x1b[32m100 %\r\x1b[1mThe mean\x1b[0m is 42.7.\n"},
         {"output_type": "stream", "name": "stderr", "text": "Warning.\n"},
         {
             "output_type": "execute_result",
@@ -125,6 +126,14 @@ def test_what_a_notebook_printed():
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     printed = "The mean is 42.7.\n   depth\n0  4.5"
     assert load(json.dumps(notebook), "n.ipynb").text == f"```\nmean\n```\n\n```\n{printed}\n```"
+
+
+def test_a_long_line_that_a_notebook_printed_takes_no_time():
+    output = {"output_type": "stream", "name": "stdout", "text": "0 " * 50_000}
+    notebook = {"cells": [{"cell_type": "code", "source": "digits", "outputs": [output]}]}
+    began = time.monotonic()
+    assert load(json.dumps(notebook), "n.ipynb").text.startswith("```\ndigits\n```\n\n```\n0 0 ")
+    assert time.monotonic() - began < 2
 
 
 def test_svg_says_its_title_description_and_words():
@@ -148,6 +157,7 @@ def test_svg_says_its_title_description_and_words():
     ("name", "lines"),
     [
         ("a.md", "# Pumps||Text."),
+        ("a.md", "#  Pumps  ##  ||Text."),
         ("a.md", "Pumps|=====||Text."),
         ("a.rst", "Pumps|-----||Text."),
         ("a.adoc", "= Pumps||Text."),
@@ -156,6 +166,14 @@ def test_svg_says_its_title_description_and_words():
 )
 def test_titles(name, lines, end, before):
     assert load(before + lines.replace("|", end), name).title == "Pumps"
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.rst", "a.adoc"])
+@pytest.mark.parametrize("mark", ["", "# ", "= "])
+def test_a_line_with_many_spaces_takes_no_time(name, mark):
+    began = time.monotonic()
+    assert load(f"{mark}Pumps{' ' * 19_000}and valves", name).text.endswith("valves")
+    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(
