@@ -13,7 +13,6 @@ from urllib.parse import unquote
 from lmkrag.errors import DocumentError
 
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
-
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
 
 

@@ -261,12 +261,12 @@ def _find_rectangles(path: Path, fingerprint: str, **place: int) -> Any:
 
 
 def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
-    from lmkrag.formats.ocr import RESOLUTION, read_image
+    from lmkrag.formats.ocr import RESOLUTION, arrange, find_lines
     from lmkrag.formats.pdf import draw_page
 
     image = draw_page(_read_unchanged(path, fingerprint), number, RESOLUTION / 72)
     try:
-        return asdict(read_image(image))
+        return asdict(arrange(find_lines(image)))
     except Exception as error:  # of the models, or of what runs them
         raise DocumentError(f"page {number} can't be read by OCR ({type(error).__name__})", lasting=False) from error
 

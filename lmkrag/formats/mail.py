@@ -238,9 +238,7 @@ def _decode(part: EmailMessage | Message) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    label = part.get_content_charset()
-    if label is None and part.get_content_type() == "text/html":
-        label = find_label(data)
+    label = part.get_content_charset() or (find_label(data) if part.get_content_type() == "text/html" else None)
     try:
         return decode_labelled(data, label).replace("\r\n", "\n")
     except DocumentError:  # control characters

@@ -57,13 +57,8 @@ def is_installed() -> bool:
     return find_spec("rapidocr") is not None
 
 
-def read_image(image: "Image") -> PageText:
-    """Read a page or a picture."""
-    return arrange(find_lines(image))
-
-
 def find_lines(image: "Image") -> list[Line]:
-    """Return the lines of a picture, in no order."""
+    """Read the lines of a page or a picture, in no order."""
     import numpy as np
 
     image = image.convert("RGB")

@@ -47,7 +47,7 @@ def read(data: bytes, name: str) -> Loaded:
         contents = [_read_page(pdf, number) for number in range(len(pdf))]
         metadata = pdf.get_metadata_dict(skip_empty=True)
         attached = [pdf.get_attachment(number) for number in range(pdf.count_attachments())]
-        attachments = tuple(Attachment(file.get_name(), bytes(file.get_data())) for file in attached)
+        attachments = tuple(Attachment(file.get_name(), _read_data(file)) for file in attached)
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
@@ -58,6 +58,13 @@ def read(data: bytes, name: str) -> Loaded:
     meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
     title = metadata.get("Title", "")
     return Loaded(text, "pdf", "" if _NO_TITLE.fullmatch(title) else title, starts, meta, attachments, scanned)
+
+
+def _read_data(attachment: Any) -> bytes:
+    """The data of an attachment; empty if it has none."""
+    with contextlib.suppress(pypdfium2.PdfiumError):
+        return bytes(attachment.get_data())
+    return b""
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:

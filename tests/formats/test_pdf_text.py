@@ -217,12 +217,14 @@ def test_notes_on_a_page_follow_its_text():
 def test_files_attached_to_a_pdf_are_documents(tmp_path):
     attached = (
         "100 0 obj << /Type /Filespec /F (tides.txt) /UF (tides.txt) /EF << /F 101 0 R >> >> endobj\n"
-        "101 0 obj << /Type /EmbeddedFile /Length 22 >> stream\nHigh water is at four.\nendstream endobj"
+        "101 0 obj << /Type /EmbeddedFile /Length 22 >> stream\nHigh water is at four.\nendstream endobj\n"
+        "102 0 obj << /Type /Filespec /F (elsewhere.txt) >> endobj"
     )
-    names = "/Names << /EmbeddedFiles << /Names [(tides.txt) 100 0 R] >> >>"
+    names = "/Names << /EmbeddedFiles << /Names [(elsewhere.txt) 102 0 R (tides.txt) 100 0 R] >> >>"
     (tmp_path / "plan.pdf").write_bytes(write(at(20, 280, "Plan of the pier."), catalog=names, objects=attached))
     loaded = load_with_attachments(tmp_path / "plan.pdf", "plan.pdf")
     assert [(one.doc_id, one.text) for one in loaded.attached] == [("plan.pdf/tides.txt", "High water is at four.")]
+    assert [(one.path, one.reason) for one in loaded.skipped] == [("plan.pdf/elsewhere.txt", "empty file")]
 
 
 ARABIC = """100 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 101 0 R >> endobj
