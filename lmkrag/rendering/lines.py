@@ -17,10 +17,10 @@ _COMMENT = re.compile(r"\s*\.\.(?:\s|$)")
 _FIELD = re.compile(r"\s*:[^:`]+:(?:\s|$)")
 _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}\s*")
 _RST_TABLE = re.compile(r"\s*(?:[=-]+(?: +[=-]+)+|\+[-=+]+\+)\s*")
-_NOTE = re.compile(r"\s*(?:!!!|\?\?\?\+?)\s+(\w+)\s*(?:\"([^\"]*)\")?\s*")
+_NOTE = re.compile(r"\s*(?:!!!|\?\?\?\+?)\s+(\w+)(?:\s*\"([^\"]*)\")?\s*")
 _HIDDEN = {"toctree", "contents", "index", "highlight", "meta", "module", "currentmodule", "py:module", "raw"}
 _SHOWS_CODE = {"code-block", "code", "sourcecode", "prompt", "parsed-literal", "doctest", "literalinclude", "math"}
-_FENCE = "```"
+_FENCE, _DEEPEST = "```", 100  # columns; each level of recursion needs one
 
 
 class Line(NamedTuple):
@@ -70,7 +70,7 @@ def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:
     while number < len(lines):
         note = _NOTE.fullmatch(lines[number].shown)
         number += 1
-        if note is None:
+        if note is None or _indent(lines[number - 1].source) > _DEEPEST:
             yield lines[number - 1]
             continue
         yield from (Line(""), Line(f"**{note[2] or note[1].capitalize()}**", *lines[number - 1][1:]), Line(""))
@@ -86,7 +86,7 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
         line = lines[number]
         text = line.shown
         number += 1
-        if (directive := _DIRECTIVE.fullmatch(text)) is not None:
+        if (directive := _DIRECTIVE.fullmatch(text)) is not None and _indent(line.source) <= _DEEPEST:
             number = yield from _shape_directive(lines, number, directive)
         elif _COMMENT.match(text):
             yield line._replace(shown="")

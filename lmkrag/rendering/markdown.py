@@ -22,7 +22,7 @@ _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
 _WRAPPED = 60  # a shorter line was ended by its author
 _ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
-ROLE = re.compile(r":([\w:+.-]+):`([^`<]+?)(?:\s*<[^`>]*>)?`|`([^`<]+?)\s*<[^`>]*>`__?|`([^`<]+)`__?")
+ROLE = re.compile(r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?")
 _ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menuselection", "sup", "sub")
 
 

@@ -1,6 +1,7 @@
 """What is shown of a passage: its form, its marks, and nothing that could do harm."""
 
 import io
+import time
 
 import pytest
 from hypothesis import given
@@ -146,6 +147,27 @@ def test_notes_attributes_and_front_matter_are_not_shown_raw():
         ("p", ("strong", "Hurry")),
         ("p", "Be quick."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("markdown", "!!! tip" + " " * 60_000 + "x"),
+        ("rst", "`a" + " " * 60_000 + "b"),
+        ("rst", ":a" * 30_000),
+    ],
+    ids=["note", "role", "colons"],
+)
+def test_long_lines_take_no_time(kind, text):
+    began = time.monotonic()
+    assert plain(parse_blocks(text, kind=kind)).startswith(text[:2])
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("markdown", "!!! tip"), ("rst", ".. note::")])
+def test_blocks_are_nested_without_end(kind, mark):
+    text = "\n".join(" " * depth + mark for depth in range(1_000))
+    assert plain(parse_blocks(text, kind=kind)).lower().count(mark.split()[1].strip(":")) >= 100
 
 
 def test_marks_cut_texts_where_they_begin_and_end():
