@@ -1,5 +1,7 @@
 """Numbers and dates are found however they are written."""
 
+import time
+
 import pytest
 
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, find_keys, holds
@@ -55,6 +57,13 @@ def test_find_exact_words_by_example():
         "4.1",
         "B-7",
     )
+
+
+def test_spaces_after_a_quotation_mark_take_no_time():
+    began = time.monotonic()
+    assert find_exact_words('"' + " " * 9_000 + "x") == ()
+    assert time.monotonic() - began < 1
+    assert find_exact_words('Who called it "  the old\u00a0lamp "?') == ("the old\u00a0lamp",)
 
 
 def test_find_keys_by_example():

@@ -8,7 +8,7 @@ from lmkrag.index.words.terms import drop_stop_words, hash_words
 from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import ENGLISH
 
-_QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
+_QUOTED = re.compile(r"[\"“«`]\s*+([^\"”»`]{2,60}?)\s*+[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+\S*)", re.IGNORECASE)
