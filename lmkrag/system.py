@@ -46,7 +46,7 @@ class FileStamp(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> "FileStamp":
         """Return the stamp of a file from its status."""
-        return cls(status.st_size, status.st_mtime_ns)
+        return cls(status.st_size, max(-(2**63), min(status.st_mtime_ns, 2**63 - 1)))  # what SQLite can store
 
 
 @lru_cache(maxsize=1_000)

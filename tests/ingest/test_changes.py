@@ -40,6 +40,12 @@ def age(path: Path) -> None:
     os.utime(path, (time.time() - 3600,) * 2)
 
 
+def test_a_file_from_the_far_future_is_indexed(docs, empty):
+    os.utime(docs / "a.md", (11_000_000_000,) * 2)  # in 2318, beyond what 64 bits have of nanoseconds
+    assert empty.add(docs).added == 3
+    assert empty.add(docs).unchanged == 3
+
+
 # Removing
 
 
