@@ -105,12 +105,12 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
     with needs("watch", "watchfiles"):
         import watchfiles
     index = locate_index(engine.status().path)
-    written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
+    written = (f"{index}/", f"{index}.uploads/", str(index.with_name(f".{index.name}.")))  # with uploads and jobs
 
     is_followed = watchfiles.DefaultFilter()
 
     def is_outside(change: watchfiles.Change, path: str) -> bool:  # what indexing writes may lie in such a directory
-        return is_followed(change, path) and not str(Path(path).resolve()).startswith(written)
+        return is_followed(change, path) and not f"{Path(path).resolve()}/".startswith(written)
 
     turns = watchfiles.watch(*folders, watch_filter=is_outside, yield_on_timeout=True, rust_timeout=_PAUSE)
     try:

@@ -30,7 +30,7 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     assert process.stderr.readline() == "following changes in .\n"
     assert "1 added" in said[0]
     time.sleep(2.5)  # what the index wrote is no change of the directory
-    (docs / "b.txt").write_text("The lamp is red.")
+    (docs / "indexes/default.txt").write_text("The lamp is red.")
     said.append(process.stderr.readline())
     time.sleep(2.5)
     (docs / "a.txt").unlink()
@@ -41,8 +41,8 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     assert "1 added, 1 unchanged" in said[1]
     assert "1 removed" in said[2]
     assert "unchanged" not in rest
-    assert lmkrag("list", cwd=docs).stdout == "b.txt\n"
-    refused = lmkrag("index", docs / "b.txt", "--watch", "--index", tmp_path / "index")
+    assert lmkrag("list", cwd=docs).stdout == "indexes/default.txt\n"
+    refused = lmkrag("index", docs / "indexes/default.txt", "--watch", "--index", tmp_path / "index")
     assert refused.returncode == 2 and "not a directory" in refused.stderr
 
 
