@@ -105,8 +105,7 @@ def serve(
         from lmkrag.server.settings import ServerSettings, name_indexes
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
     reader = take_reader(options)  # the remaining options are the server's
-    hosts = frozenset(name.lower() for name in allowed_hosts)
-    token = _read_token(token_file)
+    hosts, token = frozenset(allowed_hosts), _read_token(token_file)
     settings = ServerSettings(
         served, token=token, authenticated=not no_auth, allowed_hosts=hosts, reader=reader, **options
     )

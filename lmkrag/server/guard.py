@@ -51,7 +51,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._secret = secrets.token_bytes(32)  # sessions end with the process
-        self._hosts = {"localhost", settings.host, *settings.allowed_hosts}
+        self._hosts = {"localhost", *map(str.lower, (settings.host, *settings.allowed_hosts))}
         self._in_flight = {True: 0, False: 0}  # requests, by whether their path is public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,8 +7,11 @@ import time
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
 from lmkrag.errors import UsageError
+from lmkrag.server.guard import Guard
+from lmkrag.server.metrics import Metrics
 from lmkrag.server.settings import ServerSettings, name_indexes
 
 TOKEN = "a-token-of-the-tests"
@@ -90,6 +93,14 @@ def test_a_name_that_was_allowed(serve, built_index, tmp_path):
         own = {"Host": "docs.example:80", "Origin": "http://docs.example:80"}
         assert client.get("/api/status", headers=own).status_code == 200
         assert client.get("/api/status", headers={"Host": "other.example"}).status_code == 421
+
+
+async def test_the_name_that_it_listens_on_in_any_case(built_index):
+    settings = ServerSettings({"demo": built_index}, host="Harbour.Example", token=TOKEN)
+    transport = httpx.ASGITransport(Guard(PlainTextResponse("alive"), settings, Metrics(None, None)))
+    async with httpx.AsyncClient(transport=transport) as client:
+        assert (await client.get("http://harbour.example/healthz")).status_code == 200
+        assert (await client.get("http://other.example/healthz")).status_code == 421
 
 
 def test_other_addresses_ask_for_a_token(lmkrag, built_index):
