@@ -148,12 +148,13 @@ class Proxy:
             message = _parse(line)
             method = message.get("method")
             with self._changed:
-                if method in ("server/discover", "initialize", "notifications/initialized"):
-                    self._handshake.append(line)
-                elif method == "notifications/cancelled":
-                    self._pending.pop(message["params"]["requestId"], None)
-                if method is not None and "id" in message:
-                    self._pending[message["id"]] = line
+                with contextlib.suppress(LookupError, TypeError):  # malformed: the process replies with an error
+                    if method in ("server/discover", "initialize", "notifications/initialized"):
+                        self._handshake.append(line)
+                    elif method == "notifications/cancelled":
+                        self._pending.pop(message["params"]["requestId"], None)
+                    if method is not None and "id" in message:
+                        self._pending[message["id"]] = line
                 self._send(line)
                 self._changed.notify()
         with self._changed, contextlib.suppress(OSError):

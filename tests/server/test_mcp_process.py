@@ -119,6 +119,15 @@ async def test_killed_twice_during_a_call(cache, built_index):
             await call
 
 
+def test_malformed_messages_end_no_session(cache, built_index):
+    messages = ['"method": "notifications/cancelled"', '"id": [1], "method": "ping"', '"id": 2, "method": "ping"']
+    lines = "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages)
+    command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}"]
+    session = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
+    assert session.returncode == 0, session.stderr
+    assert "Traceback" not in session.stderr
+
+
 def test_starters_at_once_and_a_stale_socket(cache, built_index):
     server = SharedServer(settings(built_index))
     server.path.parent.mkdir(parents=True)
