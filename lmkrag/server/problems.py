@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problem details, and in the shapes that OpenAI's and Dify's clients expect."""
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -78,7 +79,8 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
         error = errors.DocumentNotFound(error.doc_id, index, error.near)
         return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)
     headers = {"Retry-After": str(_RETRY)} if status in (409, 503) else {}
-    return Problem(status, name, title, str(error).replace(path, index), headers=headers)
+    place = re.escape(path) if path.startswith("/") else rf"(?<![\w./-]){re.escape(path)}(?=[:/])"  # "." is a path
+    return Problem(status, name, title, re.sub(place, lambda _: index, str(error)), headers=headers)
 
 
 def handle_errors(app: "FastAPI") -> None:

@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.errors import StorageError
 from lmkrag.formats import pages
 from lmkrag.server.app import create_app
+from lmkrag.server.problems import from_error
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
 
@@ -50,6 +52,17 @@ def test_a_body_without_its_header_gets_a_sentence_that_says_so(client):
         said = f"send the body as JSON with the header Content-Type: application/json, not {kind}"
         assert reply.status_code == 422 and reply.json()["detail"].startswith(said)
     assert "header" in client.post("/v1/chat/completions", content=b"{}").json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [".", "a", "/srv/a", "qdrant://localhost/a"])
+def test_errors_name_the_index_in_place_of_its_path(path):
+    messages = [
+        f"{path}: the index is gone",
+        f"{path}/catalog.sqlite: a page is damaged.",
+        "a filter is a text. Or none.",
+    ]
+    details = [from_error(StorageError(message), "demo", path).body["detail"] for message in messages]
+    assert details == ["demo: the index is gone", "demo/catalog.sqlite: a page is damaged.", messages[-1]]
 
 
 def test_batch_limits(client):
