@@ -281,7 +281,7 @@ def _find_files(index: ServedIndex, doc_id: str) -> tuple[Path, Path]:
     if file.is_dir():
         raise UsageError(f"{doc_id!r} is a folder of uploads")
     for parent in path.parents[:-1]:
-        if (folder / parent).is_file():
+        if (folder / parent).is_file() or (folder / f"{parent}{_JSON}").is_file():
             raise UsageError(f"{str(parent)!r} is an upload, and no folder of uploads")
     return file, file.with_name(file.name + _JSON)
 

@@ -84,7 +84,8 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
         assert wait(client, put(client, "x.exe", content=b"MZ"))["state"] == "failed"
         assert wait(client, put(client, "empty.txt", content=b""))["error"] == "empty file"
         assert client.put("/api/documents/a.txt", json={"text": "x", "colour": 1}).status_code == 422
-        assert client.put("/api/documents/a.txt", json={"text": ""}).status_code == 422
+        empty = client.put("/api/documents/a.txt", json={"text": ""})
+        assert empty.status_code == 422 and empty.json()["detail"].startswith("text: ")
         assert client.get("/api/documents").json()["total"] == 5
 
 
@@ -420,6 +421,9 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     ):
         with pytest.raises(UsageError, match=message):
             await accept.receive(served, name, pieces(b"The lamp is lit."))
+    await accept.add_document(served, Document("memo", "memo", "The quay is wet."))
+    with pytest.raises(UsageError, match="'memo' is an upload, and no folder"):
+        await accept.receive(served, "memo/today.txt", pieces(b"The lamp is lit."))
     assert left_over(index) == []
     accept.remove(served, "a/b/c.txt")
     assert ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state == "done"

@@ -199,7 +199,7 @@ async def put_document(
         else:
             job = await uploads.receive(served, doc_id, request.stream())
     except ValidationError as error:
-        raise RequestValidationError(error.errors()) from None
+        raise RequestValidationError([{**item, "loc": ("body", *item["loc"])} for item in error.errors()]) from None
     except LmkragError as error:
         raise served.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
