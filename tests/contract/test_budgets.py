@@ -19,12 +19,12 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_536,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
-    "cli": 2_009,  # remembers what the arguments of `lmkrag mcp` mean
+    "cli": 2_007,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_157,  # a single question without ONNX Runtime
     "evaluation": 687,
-    "formats": 4_455,  # headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs
+    "formats": 4_454,  # headers of tables, merged cells, Excel's formats, layouts of JSON, parts of mail, text of PDFs
     "index": 3_906,  # columns of fields, tiers of segments
-    "ingest": 1_545,  # a folder in step needs no parser
+    "ingest": 1_544,  # a folder in step needs no parser
     "integrations": 248,  # options that do not exist get a hint
     "models": 785,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 690,  # an index on Qdrant
@@ -33,13 +33,13 @@ LINES = {
     "reranker": 777,  # a reader of passages, which marks words
     "search": 4_476,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_015,  # headings by the layout; what declares a name
-    "server": 3_148,  # a session that begins without click, and names no folder to clients
+    "server": 3_145,  # a session that begins without click, and names no folder to clients
     "training": 1_241,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_500,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_493,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,
