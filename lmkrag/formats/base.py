@@ -14,6 +14,8 @@ from lmkrag.errors import DocumentError
 
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
+_LIBRARIES = ("python-docx", "openpyxl")
+_CORE = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +195,25 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
     return archive
 
 
+def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
+    """Return the title and metadata of a package of python-docx or python-pptx, which fill in today where it has none.
+
+    A package is empty of both if no core properties are in it.
+    """
+    try:
+        package.part_related_by(_CORE)
+    except KeyError:
+        return "", {}
+    properties = package.core_properties
+    return properties.title or "", describe_properties(properties.author, properties.modified or properties.created)
+
+
 def describe_properties(author: str | None, changed: object) -> dict[str, str]:
     """Return the metadata of a document by its properties: the author, and the ``date`` of its last change.
 
-    Dates of the templates of python-docx and python-pptx are left out.
+    Names and dates that libraries fill in are left out.
     """
     match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
     date = "-".join(match.groups()) if match else ""
-    meta = {"author": author or "", "date": "" if date in _OF_TEMPLATES else date}
+    meta = {"author": "" if author in _LIBRARIES else author or "", "date": "" if date in _OF_TEMPLATES else date}
     return {key: value for key, value in meta.items() if value}

@@ -18,9 +18,9 @@ from docx.oxml.ns import qn
 from lmkrag.formats.base import (
     MATH_TEXT,
     Loaded,
-    describe_properties,
     mark_raised,
     open_office_file,
+    read_core_properties,
     read_margins,
     read_run,
     read_whole,
@@ -54,9 +54,8 @@ def read(data: bytes, name: str) -> Loaded:
     document = docx.Document(open_office_file(data, "Word", ".docx"))
     reader = _Reader(document)
     text = "\n\n".join([*reader.margins(), *reader.blocks(document.element.body)])
-    properties = document.core_properties
-    meta = describe_properties(properties.author, properties.modified or properties.created)
-    return Loaded(text, "docx", properties.title or reader.title, meta=meta)
+    title, meta = read_core_properties(document.part.package)
+    return Loaded(text, "docx", title or reader.title, meta=meta)
 
 
 class _Reader:

@@ -14,6 +14,7 @@ from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
+_OUTLINE = re.compile(r"(?:^|\.)(?:coordinates|arcs)$")  # lists of points, of GeoJSON (RFC 7946) and TopoJSON
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 _LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
@@ -140,8 +141,9 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     counts = Counter(key for part in objects for key in part)
     records = len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)  # most have the same names
     for key, part in value.items():
-        if columns and isinstance(part, list | dict):
-            continue  # it is in the table
+        is_outline = _OUTLINE.search(key) and isinstance(part, list) and not _is_flat(part)
+        if is_outline or (columns and isinstance(part, list | dict)):
+            continue  # of a map, or in the table
         holds_records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
         read_part = _read_value if (isinstance(part, dict) and not records) or holds_records else _read_record
         lines += read_part(part, _join(name, key), depth + 1)
@@ -198,6 +200,8 @@ def _leaves(value: Any, name: str, depth: int, inner: list[tuple[Any, str]]) -> 
         for key, part in value.items():
             yield from _leaves(part, _join(name, key), depth + 1, inner)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
+        if _OUTLINE.search(name) and not _is_flat(value):
+            return
         keys = [{*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value]
         if len(value) > 1 and all(len(names) > 1 for names in keys):  # {"name": "size", "value": 1} is no record
             inner += [(part, name) for part in value]

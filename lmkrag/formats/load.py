@@ -65,6 +65,12 @@ _HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
+_LONGEST_TITLE = 200  # characters that tell
+_NO_TITLE = re.compile(  # what programs write into PDFs and slides where nobody gave a title
+    r"\W*(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*\d*\W*|microsoft \w+ - .*"
+    r"|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",
+    re.IGNORECASE,
+)
 _NOT_TEXT = frozenset(
     """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
@@ -203,12 +209,13 @@ def read_gzip(data: bytes, name: str) -> Loaded:
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
+    title = "" if loaded.page_starts and _NO_TITLE.fullmatch(loaded.title[:_LONGEST_TITLE]) else loaded.title
     try:
         return Document(
             doc_id=doc_id,
             path=path,
             text=loaded.text,
-            title=loaded.title or printable(Path(name).stem),
+            title=title or printable(Path(name).stem),
             kind=loaded.kind,
             page_starts=loaded.page_starts,
             meta={**loaded.meta, SCANNED: list(loaded.scanned)} if loaded.scanned else loaded.meta,

@@ -22,7 +22,8 @@ _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # mostly of signatures
 _MOST_MESSAGES = 20_000  # of a mailbox
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
-_EVENT = ("SUMMARY", "DTSTART", "DTEND", "DURATION", "RRULE", "DUE", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
+_TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE")
+_EVENT = ("SUMMARY", *_TIMES, "DURATION", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 # The line before each mail of a mailbox.
 _POSTMARK = re.compile(
     rb"^From (?:[^\r\n]* |)[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])[^\r\n]* \d\d?:\d\d"
@@ -36,7 +37,7 @@ _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 _LONG_HEADER, _MOST_ENCODED = 2_000, 20_000  # characters, of which the standard parsers take time by their square
 _CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
-_STAMP = re.compile(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$")
+_STAMP, _ZONE = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"), re.compile(r'TZID="?/?([^";:]+)')
 _PERSON = re.compile(r'CN="?([^";:]+)')
 
 
@@ -207,12 +208,19 @@ def _read_events(calendar: str) -> Iterator[str]:
         elif (name in _EVENT or value == "CANCELLED") and value and inside[-1:] and inside[-1] in _COMPONENTS:
             if "QUOTED-PRINTABLE" in options.upper():
                 value = decode(quopri.decodestring(value.encode()))
-            value = _STAMP.sub(r"\1-\2-\3 \4:\5", value).removesuffix(" :")
+            if name in _TIMES:
+                zone = _ZONE.search(options)
+                value = _STAMP.sub(_show_time, value) + (f" {zone[1]}" if zone else "")
             value = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], value)
             if name in ("ORGANIZER", "ATTENDEE"):
                 person, address = _PERSON.search(options), re.sub("(?i)^mailto:", "", value)
                 value = f"{person[1]} <{address}>" if person else address
             yield f"{name}: {value}"
+
+
+def _show_time(stamp: re.Match[str]) -> str:
+    year, month, day, hour, minute, utc = stamp.groups()
+    return f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "") + (" UTC" if utc else "")
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:

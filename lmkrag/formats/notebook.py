@@ -8,7 +8,7 @@ from typing import Any
 
 from lmkrag.formats.base import Loaded
 from lmkrag.formats.html import extract
-from lmkrag.formats.text import decode
+from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
@@ -22,8 +22,7 @@ def read(data: bytes, name: str) -> Loaded:
     notebook = json.loads(decode(data).removeprefix(BYTE_ORDER_MARK))
     cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
     text = "\n\n".join(part for cell in cells if isinstance(cell, dict) for part in _read_cell(cell) if part)
-    title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
-    return Loaded(text, "notebook", title)
+    return Loaded(text, "notebook", find_markdown_title(text))
 
 
 def _join(value: Any) -> str:

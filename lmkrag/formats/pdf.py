@@ -22,11 +22,6 @@ _MAGIC = b"%PDF"
 _FEW_CHARACTERS, _COVERED = 200, 0.5  # of a page that may be a scan with a stamp, and its share under the picture
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _TITLE, _MOST_OFTEN = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE), 3  # times that a heading may come again
-_NO_TITLE = re.compile(  # what programs write where nobody gave a title
-    r"\W*(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*\d*\W*|microsoft \w+ - .*"
-    r"|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",
-    re.IGNORECASE,
-)
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
@@ -56,8 +51,7 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
     meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
-    title = metadata.get("Title", "")
-    return Loaded(text, "pdf", "" if _NO_TITLE.fullmatch(title) else title, starts, meta, attachments, scanned)
+    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned)
 
 
 def _read_data(attachment: Any) -> bytes:

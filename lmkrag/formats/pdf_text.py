@@ -26,6 +26,8 @@ _LONGEST_WORD = 40
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
+_LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}  # of TeX's fonts of bitmaps
+_LIGATURE = re.compile(r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])")
 _ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
@@ -171,6 +173,7 @@ class PageText:
         yield from self._drop_outside()
         unseen = _UNSEEN.finditer(self._raw)
         yield from ((*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in unseen)
+        yield from ((*match.span(), _LIGATURES[match[0]], None) for match in _LIGATURE.finditer(self._raw))
         yield from self._join_words()
         lines = [*self._join_lines()]
         yield from lines

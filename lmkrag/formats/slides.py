@@ -7,7 +7,7 @@ from typing import Any
 import pptx
 from pptx.oxml.ns import qn
 
-from lmkrag.formats.base import Loaded, describe_properties, join_pages, open_office_file
+from lmkrag.formats.base import Loaded, join_pages, open_office_file, read_core_properties
 from lmkrag.formats.columns import Box
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
@@ -20,9 +20,7 @@ def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
     presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
     text, starts = join_pages([_GAP.join(text for text, _ in _read_slide(slide)) for slide in presentation.slides])
-    properties = presentation.core_properties
-    title = "" if properties.title == "PowerPoint Presentation" else properties.title or ""
-    meta = describe_properties(properties.author, properties.modified or properties.created)
+    title, meta = read_core_properties(presentation.part.package)
     return Loaded(text, "pptx", title, starts, meta)
 
 

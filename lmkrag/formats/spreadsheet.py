@@ -89,8 +89,7 @@ def read(data: bytes, name: str) -> Loaded:
         workbook.close()
         core = archive.read(_CORE) if _CORE in archive.namelist() else b""  # openpyxl fills in today
         changed = re.search(rb":modified[^>]*>([^<]*)<", core)
-    author = "" if properties.creator == "openpyxl" else properties.creator
-    meta = describe_properties(author, changed[1].decode() if changed else "")
+    meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
     return Loaded(_join(sheets), "xlsx", title, meta=meta)
 
 

@@ -9,7 +9,7 @@ from lmkrag.specs import BYTE_ORDER_MARK
 
 # The times of a cue, and the line before them: its number or its identifier.
 _TIMES = re.compile(
-    r"^(?:\d{1,9}[ \t]*\n|(?<=\n\n)[^\n]*\n)?[ \t]*(?:(\d{1,4}):)?(\d\d?):(\d\d)[.,]\d{1,3}[ \t]*-->[^\n]*$",
+    r"^(?:\d{1,9}[ \t]*\n|(?<=\n\n)[^\n]*\n)?[ \t]*(?:(\d{1,4}):)?(\d\d?):(\d\d?)[.,]\d{1,3}[ \t]*-->[^\n]*$",
     re.MULTILINE,
 )
 _BLANK_LINE = re.compile(r"^[ \t]+\n", re.MULTILINE)
@@ -31,5 +31,5 @@ def read(data: bytes, name: str) -> Loaded:
         speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
         if speech:
-            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{seconds}] {speech}")
+            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{int(seconds):02}] {speech}")
     return Loaded("\n".join(cues), "subtitles")

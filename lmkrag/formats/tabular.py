@@ -162,13 +162,17 @@ def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -
 
 
 def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the rows of a table between bars, as Markdown has them, captions and boxes around words as plain lines."""
+    """Return the rows of a table between bars, captions and boxes around words as plain lines.
+
+    A row of blank cells is the header of a table without names of columns, as Markdown has it.
+    """
     rows = [cells for row in rows if any(cells := [cell.strip() for cell in row])]
     if all(len({*row} - {""}) == 1 for row in rows):
         return ["".join({*row}) for row in rows]
     table = split_table(rows)
     captions = [" | ".join(cell for cell, _ in groupby(caption) if cell) for caption in table.captions]
-    return [*captions, *map(table_row, [table.names, *table.records] if table.names else table.records)]
+    names = table.names or ([""] * max(map(len, table.records)) if len(table.records) > 1 else ())
+    return [*captions, *map(table_row, [names, *table.records] if names else table.records)]
 
 
 def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
@@ -269,6 +273,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []
         figures = sum(map(bool, map(_VALUE.match, column)))
         is_code = name and any(map(str.isdigit, name)) and {*map(_find_shape, column)} == {_find_shape(name)} != {""}
+        prefixes = {*map(_find_prefix, column)} if is_code and len(column) > 1 else {_find_prefix(name)}
+        is_code = is_code and (len(prefixes) > 1 or _find_prefix(name) in prefixes)  # MTFCC10 above G5200 names them
         if name in column or is_code:
             return None
         if _VALUE.match(name):
@@ -294,6 +300,10 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
 def _find_shape(cell: str) -> str:
     """A cell with a letter for each word and a figure for each number, as codes have it: ``a-9``."""
     return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
+
+
+def _find_prefix(code: str) -> str:
+    return _NUMBER.sub("", code)
 
 
 def _find_kind(cell: str) -> str:

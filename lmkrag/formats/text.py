@@ -25,7 +25,7 @@ CODE = frozenset(
     .go .rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh .fish .ps1 .bat .sql .hs .ml .mli .ex .exs
     .erl .clj .cljs .lisp .el .scm .vim .css .scss .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake
     .mk .asm .s .zig .nim .d .dart .v .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env
-    .dockerfile""".split()
+    .dockerfile .po .pot""".split()
 )
 
 SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
@@ -39,7 +39,7 @@ _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
 }
 _ERAS = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME
 _FEW = 8  # bytes beyond ASCII, in which no language shows
-_WESTERN = frozenset("àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—§«°²³µ»½".encode("cp1252"))
+_WESTERN = frozenset("àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—™¡¢£§©«®°±²³´µ·»¼½¾¿×÷".encode("cp1252"))
 _HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+")
 _BY_LABEL = {  # the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's name
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
@@ -52,6 +52,7 @@ _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*)", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
 _TITLES = {**dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE), **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE)}
 _RST_HEADING = re.compile(
@@ -73,7 +74,7 @@ def describe(text: str, name: str) -> Loaded:
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
-        return Loaded(text, "markdown", str(meta.get("title") or _find_title(_MD_TITLE, text)), meta=meta)
+        return Loaded(text, "markdown", str(meta.get("title") or find_markdown_title(text)), meta=meta)
     if suffix in RST:
         meta = read_rst_fields(text)
         return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
@@ -198,6 +199,11 @@ def find_rst_title(text: str) -> str:
     headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
     return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
+
+
+def find_markdown_title(text: str) -> str:
+    """Return the first heading of the first level; a comment in a block of code is none."""
+    return _find_title(_MD_TITLE, _FENCED.sub("", text[:_MOST_BEFORE_TITLE]))
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:

@@ -220,6 +220,7 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
             cells = split_row(text, line.start())
             values = [value for value, _ in cells]
             if is_rule(text):
+                header, line_of_header = (header, line_of_header) if any(values) or header else (values, "")
                 continue
             if not header and len(values) == 2 and not is_header(values):
                 header, line_of_header = ["", ""], ""

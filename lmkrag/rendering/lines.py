@@ -47,7 +47,7 @@ def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
         fenced = fenced != line.shown.lstrip().startswith((_FENCE, "~~~"))
         row = is_row(line.shown) and not fenced
         following = lines[number + 1].shown if number + 1 < len(lines) else ""
-        is_first = row and begins and not is_rule(line.shown)
+        is_first = row and begins and not (is_rule(line.shown) and "-" in line.shown)
         if is_first and not (is_rule(following) and "-" in following):
             if header and "|" in header:
                 yield from (Line(header), _rule(header), line)

@@ -21,6 +21,7 @@ _PAGES = ("pdf",)  # kinds without blank lines, whose headings are marked by the
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.)]\s|\s(?=[^\W\d_]))")
+_FIRST = re.compile(r"\(?(?:1|a|i)[.)]\s")
 _ROMAN = re.compile(r"[IVXLC]{1,7}[.)]\s")
 _CHAPTER = re.compile(
     r"(?i)(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
@@ -154,11 +155,12 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
     if body.isupper() and letters >= _FEWEST_CAPITALS and kind != "turn":
         ends = _ENDS_SENTENCE.search(body) is not None
         return (kind == "text" or _NUMBER.match(body) is not None) and (not ends or (line.alone and line.gap > 2))
-    if kind == "turn" or (_ENDS.search(body) and not asks):
+    number = _NUMBER.match(body)
+    is_section = number is not None and line.alone and body.endswith(".") and _is_title(body[number.end() :])
+    if kind == "turn" or (_ENDS.search(body) and not asks and not is_section):
         return False
     if line.bold and line.alone:
         return True
-    number = _NUMBER.match(body)
     if marked:
         return number is not None and "." in number[1] and line.alone and not asks
     if number or _ROMAN.match(body):
@@ -176,7 +178,8 @@ def _is_title(words: str) -> bool:
 def _heads(lines: list[_Line], following: _Line) -> bool:
     """Whether lines that may be headings are followed by text under them."""
     numbers = [match[1].count(".") for line in (*lines, following) if (match := _NUMBER.match(line.body))]
-    if any(depth >= below for depth, below in pairwise(numbers)):
+    starts_list = bool(numbers) and numbers[0] > 0 and _FIRST.match(following.body) is not None
+    if any(depth >= below for depth, below in pairwise(numbers[: -1 if starts_list else None])):
         return False  # a numbered list
     kind, body = following.kind, following.body
     last = lines[-1]

@@ -13,7 +13,7 @@ from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.prose import find_starts
 from lmkrag.sentences.structure import is_navigation
-from lmkrag.sentences.table_rows import add_contexts
+from lmkrag.sentences.table_rows import add_contexts, name_pieces
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
 RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
@@ -30,6 +30,8 @@ _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
 _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
+_ADOC_TITLE = re.compile(r"={1,6} +\S.*[^=\s]\s*$")  # of AsciiDoc, whose blocks lie between two rules
+_ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
@@ -54,6 +56,7 @@ _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
+_ADOC_HEAD, _ADOC_SLACK = 20, 2  # lines that may have the title; characters by which a rule below one may differ
 _NO_SENTENCE = re.compile(r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$")
 # Not ends of sentences: dots of a leader, "no." before a figure, the mark of a quotation inside a sentence, "![" of an
 # image.
@@ -61,7 +64,7 @@ _NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d
 _PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
 _PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 _BREAKS = tuple(
-    re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
+    re.compile(pattern) for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
 )
 
 # The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin script:
@@ -108,7 +111,7 @@ def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Itera
     """Yield sentences of a text, in order, with the contexts of rows of tables and of lines of source code."""
     if kind == "code":
         return add_definitions(text, sentences)
-    return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)
+    return name_pieces(text, sentences) if kind in RECORDS else add_contexts(text, sentences)
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
@@ -184,6 +187,8 @@ def _best_break(text: str, start: int, limit: int) -> int:
 def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
+    head = list(islice(lines, _ADOC_HEAD))
+    lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
@@ -202,6 +207,11 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             if line.lstrip().startswith(fence):
                 yield from _code_blocks(start, block)
                 start, kind, block, fence, blank = end, None, [], "", True
+        elif is_asciidoc and _ADOC_RULE.match(line) and (blank or not _is_title(block[-1], line)):
+            yield from _close(start, block, kind)
+            start, kind, block, blank = position, "text", [line], True
+            if line[0] in "-./":
+                kind, fence = "code", line.strip()
         elif block and not blank and _underlines(line, block[-1]):
             heading = block.pop()
             yield from _close(start, block, kind)
@@ -248,6 +258,11 @@ def _underlines(line: str, title: str) -> bool:
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
     is_long = rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
     return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
+
+
+def _is_title(title: str, rule: str) -> bool:
+    """Whether a line of AsciiDoc is as long as the rule below it, and no attribute of a block."""
+    return title[0] not in "[." and abs(len(rule.strip()) - len(title.strip())) <= _ADOC_SLACK
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:

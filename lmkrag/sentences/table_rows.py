@@ -95,7 +95,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         tabbed, rule = is_tabbed(line), is_rule(line)
         begins, apart = since_row > _LABELS or (ended and not tabbed), since_row > _LABELS or ended
         ended = _BLANK_LINE.search(line) is not None
-        unnamed = unnamed or begins
+        unnamed = (unnamed or begins) and bool(values)  # a blank header says that they have no names
         names = not rule and (is_header(values) if tabbed else unnamed)
         begins = begins or (names and bool(above))  # columns are named anew
         if begins:
@@ -111,6 +111,17 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         else:
             yield replace(sentence, context=" ".join(filter(None, (caption, columns, label))))
     yield from above
+
+
+def name_pieces(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield the sentences of a file of records; pieces of a long record are read with the first value of it."""
+    name = ""
+    for sentence in sentences:
+        if sentence.kind != "record" or sentence.start == 0 or text[sentence.start - 1 : sentence.start] in "\r\n":
+            name = text[sentence.start : sentence.start + _LONGEST_COLUMNS].partition(" | ")[0]
+            yield sentence
+        else:
+            yield replace(sentence, context=name)
 
 
 def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:

@@ -566,7 +566,7 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
         (multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)), "It comes on 9 May."),
         (
             multipart("alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)),
-            "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00\nDTEND: 2025-05-13",
+            "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13",
         ),
         (
             multipart(
@@ -620,7 +620,7 @@ def test_the_parts_of_a_mail(data, text):
 
 def test_a_calendar_has_a_paragraph_an_event():
     found = load(b"BEGIN:VCALENDAR\n" + EVENT + b"\n" + EVENT.replace(b"Crane", b"Pump") + b"\nEND:VCALENDAR", "a.ics")
-    dates = "DTSTART: 2025-05-12 09:00\nDTEND: 2025-05-13"
+    dates = "DTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13"
     assert found.text == f"SUMMARY: Crane check\n{dates}\n\nSUMMARY: Pump check\n{dates}"
 
 

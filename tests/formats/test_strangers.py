@@ -3,6 +3,7 @@
 import datetime
 import io
 import json
+import re
 import zipfile
 
 import docx
@@ -18,6 +19,7 @@ from odf.text import H, List, ListItem, P, Span
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_bytes
+from lmkrag.sentences.split import split_sentences
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
@@ -351,3 +353,112 @@ def test_a_pdf_that_begins_with_a_power_and_has_a_title_of_its_program(title):
     page.write(10, "mail are there.")
     found = load_bytes(bytes(page.output()), "fees.pdf", doc_id="fees.pdf", path="fees.pdf")
     assert (found.title, found.text.split("\n")[0]) == ("fees", "10^6 litres of the e-mail")
+
+
+def test_a_table_without_names_of_columns_says_so():
+    rows = "<tr><td>Status:<td>Base<tr><td>Module:<td>authz_user_module"
+    text = read(f"<table>{rows}</table>", "a.html")
+    assert text == "|  |  |\n| Status: | Base |\n| Module: | authz_user_module |"
+    assert [sentence.context for sentence in split_sentences(text)] == ["", "", ""]
+    named = split_sentences("| Name | Value |\n| --- | --- |\n| Status | Base |\n")
+    assert [sentence.context for sentence in named] == ["", "", "Name Value"]
+
+
+def test_office_files_without_properties_have_no_date_nor_author(tmp_path):
+    document = docx.Document()
+    document.add_paragraph("The gate is green.")
+    presentation = pptx.Presentation()
+    presentation.slides.add_slide(presentation.slide_layouts[6]).shapes.add_textbox(0, 0, 9, 9).text_frame.text = "Gate"
+    for name, made in (("a.docx", document), ("a.pptx", presentation)):
+        made.core_properties.author = "python-docx"
+        made.save(tmp_path / name)
+        loaded = load_bytes((tmp_path / name).read_bytes(), name, doc_id=name, path=name)
+        assert (loaded.title, dict(loaded.meta)) == ("a" if name == "a.docx" else loaded.title, {})
+        rewritten = io.BytesIO()
+        with zipfile.ZipFile(tmp_path / name) as archive, zipfile.ZipFile(rewritten, "w") as copy:
+            for part in archive.namelist():
+                content = archive.read(part)
+                if part == "_rels/.rels":
+                    content = re.sub(rb"<Relationship [^>]*core-properties[^>]*/>", b"", content)
+                if part != "docProps/core.xml":
+                    copy.writestr(part, content)
+        loaded = load_bytes(rewritten.getvalue(), name, doc_id=name, path=name)
+        assert (loaded.title, dict(loaded.meta)) == ("a", {})
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.Rmd", "a.ipynb"])
+def test_a_comment_in_code_is_no_title(name):
+    text = "```bash\n# delete everything\nrm -r x\n```\n"
+    cells = [{"cell_type": "code", "source": "# delete everything\nrm -r x", "outputs": []}]
+    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}) if name == "a.ipynb" else text
+    assert load_bytes(data.encode(), name, doc_id=name, path=name).title == "a"
+    if name != "a.ipynb":
+        assert load_bytes(f"{text}# Cleaning\n".encode(), name, doc_id=name, path=name).title == "Cleaning"
+
+
+def test_subtitles_whose_times_have_single_digits():
+    assert read("WEBVTT\n\n0:0:0.0 --> 0:0:3.540\n<v Jane>Good morning.\n", "a.vtt") == "[00:00:00] Jane: Good morning."
+
+
+def test_names_of_columns_that_end_in_digits():
+    rows = "STATE10,CODE10,AREA10\n27,G5200,71\n28,G5200,32\n"
+    assert read(rows, "a.csv").split("\n")[0] == "STATE10: 27 | CODE10: G5200 | AREA10: 71"
+    assert read("A-3,bolts,40\nB-7,nuts,12\nC-9,pins,7\n", "a.csv").split("\n")[0] == "A-3 | bolts | 40"
+
+
+def test_pieces_of_a_wide_record_end_between_values_and_have_its_name():
+    values = " | ".join(f"column {number}: value{'. St. Lucia' * (number == 59)} {number}" for number in range(60))
+    sentences = split_sentences(f"name: Aruba | {values}", kind="csv")
+    assert len(sentences) > 1
+    assert [sentence.context for sentence in sentences[1:]] == ["name: Aruba"] * (len(sentences) - 1)
+    text = f"name: Aruba | {values}"
+    assert all(text[sentence.start :].startswith("column") for sentence in sentences[1:])
+
+
+def test_outlines_of_a_map_are_left_out():
+    outline = {"type": "Polygon", "coordinates": [[[1.5, 2.5], [3.5, 4.5], [1.5, 2.5]]]}
+    point = {"type": "Point", "coordinates": [7.5, 8.5]}
+    features = [
+        {"type": "Feature", "geometry": shape, "properties": {"name": name}}
+        for shape, name in ((outline, "Bay"), (point, "Pier"))
+    ]
+    text = read(json.dumps({"type": "FeatureCollection", "features": features}), "a.geojson")
+    assert "1.5" not in text and "name: Bay" in text and "coordinates: 7.5" in text
+
+
+def test_times_of_a_calendar_have_their_zone():
+    event = (
+        "SUMMARY:Choir\nDTSTART:20250707T080000Z\nDTEND;TZID=America/New_York:20250707T093000\nEXDATE:20250714T080000Z"
+    )
+    text = read(f"BEGIN:VCALENDAR\nBEGIN:VEVENT\n{event}\nEND:VEVENT\nEND:VCALENDAR\n", "a.ics")
+    times = "DTSTART: 2025-07-07 08:00 UTC\nDTEND: 2025-07-07 09:30 America/New_York\nEXDATE: 2025-07-14 08:00 UTC"
+    assert text == f"SUMMARY: Choir\n{times}"
+
+
+@pytest.mark.parametrize(
+    "line", ["Copyright © 2019 Foo Inc.", "Acme®", "Foo™ is ours", "plus ± 5", "¡Hola! ¿qué", "5×5 ÷ 2"]
+)
+def test_a_western_sign_alone_is_no_other_script(line):
+    assert read(line.encode("cp1252"), "a.txt") == line
+
+
+def test_navigation_of_manuals_is_not_read():
+    top = '<div class="navheader"><table><td>Prev<td>Next</table></div>'
+    head = f'<div role="navigation"><h3>Navigation</h3><a>next</a></div>{top}'
+    page = f'<body>{head}<p>Where <img class="math" alt="a = b"> holds.</p><div class="navfooter">Up</div></body>'
+    assert read(page, "a.html") == "Where a = b holds."
+
+
+def test_blocks_of_asciidoc_are_no_headings():
+    blocks = "[source,sh]\n----\nchoco install ruby\n----\n\n[NOTE]\n====\nUse it with care.\n====\n"
+    text = f"= Pumps\n\nInstalling\n----------\n\n{blocks}\n== Cleaning\n\nOil it.\n"
+    kinds = [(text[s.start : s.end].strip(), s.kind) for s in split_sentences(text)]
+    assert [body for body, kind in kinds if kind == "heading"] == ["= Pumps", "Installing\n----------", "== Cleaning"]
+    assert any("choco" in body for body, kind in kinds if kind == "code")
+
+
+def test_numbered_sections_with_a_full_stop_or_before_a_list():
+    section = "4. Conveying Verbatim Copies.\n\nYou may convey copies of the source code as you receive it.\n\n"
+    text = f"{section}2.1. General rules\n\n1. Each decision is made by one person.\n2. Each person may delegate.\n"
+    headings = [text[s.start : s.end].strip() for s in split_sentences(text) if s.kind == "heading"]
+    assert headings == ["4. Conveying Verbatim Copies.", "2.1. General rules"]
