@@ -42,12 +42,13 @@ _WHOLE_NUMBER = re.compile(
     r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)(?:[.,:/’'–-]\d+)*(?!\d)"
 )
 _ASKS_WHETHER = re.compile(
-    r"\W*(?:(?:if|when|in|on|at|for)\b[^,]*, )?(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will"
+    r"\W*(?!\w+ you (?:please )?(?:tell|say|show|give)\b)"
+    r"(?:(?:if|when|in|on|at|for)\b[^,]*, )?(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will"
     r"|would|has|have|had)\b",
     re.IGNORECASE,
 )
 _ASKS_TWICE = re.compile(
-    r"\band (?:\w+ )?(?:how|what|which|who|whom|whose|when|where|why)\b|\bdifference\b|\bbetween\b", re.IGNORECASE
+    r"\band (?:\w+ )?(?:how|what|which|who|whom|whose|when|where|why)\b|\bdifference\b|\bbetween (?!\d)", re.IGNORECASE
 )
 _VALUE = re.compile(
     rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})"
@@ -55,6 +56,8 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _COUNT = rf"\d|{_NUMERALS}|\ban? (?:second|minute|hour|day|week|month|year|decade|century)\b"
+_DATE = r"(?:1[5-9]|20)\d\d|\d[:./-]\d|\d ?(?:st|nd|rd|th|[ap]\.?m|h|hours?|minutes?|days?|weeks?|months?|years?)\b"
+_WEIGHT = re.compile(r"\d\s?(?:k?g|lbs?|[€£$%])(?!\w)|[€£$]")
 _AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
 _LOOSE_END = re.compile(r"(?:\s*\([^()]*)?[\s.,;:]*\Z")
@@ -74,7 +77,7 @@ _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 
-LIGHT = "much many people have get give last need use current exact tell show please"  # words without a subject
+LIGHT = "much many people have get give last take need use current exact tell show please"  # words without a subject
 
 
 def hash_singles(text: str) -> set[int]:
@@ -91,15 +94,15 @@ def has_short_answer(question: str) -> bool:
     (True, False)
     """
     asks = _INTERROGATIVE.search(question)
-    return not (asks and asks[1]) and not _ASKS_FOR_SEVERAL.search(question)
+    is_open = (asks and asks[1]) or _ASKS_FOR_SEVERAL.search(question)
+    return not (is_open or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question))
 
 
 def find_short_answer(question: str, reading: Reading, citation: Citation, confidence: float) -> ShortAnswer | None:
     """Return the words of a citation's passage that answer by its reading, if they are of the type asked for."""
     span = citation.span
     text, start, end = span.text, reading.start, reading.end
-    has_none = not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question)
-    if has_none or confidence < ANSWERS.min_confidence:
+    if not has_short_answer(question) or confidence < ANSWERS.min_confidence:
         return None
     sentence = text[citation.start - span.start : citation.end - span.start]
     first = citation.start - span.start
@@ -116,9 +119,10 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
         end = piece.end() if piece.start() < end < piece.end() else end
     value = _find_value_of(question, sentence) if _ASKS_NUMBER.search(question.lower()) else None
     start, end = value or _complete(question, sentence, start, end)
-    start, end = _add_unit(sentence, start, start + len(_LOOSE_END.sub("", sentence[start:end])))
+    end = start + len(_LOOSE_END.sub("", sentence[start:end]))
+    is_asked = set(split_words(sentence[start:end])) <= set(split_words(question))
+    start, end = _add_unit(sentence, start, end)
     words = sentence[start:end]
-    is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
     is_torn = "\n" in words and (":" in words or not fit)  # labels and values on several lines, or words of two lines
     if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0:
@@ -160,10 +164,10 @@ def _find_value_of(question: str, sentence: str) -> tuple[int, int] | None:
     last: list[set[int]] = []
     begin = 0
     for stop in (*(clause.start() for clause in _CLAUSE.finditer(sentence)), len(sentence)):
-        numbers = [number.span() for number in _WHOLE_NUMBER.finditer(sentence, begin, stop)]
+        numbers = [number for number in _WHOLE_NUMBER.finditer(sentence, begin, stop) if not holds(question, number[0])]
         if len(numbers) > 1:
             return None
-        for start, end in numbers:
+        for start, end in map(re.Match.span, numbers):
             places.append((start, end))
             before.append(hash_singles(sentence[begin:start]))
             last.append(hash_singles(" ".join(drop_stop_words(split_words(sentence[end:stop]))[-1:])))
@@ -196,11 +200,12 @@ def fit_type(question: str, answer: str) -> float:
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):
         return 0.0 if is_number else 1.0 if re.search(_COUNT, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
-        return 1.0 if re.search(_COUNT, answer) else -1.0
+        is_other = "how long" in lowered and _WEIGHT.search(answer)
+        return 1.0 if re.search(_COUNT, answer) and not is_other else -1.0
     if re.search(r"\b(?:what|which) month\b", lowered):
         return 1.0 if re.search(_TIMES.partition("|monday")[0], answer) else -1.0
     if _ASKS_TIME.search(lowered):
-        return 1.0 if re.search(rf"{_TIMES}|{_COUNT}", answer) else -1.0
+        return 0.0 if is_number else 1.0 if re.search(rf"{_TIMES}|{_DATE}|{_NUMERALS}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):
-        return -1.0 if is_number else 1.0
+        return -1.0 if re.search(r"\d", answer) else 1.0
     return 0.0

@@ -24,7 +24,8 @@ _ASKED = {
     "how many": ("number", "count", "quantity", "qty", "amount", "stock", "total", "units", "pieces"),
     "how much": ("price", "cost", "fee", "fare", "amount", "rate", "rent", "total", "charge", "salary"),
     "cost": ("price", "fee", "fare", "rate", "rent", "charge"),
-    "when": ("date", "time", "day", "month", "year", "hours", "due", "departure", "opens"),
+    "when": ("date", "time", "day", "month", "year", "hours", "due", "departure", "opens", "since", "until"),
+    "how long": ("time", "duration", "minutes", "hours", "days", "weeks", "months", "years", "length", "term"),
     "where": ("place", "location", "room", "shelf", "site", "address", "bay", "lane", "city"),
     "who": ("name", "person", "owner", "contact", "keeper", "manager", "responsible", "author", "by"),
     "what time": ("time", "departure", "arrival", "opens", "closes"),
@@ -40,6 +41,8 @@ department dept|quantity qty|job role position|position role|died deaths fatalit
 """Words of questions, and the synonyms of each in headers and names of properties."""
 _VALUES = "value values amount detail details description data setting default wert valeur valor valore waarde"
 _PROPERTIES = "property parameter feature characteristic specification spec attribute field key setting quantity"
+_QUANTITY = re.compile(r"[-+]?[€$£]?\d[\d.,]*\s?[^\W\d_]{0,3}")
+_REMARK = re.compile(r"(?<=\S)\s*\([^()]*\)\s*\Z")
 _YEAR = re.compile(r"(_|\bFY ?|['’])(\d\d)(?!\d)")  # FY23, '23, deaths_99
 _ABBREVIATION = re.compile(r"\b([^\W\d_]{2,})\.(?=\W|$)")
 
@@ -86,8 +89,13 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
             continue
         values = [_spell_out(value, spelled) for _, value, _ in row.cells]
         named = {cell for cell, value in enumerate(values) if _is_named(question, value, question_words)}
+        # A number names one cell: in "how many days to zone 2?", not that with 2 days.
+        named -= {cell for cell in named if values[cell].isdigit() and len(named) > 1 and min(named) < cell}
+        words = set().union(*(hash_singles(values[cell]) for cell in named))
+        if all(_QUANTITY.fullmatch(values[cell]) for cell in named):  # of something that is named, too: "5 kg of yeast"
+            known = hash_singles(f"{cells}\n{contexts[row.number - 1]} {LIGHT} {' '.join(_ASKED)}")
+            named = named if all(not ids or ids & known for _, ids in terms) else set()
         if named:
-            words = set().union(*(hash_singles(values[cell]) for cell in named))
             weight = len(words & question_words), len(around[row.number - 1] & question_words)
             column = _find_column(question, terms, row, named, words, around[row.number - 1])
             best.append((weight, row, column))
@@ -136,8 +144,8 @@ def _spell_out(text: str, words: Sequence[str]) -> str:
 
 def _is_named(question: str, value: str, question_words: set[int]) -> bool:
     """Whether a question names a cell: all of its words, and codes as they are written."""
-    words = drop_stop_words(split_words(value))
-    if not words or len(value) > 80:
+    value = _REMARK.sub("", value)  # zone 2 is "2 (county)"
+    if not drop_stop_words(split_words(value)) or len(value) > 80:
         return False
     codes = find_exact_words(value)
     if codes or value.strip().isdigit():
@@ -176,12 +184,15 @@ def _find_column(
             for (_, before), (_, word) in pairwise(terms)
         )
         return meant[0] if len(meant) == 1 and not is_other and not is_qualified else None
-    # 2. By kind; in a table of two columns the question must have no other words than the row and its kind.
+    # 2. By kind, of the header or of the only value of this type; in a table of two columns the question must have no
+    # other words than the row and its kind.
     spelled = {word for word, _ in terms}
     meant = [
         cell for cell in others if columns[cell] and cell not in headers and {*split_words(columns[cell])} <= spelled
     ]
     meant = meant or [cell for cell in others if _is_kind(question, columns[cell])]
+    if len(row.cells) > 2 and not meant:
+        meant = [cell for cell in others if fit_type(question, row.cells[cell][1]) > 0]
     if len(row.cells) > 2 or (meant and meant[0] not in headers):
         return meant[0] if len(meant) == 1 else None
     known = row_words | around | hash_singles(LIGHT) | hash_singles(" ".join(_ASKED))

@@ -189,3 +189,47 @@ def test_the_other_cell_of_two_is_no_answer_to_another_question(cells, question)
 def test_a_row_without_a_value_of_the_kind_asked_for_is_doubted(cells, question):
     answer = cells.ask(question)
     assert (answer.found, answer.label) == (False, "weak")
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory, encoder):
+    """Tables in which questions name a column, or a quantity of something that has no row."""
+    folder = tmp_path_factory.mktemp("lists")
+    (folder / "docs").mkdir()
+    files = {
+        "prices.csv": 'Product,Unit,Price\nSunflower seeds,5 kg,14.20\n"Yeast, fresh",1 kg,3.10\n',
+        "plots.csv": "Plot,Tenant,Since,Fee,Paid\n3a,Feld,2023-04-01,24,False\n3b,Bruns,2020-02-01,24,True\n",
+        "vans.csv": "Van,Driver,Colour\nLX19 KDP,Osei,white\nLX22 PRA,Volkov,blue\n",
+        "cake.md": "# Plum cake\n\n| Tin | Plums | Minutes |\n| --- | --- | --- |\n"
+        "| 20 cm | 600 g | 35 |\n| 26 cm | 1 kg | 45 |\n",
+        "post.md": "# Post\n\n| Zone | Fee | days |\n| --- | --- | --- |\n| 1 (town) | £3 | 1 |\n"
+        "| 2 (county) | £6 | 2 |\n",
+        "dues.md": "# Dues\n\n| Part | Due | Amount |\n| --- | --- | --- |\n"
+        "| first | 1 March | £600 |\n| second | 1 June | £900 |\n",
+        "lockers.txt": "Locker 733 belongs to Kit Tanaka and contains 6 oars. Locker 734 belongs to Ann Marsh.\n",
+    }
+    for name, text in files.items():
+        (folder / "docs" / name).write_text(text)
+    with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
+        engine.add(folder / "docs")
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("When did Bruns get his plot?", "2020-02-01"),
+        ("Who drives the blue van?", "Volkov"),
+        ("How long does plum cake take in the 20 cm tin?", "35"),
+        ("How many days to zone 2?", "2"),
+        ("Which van does Osei drive?", "LX19 KDP"),
+        ("How much is the second part?", "£900"),
+        ("how many oars are in locker 733?", "6 oars"),
+        ("How much are 5 kg of yeast?", ""),  # the row of 5 kg is another's
+        ("What do 5 kg of rye flour cost?", ""),
+        ("Has Feld paid?", ""),
+        ("When is the second part due and how much is it?", ""),
+    ],
+)
+def test_the_value_is_of_the_kind_that_is_asked_for(lists, question, value):
+    assert "".join(short.text for short in lists.ask(question).short) == value
