@@ -223,6 +223,8 @@ def test_ask_says_when_nothing_answers(engine):
     assert not answer.found
     assert answer.citations == ()
     assert answer.text == "Nothing in these documents is about this."
+    other = engine.ask("Wie hoch ist die Miete im Monat?")
+    assert other.text.startswith("Nothing was found. If the documents are in another language")
 
 
 def test_values_are_frozen(engine):
