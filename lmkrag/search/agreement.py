@@ -52,6 +52,11 @@ _REPLACES = LateRegex(
     r"([^.\n]{0,120})",
     re.IGNORECASE,
 )
+_CORRECTS = re.compile(  # "We changed it: "
+    r"(?:(?:we|it|this|has|have|wir|haben|es|das)\s+){0,3}(?:change[ds]?|correct(?:ed|ion)|updated?|new|now|geändert"
+    r"|änderung|korrektur|neu|jetzt|correction|nouveau|correcci[óo]n|nuevo|correzione|nuovo)(?: (?:it|this))?:\s+",
+    re.IGNORECASE,
+)
 _AS_OF = LateRegex(
     r"\b(?:as of|as at|back in|stand|en date de|a fecha de)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
     r"|\b(?:in|by|according to|under)\s+the\s+((?:19|20)\d\d)\s+(?:version|edition|release|rules|policy|handbook)\b",
@@ -72,6 +77,7 @@ class _BestSentence:
     def __init__(self, span: Span) -> None:
         hit = span.hits[0] if span.hits else span
         self.start = max(span.start, hit.start)
+        self.start += len(lead[0]) if (lead := _CORRECTS.match(span.text, self.start - span.start)) else 0
         self.text = span.text[self.start - span.start : min(span.end, hit.end) - span.start]
         self._pieces = set(_PIECE.findall(self.text.casefold()))
 

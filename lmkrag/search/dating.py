@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.view import DocumentView
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 from lmkrag.system import LateRegex
 
@@ -50,6 +51,9 @@ _DATES_TEXT = LateRegex(
     r"|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
+_MAIL = re.compile(r"(?=[A-Z][a-z]+: )(?:(?:From|To|Cc): [^\n]*(?:\n|\Z))*(?:Date: ([^\n]*)|Subject: |\Z)")
+_MAIL_HEADER = 8_000  # characters; it may name many recipients
+
 _REMEMBERED = 10_000  # documents
 
 
@@ -113,17 +117,23 @@ def _exists(iso: str) -> bool:
     return False
 
 
-def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int, int], str]) -> Dated:
-    """Return the date of a passage.
+def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> Dated:
+    """Return the date of a passage; in a mailbox, that of its mail.
 
     Args:
-        row: its document.
+        view: its document.
+        ordinal: a sentence of it.
         headings: above it, the outermost first.
-        read: returns characters of the document.
     """
-    for heading in reversed(headings):
-        if day := find_date(heading, years=True):
-            return Dated(day, "heading")
+    row, read = view.row, view.text
+    headed = next((day for heading in reversed(headings) if (day := find_date(heading, years=True))), "")
+    for above in view.headings_before(ordinal) if row.kind == "mail" and not date_meta(row.meta) else ():
+        _, end = view.bounds(above)
+        if mail := _MAIL.match(read(end, end + _MAIL_HEADER)):
+            day = find_date(mail[1] or "")
+            return Dated(day or headed, "header" if day else "heading" if headed else "")
+    if headed:
+        return Dated(headed, "heading")
     key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
     dated = _dated_documents.get(key)
     if dated is None:

@@ -207,6 +207,7 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
             if key != "modified":  # that of the file
                 may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
                 open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
+        may = may | open_ & match("kind", lambda kind: kind == "mail")  # a mailbox has mails of many days
         may = may | open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
         open_ = open_ & match("doc_id", lambda name: not read_name(name or ""))
         may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
@@ -223,7 +224,7 @@ def keep_period(period: Period, candidates: Candidates, views: Views) -> Candida
         view, ordinal = views.view(candidate), views.ordinal(candidate)
         key = view.row.doc_id, next(view.headings_before(ordinal), None)
         if key not in dates:
-            dates[key] = date_passage(view.row, find_headings(view, ordinal), view.text).date
+            dates[key] = date_passage(view, ordinal, find_headings(view, ordinal)).date
         return dates[key]
 
     inside = np.array([period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool)

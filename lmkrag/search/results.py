@@ -103,7 +103,7 @@ class Results:
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=explanation,
-            date=(dated := date_passage(row, headings, view.text)).date,
+            date=(dated := date_passage(view, self.ordinal(hits[0]), headings)).date,
             date_source=dated.source,
         )
 

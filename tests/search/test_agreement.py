@@ -138,3 +138,21 @@ def test_an_amendment_is_newer_and_only_what_answers_is_told(tmp_path):
     assert found[1].superseded_by.startswith("agreement, amendment.txt")
     (note,) = found.notes  # nothing of berths
     assert re.match(r"2 documents differ: (900 and 1,200 \(2026\)|1,200 \(2026\) and 900); ", note)
+
+
+@pytest.mark.parametrize(
+    ("lead", "told"),
+    [
+        ("We changed it: the", True),
+        ("Correction: the", True),
+        ("Wir haben es geändert: the", True),
+        ("At the north pier: the", False),
+    ],
+)
+def test_a_sentence_that_begins_as_a_correction_differs_in_its_value_alone(lead, told):
+    texts = "The code of the boat house is 1188.", f"{lead} code of the boat house is 4021."
+    spans = [Span(f"{n}.md", f"{n}.md", 0, len(text), text, 1.0, title="Codes") for n, text in enumerate(texts)]
+    compared, notes = compare_passages("what is the code of the boat house?", spans, lambda *_: "")
+    assert bool(notes) == told
+    for span in compared:
+        assert [span.text[each.start : each.end] for each in span.contrasts] == [span.text[-5:-1]] * told

@@ -181,6 +181,56 @@ def test_a_question_limits_the_search_and_says_so(tmp_path):
         assert nothing.notes[0].endswith("though the question says “since yesterday”: all were searched")
 
 
+def mail(day: str, subject: str, text: str, to: str = "team@b.org", sender: str = "Ann <a@b.org>") -> str:
+    headers = f"From: {sender}\nTo: {to}\n{f'Date: {day} 10:00:00 +0000' if day else 'X-Date: no'}\nSubject: {subject}"
+    return f"From a@b.org Wed Feb  3 10:00:00 2021\n{headers}\n\n{text}\n\n"
+
+
+@pytest.fixture(scope="module")
+def mailbox(tmp_path_factory):
+    last_week = date.today() - timedelta(date.today().weekday() + 4)
+    many = ", ".join(f"member{number}@example.org" for number in range(60))
+    mails = [
+        mail("Wed, 3 Feb 2021", "Server room", "The server room code is 1188."),
+        mail("Tue, 9 May 2023", "Re: Server room", "We changed it: the server room code is 4021."),
+        mail("Mon, 18 Nov 2024", "Printer of 2019", "The printer on the second floor is out of toner.", many),
+        mail("", "Anchor", "The anchor of the lightship weighs two tons."),
+        mail(f"{last_week:%a, %d %b %Y}", "Crane", "The crane was repaired with a new rope."),
+    ]
+    folder = tmp_path_factory.mktemp("mailbox")
+    (folder / "archive-2020.mbox").write_text("".join(mails))
+    with Engine.open(folder / "index", create=True) as opened:
+        opened.add(folder / "archive-2020.mbox")
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "day", "source"),
+    [
+        ("1188", "2021-02-03", "header"),
+        ("4021", "2023-05-09", "header"),
+        ("printer out of toner", "2024-11-18", "header"),
+        ("how heavy is the anchor of the lightship?", "", ""),
+    ],
+)
+def test_a_passage_of_a_mailbox_is_from_the_day_of_its_mail(mailbox, question, day, source):
+    first = mailbox.search(question, top_k=1)[0]
+    assert (first.date, first.date_source) == (day, source)
+
+
+def test_periods_are_those_of_the_mails_of_a_mailbox(mailbox):
+    (found,) = {span.section for span in mailbox.search("printer toner", since="2024-11", until="2024-11")}
+    assert found.endswith("Printer of 2019")
+    assert {span.date for span in mailbox.search("server room code", until="2022")} == {"2021-02-03"}
+    asked = mailbox.search("what was repaired last week?")
+    assert {span.section.rpartition(" > ")[2] for span in asked} == {"Crane"}
+
+
+def test_the_correction_in_a_later_mail_comes_first(mailbox):
+    answer = mailbox.ask("what is the server room code?")
+    assert answer.short[0].text == "4021" and answer.spans[1].superseded_by == answer.spans[0].place
+
+
 def test_find_period_by_example():
     assert find_period("what was decided last week?", date(2026, 11, 26)) == Period(
         since="2026-11-16", until="2026-11-22", words="last week"
