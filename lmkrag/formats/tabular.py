@@ -22,6 +22,7 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
     r"|\d\d?:\d\d)$"
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
+_DIGIT = re.compile(rf"{_YEAR}|\d")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many
@@ -120,9 +121,11 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     above: Sequence[Sequence[str]] = ()
     stripped = [_strip(row) for row in rows]
     is_wide = any(len(row) > 1 for row in stripped)
-    for captions in _divide(stripped):
+    groups = _divide(stripped)
+    for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
         records: Sequence[Sequence[str]] = ()
-        if not is_wide or any(sum(map(bool, row)) > 1 for row in captions):  # else it is a title or a remark
+        is_table = not is_wide or any(sum(map(bool, row)) > 1 for row in captions)  # else it is a title or a remark
+        if is_table and (above or not _are_labels(captions, below)):
             captions, names, records = split_table(captions, () if _are_unlike(above, captions) else names)
             above = records
         lines += [_show_unnamed([cell for cell, _ in groupby(caption)]) for caption in captions]
@@ -152,6 +155,12 @@ def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
         if is_open and (_rank(joined, 0) or (False,))[0]:
             groups[number : number + 2] = [joined]
     return groups
+
+
+def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -> bool:
+    """Whether rows above the first table are labels and their values: it has more columns, and values are words."""
+    is_narrow = max(map(len, rows)) == 2 < _usual_count(below)
+    return is_narrow and any(_find_kind(row[-1]) == "words" for row in rows[1:])
 
 
 def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
@@ -267,7 +276,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     if styles == {True, False} and len(below) > 1:
         return None  # names and words, as below; names of columns are written alike
     kinds = {_find_kind(other[-1]) for other in below} if len(row) == 2 and row[1].casefold() not in _VALUES else ()
-    if len(kinds) > 2 or row[0].endswith(":"):
+    is_long = len(row) == 2 and not _PERIOD.match(row[1]) and len(_DIGIT.findall(row[1])) > 4  # DE12 3456
+    if len(kinds) > 2 or row[0].endswith(":") or (is_long and not _VALUE.match(row[1])):
         return None  # labels and their values
     for place, name in enumerate(row):
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []

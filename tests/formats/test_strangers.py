@@ -462,3 +462,30 @@ def test_numbered_sections_with_a_full_stop_or_before_a_list():
     text = f"{section}2.1. General rules\n\n1. Each decision is made by one person.\n2. Each person may delegate.\n"
     headings = [text[s.start : s.end].strip() for s in split_sentences(text) if s.kind == "heading"]
     assert headings == ["4. Conveying Verbatim Copies.", "2.1. General rules"]
+
+
+BOOKINGS = "Date;Payee;Amount\n2024-01-03;Bakery;-4,50\n2024-01-04;Rent;-900,00\n"
+BOOKED = "Date: 2024-01-03 | Payee: Bakery | Amount: -4,50\nDate: 2024-01-04 | Payee: Rent | Amount: -900,00"
+
+
+@pytest.mark.parametrize(
+    ("above", "expected"),
+    [
+        ("Account;DE12 3456 7890\nOwner;Mira Holm\n\n", "Account | DE12 3456 7890\nOwner | Mira Holm"),
+        ("Account;DE12 3456 7890;\nOwner;Mira Holm;\n;;\n", "Account | DE12 3456 7890\nOwner | Mira Holm"),
+        ("Statement\n\nOwner;Mira Holm\nBranch;Kiel\n\n", "Statement\nOwner | Mira Holm\nBranch | Kiel"),
+        (
+            "IBAN;DE12 3456 7890\nPeriod;2024-01-01 - 2024-01-31\n\n",
+            "IBAN | DE12 3456 7890\nPeriod | 2024-01-01 - 2024-01-31",
+        ),
+        ("City;People\nKiel;246000\nBonn;330000\n\n", "City: Kiel | People: 246000\nCity: Bonn | People: 330000"),
+        ("Item;Sales 2023-2024\nRope;4\nTar;5\n\n", "Item: Rope | Sales 2023-2024: 4\nItem: Tar | Sales 2023-2024: 5"),
+    ],
+    ids=["code", "padded", "words", "period", "table", "years"],
+)
+def test_labels_and_values_above_a_table_of_more_columns_are_no_table(above, expected):
+    assert read(above + BOOKINGS, "a.csv") == f"{expected}\n{BOOKED}"
+    workbook = openpyxl.Workbook()
+    for line in (above + BOOKINGS).splitlines():
+        workbook.active.append([cell or None for cell in line.split(";")])
+    assert expected in read(save(workbook), "a.xlsx")
