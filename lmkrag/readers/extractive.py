@@ -16,7 +16,7 @@ from lmkrag.reranker.passages import PassageReranker, Reading
 from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
-from lmkrag.sentences.structure import is_lead_in, is_navigation
+from lmkrag.sentences.structure import OWN_LINE, is_lead_in, is_navigation
 from lmkrag.specs import CODE, ENGLISH
 
 NOT_FOUND = "Nothing in these documents is about this."
@@ -248,7 +248,8 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
             before, fenced = "", fenced != is_fence
             continue
         is_block = fenced or _is_block(line)
-        if line.strip() and not is_block and _goes_on(before, line, is_first=len(lines) == 1 and before != ""):
+        joins = line.strip() and not is_block and not OWN_LINE.match(line)
+        if joins and _goes_on(before, line, is_first=len(lines) == 1 and before != ""):
             lines[-1] += " " + line.strip()
         else:
             code |= {len(lines)} if fenced or not is_marked else set()

@@ -16,10 +16,11 @@ from markdown_it.token import Token
 
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
+from lmkrag.sentences.structure import OWN_LINE
 
 _LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]")
 _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
-_KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
+_KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s")
 _WRAPPED = 60  # a shorter line was ended by its author
 _ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
 ROLE = re.compile(r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?")
@@ -161,7 +162,7 @@ class _Inline:
         number = bisect_right(self._borders, max(position, self._read)) - 1
         before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
         wrapped = len(before) >= _WRAPPED or after[:1].islower()
-        goes_on = self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " "))
+        goes_on = not OWN_LINE.match(after) and (self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " ")))
         start = self._starts[number]
         return text_node(" " if goes_on else "\n", start + len(before) if start >= 0 else -1)
 

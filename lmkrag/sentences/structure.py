@@ -21,6 +21,11 @@ link alone. ``HEADING``: a heading with text under it.
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
 
+OWN_LINE = re.compile(  # "Present: ", "[10:31] ", "2026-03-12 10:31 ": a line that goes on with no line before it
+    r"[\s\u200e]*(?:(?:\*\*|<)?(?![a-zß-öø-ÿ])[^\W_][\w.'’/&() -]{0,40}(?:\*\*|>)?(?::(?:\*\*)?(?=\s|$)|：)"
+    r"|\[[^\[\]]{0,24}\d:\d\d[^\[\]]{0,12}\]|(?:\d{1,4}[-./]\d\d?[-./]\d{1,4}|[A-Z][a-z]{2} +\d\d?)[T,]?\s*\d\d?:\d\d)"
+)
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LEAD_IN = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
 _WORD = re.compile(r"[^\W_]")

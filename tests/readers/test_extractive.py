@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.readers.extractive import FAIR_INTRODUCTION, NOT_FOUND, WEAK_INTRODUCTION, ExtractiveReader
+from lmkrag.readers.extractive import FAIR_INTRODUCTION, NOT_FOUND, WEAK_INTRODUCTION, ExtractiveReader, write_quotes
 from lmkrag.readers.short_answers import find_short_answer
 from lmkrag.reranker.passages import Reading
-from lmkrag.results import COVERAGE, Citation, Span, weigh_evidence
+from lmkrag.results import COVERAGE, Citation, Quote, Span, weigh_evidence
 from lmkrag.types import Hit
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."
@@ -326,3 +326,25 @@ def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(encoder,
         answer = engine.ask(question)
         assert (answer.label == "strong") is told
         assert answer.spans[0].doc_id == "mole.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Present: H. Quill (chair), Mrs Tanaka, Mr Olufsen\nApologies: Mr Bruns", 2),
+        ("Present: H. Quill (chair), Mrs Tanaka, Mr Olufsen\nApologies:\nMr Bruns", 3),
+        ("RRULE: FREQ=WEEKLY;BYDAY=TU;UNTIL=20261231T000000Z\nSUMMARY: Choir practice", 2),
+        ("[12/03/2025, 10:31] Mira: the boat leaves from the north pier\n[12/03/2025, 10:32] Jon: no", 2),
+        ("12.03.25, 10:31 - Mira: the boat leaves from the north pier\n12.03.25, 10:32 - Jon: no", 2),
+        (
+            "Article 43499: the keeper trims the wick of the lamp each night.\nArticle 43500: the lamp is lit at dusk.",
+            2,
+        ),
+        ("Apologies: Mr Bruns, who has the watch on the pier that\nnight and cannot come: the storm is near", 1),
+        ("The boat leaves at the hours that the harbour master sets,\nwhich are these: six and nine", 1),
+    ],
+    ids=["label", "label alone", "calendar", "chat", "stamps", "articles", "wrapped", "colon"],
+)
+def test_lines_with_labels_or_times_are_not_run_into_one(text, count):
+    lines = write_quotes([Quote(1, 0, len(text), "", "")], [make_span(text=text, start=0)])
+    assert len(lines) == count and " ".join(lines) == " ".join(text.split()) + " [1]"

@@ -140,6 +140,15 @@ def test_wrapped_lines_are_joined_and_short_ones_kept():
     assert plain(parse_blocks(wrapped, kind="markdown")).count("\n") == 0
 
 
+@pytest.mark.parametrize("kind", ["text", "mail", "markdown"])
+def test_lines_with_labels_or_times_are_no_wrapped_prose(kind):
+    text = (
+        "Present: H. Quill (chair of the committee), Mrs Tanaka, Mr Olufsen\nApologies: Mr Bruns\n"
+        "[12/03/2025, 10:31] Mira: the boat leaves from the north pier today\n2025-03-12 10:32 - Jon: no"
+    )
+    assert plain(parse_blocks(text, kind=kind)).count("\n") == 3
+
+
 def test_notes_attributes_and_front_matter_are_not_shown_raw():
     text = '---\ntitle: x\n---\n## Setup {#setup .big}\n\n!!! tip "Hurry"\n    Be quick.\n'
     assert outline(parse_blocks(text, kind="markdown")) == [
