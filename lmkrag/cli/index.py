@@ -112,7 +112,9 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
     def is_outside(change: watchfiles.Change, path: str) -> bool:  # what indexing writes may lie in such a directory
         return is_followed(change, path) and not f"{Path(path).resolve()}/".startswith(written)
 
-    turns = watchfiles.watch(*folders, watch_filter=is_outside, yield_on_timeout=True, rust_timeout=_PAUSE)
+    turns = watchfiles.watch(
+        *folders, watch_filter=is_outside, yield_on_timeout=True, rust_timeout=_PAUSE, ignore_permission_denied=True
+    )
     try:
         due, failure = True, ""  # the first turn comes once changes are watched for
         for changes in turns:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from stat import S_ISDIR
 
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
@@ -62,7 +63,7 @@ def find_changes(
     """
     changes = Changes()
     files: list[SourceFile] = []
-    several = sum(source.is_dir() for source in sources) > 1
+    several = sum(map(os.path.isdir, sources)) > 1
     for source in sources:
         folder = f"{source.resolve().name}/" if several and source.is_dir() else ""
         for item in walk(source, include=include, exclude=exclude, follow_links=follow_links):
@@ -128,10 +129,8 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
     inside: dict[str, list[str]] = {}
     for path, skipped in remembered.items():
         if skipped.size < 0:
-            file = find_path(path).parent
-            while _is_gone(str(file)):  # an attachment to an attachment, or the file is gone
-                file = file.parent
-            if file.is_file():
+            file = next(filter(os.path.isfile, find_path(path).parents), None)  # it may be an attachment's attachment
+            if file is not None:
                 inside.setdefault(printable(str(file)), []).append(path)
     return inside
 
@@ -146,19 +145,16 @@ def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow], changes: Ch
 
 def _is_gone(path: str) -> bool:
     try:
-        find_path(path).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
+        return S_ISDIR(find_path(path).stat().st_mode)  # a folder that took the file's place
+    except OSError as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
 
 
 def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -> list[SourceFile]:
     by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
     if any(printable(str(file.path)) not in by_path for file in files):
         # a file may be in the index by way of a link
-        links = [row for row in by_path.values() if Path(row.path).is_symlink()]
+        links = [row for row in by_path.values() if os.path.islink(row.path)]  # noqa: PTH114  # Path's raises
         by_path = {**{os.path.realpath(row.path): row for row in links}, **by_path}
     names: dict[str, SourceFile] = {}
     new = []

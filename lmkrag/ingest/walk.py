@@ -6,6 +6,7 @@ import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from errno import ENOENT
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -66,7 +67,7 @@ def walk(
 def _rules_above(root: Path) -> list[Rule]:
     """The ``.gitignore`` files from the repository's folder down, the outermost first, but those that name ``root``."""
     above = [root, *root.parents]
-    repository = next((folder for folder in above if (folder / ".git").exists()), None)
+    repository = next((folder for folder in above if os.path.exists(folder / ".git")), None)  # noqa: PTH110
     if repository is None or repository == root:
         return []
     folders = above[1 : above.index(repository) + 1]
@@ -77,8 +78,10 @@ def _rules_above(root: Path) -> list[Rule]:
 def check_source(source: str | Path) -> Path:
     """Return a path to index. Raises UsageError: missing, a URL or an archive; the message names a command for it."""
     path = local_path(source)
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or directory")
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {os.strerror(getattr(error, 'errno', ENOENT)).lower()}") from None
     if (archive := _ARCHIVE.fullmatch(path.name)) and path.is_file():
         name = shlex.quote(str(path))
         command = f"unzip {name} -d DIR" if archive[1].lower() == "zip" else f"mkdir DIR && tar -xf {name} -C DIR"
@@ -133,7 +136,7 @@ def _walk_directory(
                 continue
             if is_directory:
                 inner.append((Path(entry.path), name + "/", rules))
-            elif entry.is_symlink() and Path(entry.path).is_dir():
+            elif entry.is_symlink() and os.path.isdir(entry.path):  # noqa: PTH112  # Path's raises
                 yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
             elif included is None or included.match_file(name):
                 real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path

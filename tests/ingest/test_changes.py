@@ -76,6 +76,15 @@ def test_prune_keeps_what_can_not_be_seen(docs, empty, monkeypatch):
     assert "sub/c.txt" in ids(empty)
 
 
+def test_a_file_that_became_a_folder_is_pruned(docs, empty):
+    empty.add(docs)
+    (docs / "b.txt").unlink()
+    (docs / "b.txt").mkdir()
+    (docs / "b.txt" / "inner.txt").write_text("The bridge was painted red.")
+    assert empty.add(docs, prune=True).removed == 1
+    assert ids(empty) == ["a.md", "b.txt/inner.txt", "sub/c.txt"]
+
+
 def test_prune_of_a_folder_inside_what_was_added(docs, empty):
     empty.add(docs)
     (docs / "sub" / "c.txt").unlink()
