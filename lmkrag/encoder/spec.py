@@ -37,7 +37,7 @@ def find_model(name: str | None) -> Path:
             raise EncoderError(f"{name}: not a model folder (no config.json in it)")
         return folder
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise UsageError(f"encoder {name!r}: no such folder")
+        raise UsageError(f"encoder {name!r}: no such folder; {' and '.join(SHIPPED)} are part of lmkrag")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

@@ -185,8 +185,11 @@ class _Parser:
         key = key.lower()
         if key_kind in ("word", "quoted") and (listed := self._listed(key)) is not None:
             return listed
-        (kind, operator), (value_kind, value) = self._pop(), self._pop()
-        if key_kind not in ("word", "quoted") or kind != "operator" or value_kind not in ("word", "quoted"):
+        kind, operator = self._pop()
+        if key_kind in ("word", "quoted") and kind != "operator":
+            raise self._error(f"an operator such as = is missing after {key!r}")
+        value_kind, value = self._pop()
+        if key_kind not in ("word", "quoted") or value_kind not in ("word", "quoted"):
             raise self._error("expected: key operator value, such as kind=pdf")
         exact = value_kind == "quoted"
         if key == "path":

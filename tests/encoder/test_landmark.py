@@ -296,7 +296,7 @@ def test_broken_landmark_json(trained_folder):
 
 
 def test_missing_folder():
-    with pytest.raises(UsageError, match=r"encoder '\./nowhere': no such folder"):
+    with pytest.raises(UsageError, match=r"'\./nowhere': no such folder; landmark-mini and landmark-multilingual"):
         LandmarkEncoder.load("./nowhere")
 
 

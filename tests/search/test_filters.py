@@ -118,6 +118,8 @@ def test_folders_and_dates_of_documents(expression, expected):
         ("", "it ends too early"),
         ("kind", "it ends too early"),
         ("kind=", "it ends too early"),
+        ("kind pdf", "an operator such as = is missing after 'kind'"),
+        ("kind=pdf and year (2020)", "an operator such as = is missing after 'year'"),
         ("=pdf x", "expected: key operator value"),
         ("(kind=pdf", r"a '\)' is missing"),
         ("kind=pdf)", r"'\)' is not expected"),
