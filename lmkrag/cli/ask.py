@@ -102,7 +102,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
 @click.option(
     "--batch",
     "batch",
-    type=click.File(encoding="utf-8-sig"),
+    type=click.File("rb"),
     metavar="FILE.jsonl",
     help='Many questions, one {"query_id", "query"} a line; JSON lines out.',
 )
@@ -230,7 +230,7 @@ def _run_command(command: str, conversation: "Conversation", last: Answer | None
 def _read_questions() -> Iterator[str]:
     """Yield the lines of standard input; on a terminal they can be edited, and arrow keys recall earlier ones."""
     if not sys.stdin.isatty():
-        yield from filter(None, map(str.strip, sys.stdin))
+        yield from filter(None, (output.decode(line).strip() for line in sys.stdin.buffer))
         return
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # input() uses it

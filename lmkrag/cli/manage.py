@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,17 +92,30 @@ def show(doc_id: str, index_path: str, server: str | None, image: Path | None, a
     if page is not None and span is not None and image is None:
         raise UsageError("give --page or --span; --image takes both")
     with output.open_engine(index_path, server) as engine:
+        (doc_id,) = _find_ids(engine, [doc_id])
         if image is not None:
             _draw(engine, doc_id, page, span, image)
             return
         document = engine.document(doc_id)
     start, end = span or _bounds_of(document, page)
+    if span and start >= min(end, len(document.text)):
+        raise UsageError(f"--span {start} {end} holds none of the {len(document.text):,} characters of {doc_id}")
     text = document.text[start:end]
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
+    elif sys.stdout.isatty():
+        click.echo(output.readable(text))
     else:
-        # As bytes: a terminal's encoding or line ends must not change the text
+        # As bytes: an encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+        sys.stdout.flush()
+
+
+def _find_ids(engine: Any, doc_ids: Sequence[str]) -> list[str]:
+    """The ids of documents, which may be written as ``list`` escapes them."""
+    known = [document.doc_id for document in engine.documents()] if "\\" in "".join(doc_ids) else []
+    escaped = {output.one_line(doc_id): doc_id for doc_id in known}
+    return [doc_id if doc_id in known else escaped.get(doc_id, doc_id) for doc_id in doc_ids]
 
 
 def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path) -> None:
@@ -204,7 +217,7 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
     if bool(doc_ids) == (filter_expression is not None):
         raise UsageError("give ids of documents, or --filter EXPR")
     with Engine.open(index_path) as engine:
-        count = engine.remove(doc_ids or None, filter=filter_expression)
+        count = engine.remove(_find_ids(engine, doc_ids) or None, filter=filter_expression)
         if filter_expression is not None and not count:
             click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
     if as_json:
@@ -235,7 +248,7 @@ def verify(index_path: str, as_json: bool) -> None:
 
 
 @click.command(epilog="Example: lmkrag check evidence.json --index indexes/handbook")
-@click.argument("source", type=click.File(encoding="utf-8-sig"), metavar="FILE")
+@click.argument("source", type=click.File("rb"), metavar="FILE")
 @output.index_option
 @output.server_option
 @output.json_option
@@ -250,7 +263,7 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
     from lmkrag.search.checking import FAILED
 
     with output.open_engine(index_path, server) as engine:
-        checks = engine.check(source.read())
+        checks = engine.check(output.decode(source.read(), getattr(source, "name", "-")))
     if as_json:
         output.print_json([asdict(item) for item in checks])
     else:

@@ -6,18 +6,18 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 from unicodedata import category
 
 import click
 from click.core import ParameterSource
 
-from lmkrag.errors import LmkragError, UsageError
+from lmkrag.errors import DocumentError, LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.request import CommonOptions, find_options, option_of
+from lmkrag.search.request import CommonOptions, check_query, find_options, option_of
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -53,7 +53,7 @@ def find_default_index() -> str:
     """Return the default index of the working directory, else of the nearest folder above it that has one."""
     here = Path().resolve()
     for folder in (here, *here.parents):
-        if (folder / DEFAULT_INDEX / "catalog.sqlite").is_file():
+        if os.path.isfile(folder / DEFAULT_INDEX / "catalog.sqlite"):  # noqa: PTH113  # Path's raises
             return DEFAULT_INDEX if folder == here else str(folder / DEFAULT_INDEX)
     return DEFAULT_INDEX
 
@@ -137,22 +137,35 @@ def search_options(*names: str) -> Callable[[Command], Command]:
 
 def join_words(words: tuple[str, ...]) -> str:
     """Return a question given as words of the command line, or read from standard input where it is ``-``."""
-    return replace_surrogates(sys.stdin.read().strip() if words == ("-",) else " ".join(words))
+    if words == ("-",):
+        words = (decode(sys.stdin.buffer.read()).strip(),)
+    return replace_surrogates(" ".join(words))
 
 
-def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
-    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError: a line is something else."""
-    numbered = enumerate(lines, 1)
-    while batch := [_question(number, line) for number, line in islice(numbered, size)]:
-        yield batch
+def decode(data: bytes, name: str = "standard input") -> str:
+    """Return the text of a file in whatever encoding, as a document is read. Raises UsageError: it is no text."""
+    from lmkrag.formats.text import decode_labelled
+
+    try:
+        return StringIO(decode_labelled(data, None), None).read()  # with "\n" at the ends of lines
+    except DocumentError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def batches_of_questions(file: IO[bytes], size: int) -> Iterator[list[tuple[Any, str]]]:
+    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError first: a line is something else."""
+    lines = StringIO(decode(file.read(), getattr(file, "name", "-")))
+    questions = [_question(number, line) for number, line in enumerate(lines, 1)]
+    return (questions[start : start + size] for start in range(0, len(questions), size))
 
 
 def _question(number: int, line: str) -> tuple[Any, str]:
     try:
         record = json.loads(line)
-        return record["query_id"], str(record["query"])
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
+        return record["query_id"], check_query(str(record["query"]))
+    except (ValueError, KeyError, TypeError) as error:
+        why = error if isinstance(error, UsageError) else 'not {"query_id": ..., "query": ...}'
+        raise UsageError(f"questions, line {number}: {why}") from None
 
 
 def logging_options(command: click.Command) -> None:
@@ -188,18 +201,26 @@ class ErrorHandlingGroup(click.Group):
                     ctx.fail(f"No such command '{args[0]}'. Did you mean 'lmkrag {name} {args[0]}'?")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        """Run a command, also where the shell closed a stream: then there is nothing to read, and writing fails."""
+        sys.stdin, sys.stdout = (stream or Path(os.devnull).open() for stream in (sys.stdin, sys.stdout))  # noqa: SIM115
+        sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
         try:
-            return super().invoke(ctx)
+            return super().main(*arguments, **settings)
         except LmkragError as error:
             print_error(error)
             sys.exit(2 if isinstance(error, UsageError) else 1)
+        except OSError as error:
+            why = str(error).split("] ", 1)[-1] if error.errno else "standard output is closed"
+            print_error(error, f"reading or writing failed ({why})")
+            sys.stdout = sys.stderr  # Python would write the rest at exit
+            sys.exit(1)
 
 
-def print_error(error: LmkragError) -> None:
+def print_error(error: Exception, message: str = "") -> None:
     """Print an error as one line, with ``--debug`` after its traceback."""
     _logger.debug("failed", exc_info=error)
-    click.echo(f"lmkrag: {one_line(str(error))}", err=True)
+    click.echo(f"lmkrag: {one_line(message or str(error))}", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -16,9 +16,9 @@ _BATCH = 256  # queries encoded together
 @click.argument("words", nargs=-1, metavar="[QUERY]")
 @click.option(
     "--queries",
-    type=click.File(encoding="utf-8-sig"),
+    type=click.File("rb"),
     metavar="FILE.jsonl",
-    help='One {"query_id", "query"} a line; - reads standard input.',
+    help='With --json: one {"query_id", "query"} a line; - reads standard input.',
 )
 @output.index_option
 @output.server_option

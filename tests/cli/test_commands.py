@@ -55,6 +55,22 @@ def test_files_that_people_write_may_begin_with_a_byte_order_mark(lmkrag, index,
     assert json.loads(result.stdout)["query_id"] == "a"
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_files_that_people_write_have_many_encodings(lmkrag, index, tmp_path, encoding):
+    questions = tmp_path / "questions.jsonl"
+    questions.write_bytes('{"query_id": "a", "query": "coping stones, à côté"}\n'.encode(encoding))
+    for command in (["search", "--json", "--queries"], ["ask", "--batch"]):
+        result = lmkrag(*command, questions, "--index", index)
+        assert (result.returncode, json.loads(result.stdout)["query_id"]) == (0, "a"), result.stderr
+    answer = "“Annual leave is counted in séances.” [1]".encode(encoding)
+    (tmp_path / "answer.txt").write_bytes(answer)
+    for source, stdin in ((tmp_path / "answer.txt", None), ("-", answer)):
+        assert "séances" in lmkrag("check", source, "--index", index, stdin=stdin).stdout
+    (tmp_path / "answer.txt").write_bytes(bytes(range(256)) * 9)
+    result = lmkrag("check", tmp_path / "answer.txt", "--index", index)
+    assert (result.returncode, result.stderr) == (2, f"lmkrag: {tmp_path / 'answer.txt'}: binary file, not text\n")
+
+
 def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
@@ -173,6 +189,12 @@ def test_mistakes_that_need_an_index(lmkrag, index):
     assert "\x1b" not in result.stderr
     result = lmkrag("search", "--queries", "-", "--json", "--index", index, stdin='{"query": 1}')
     assert "questions, line 1: not" in result.stderr
+    lines = [f'{{"query_id": {number}, "query": "{text}"}}' for number, text in enumerate(["leave", " ", "pump"])]
+    for command in (["search", "--json", "--queries", "-"], ["ask", "--batch", "-"]):
+        result = lmkrag(*command, "--index", index, stdin="\n".join(lines))
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr == "lmkrag: questions, line 2: the question is empty\n"
+    assert "With --json" in lmkrag("search", "--help").stdout
 
 
 def test_settings_come_from_flags_then_variables(lmkrag, index, tmp_path):
@@ -273,6 +295,16 @@ def test_a_misspelt_id_gets_a_suggestion(lmkrag, index):
         assert result.returncode == 2
         assert "no document 'glass-rivr.txt'" in result.stderr
         assert "did you mean 'glass-river.txt'?" in result.stderr
+
+
+def test_ids_are_taken_as_list_prints_them(lmkrag, on_terminal, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "two\nlines.txt").write_text("The lamp is \x1b[31mred.\n")
+    lmkrag("index", tmp_path / "docs", "--index", tmp_path / "index")
+    (doc_id,) = lmkrag("list", "--index", tmp_path / "index").stdout.splitlines()
+    assert lmkrag("show", doc_id, "--index", tmp_path / "index").stdout == "The lamp is \x1b[31mred.\n"
+    assert on_terminal("show", doc_id, "--index", tmp_path / "index") == "The lamp is \\x1b[31mred.\r\n"
+    assert "1 removed" in lmkrag("remove", doc_id, "--index", tmp_path / "index").stderr
 
 
 def test_remove_by_filter(lmkrag, index):
@@ -392,6 +424,8 @@ def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
     assert "Recommendations and cost" not in page
     for wrong, message in (
         (["--page", 1], "boats.md has no pages"),
+        (["--span", 10, 5], f"--span 10 5 holds none of the {len(text)} characters of boats.md"),
+        (["--span", 9_000, 9_001], f"--span 9000 9001 holds none of the {len(text)} characters of boats.md"),
         (["--page", 1, "--span", 1, 2], "give --page or --span; --image takes both"),
     ):
         result = lmkrag("show", "boats.md", "--index", notes, *wrong)
