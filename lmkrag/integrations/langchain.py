@@ -9,6 +9,7 @@ from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
 from lmkrag.results import Span
+from lmkrag.search.filters import Filter
 from lmkrag.search.request import SearchOptions, refuse_unknown, to_pydantic
 
 with needs("langchain", "langchain-core"):
@@ -37,6 +38,7 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
 
     engine: Engine | RemoteEngine
     k: int | None = None
+    filter: Filter | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -4,21 +4,23 @@
     factor     := "not" factor | "(" expression ")" | key operator value | key ["not"] "in" "(" value {"," value} ")"
 
 Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*`` and ``?``, and its
-case does not matter; a quoted one is exact. Keys, in any case: ``doc_id``, ``path`` (the ``doc_id``, or where the
-document was read from), ``title``, ``kind``, ``root``, ``modified`` (the day its file was last changed), else a key of
-the document's front matter. A ``path`` equals the folders it is in: ``path=docs/handbook``. Dates (ISO 8601) are
-compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
+case does not matter; a quoted one is exact; ``key=*`` keeps what has a value. Keys, in any case: ``doc_id``, ``path``
+(the ``doc_id``, or where the document was read from), ``title``, ``kind``, ``root``, ``modified`` (the day its file was
+last changed), else a key of the document's front matter. A ``path`` equals its folders, too: ``path=docs/handbook``.
+Dates (ISO 8601) are compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, time
 from functools import partial, reduce
 from itertools import accumulate
+from numbers import Real
 from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
 from lmkrag.errors import UsageError
+from lmkrag.json_values import to_json_value
 from lmkrag.types import DocumentInfo
 
 Test = Callable[[Any], bool]
@@ -38,6 +40,7 @@ _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
+_NAMES = frozenset({"doc_id", "path", "title", "kind", "root"})  # keys whose values are no dates
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
@@ -97,31 +100,31 @@ def to_expression(expression: Filter | None) -> str | None:
     Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
     """
     if isinstance(expression, Mapping):
-        parts = [f"{_key(key)}{_values(key, value)}" for key, value in expression.items()]
+        parts = [f"{quote_key(key)}{_values(key, value)}" for key, value in expression.items()]
         expression = " and ".join(parts) or None
     if expression is not None:
         parse_filter(expression)
     return expression
 
 
-def _key(key: object) -> str:
-    if not isinstance(key, str) or not _KEY.fullmatch(key) or key.lower() in _RESERVED:
+def quote_key(key: object) -> str:
+    """Return a key as it stands in an expression. Raises UsageError: it is no text, or empty."""
+    if not isinstance(key, str) or not key:
         raise UsageError(f"{key!r} is no key of a filter")
-    return key
+    return key if _KEY.fullmatch(key) and key.lower() not in _RESERVED else quote(key)
 
 
 def _values(key: str, value: object) -> str:
     if isinstance(value, list | tuple | set | frozenset) and value:
-        return f" in ({', '.join(quote(_show(key, item)) for item in value)})"
-    return "=" + quote(_show(key, value))
+        return f" in ({', '.join(_show(key, item) for item in value)})"
+    return "=" + _show(key, value)
 
 
 def _show(key: str, value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float | date):
-        return str(value)
-    raise UsageError(f"a filter can't compare {key} with {value!r}: use text, a number, a date or a list of them")
+    if not isinstance(value, str | Real | date | time):
+        raise UsageError(f"a filter can't compare {key} with {value!r}: use text, a number, a date or a list of them")
+    text = _text(to_json_value(value))  # as the values of documents are stored
+    return text if _DATE.fullmatch(text) and key.lower() not in _NAMES else quote(text)
 
 
 def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
@@ -229,6 +232,7 @@ class _Parser:
             return value + "(?:" + r"-\d\d" * (2 - value.count("-")) + f"{_ANY}*)?", True
         if len(value) > _MAX_PATTERN and ("*" in value or "?" in value):
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
+        value = value if value.strip("*") else "?*"  # any value but the empty one
         first, *others = (re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower()))
         inner = "".join(f"(?>{_ANY}*?{part})" for part in others[:-1])  # atomic: many stars do not backtrack
         return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
@@ -268,22 +272,22 @@ def _tokenize(expression: str) -> list[Token]:
 
 
 class _TextTest:
-    """The test whether a field, or one of its values where it has several, matches one of some patterns."""
+    """The test whether a field, or one of its values where it has several, matches one of some patterns; None never."""
 
     def __init__(self, patterns: Sequence[tuple[str, bool]]) -> None:
         """Take patterns, and whether case matters; they are compiled once and kept in no other cache."""
         self._patterns = [(re.compile(f"\0(?:{pattern})(?=\0)").split, exact) for pattern, exact in patterns]
 
     def __call__(self, field: Any) -> bool:
-        return any(map(self, field)) if isinstance(field, list) else self.each([_text(field)])[0]
+        return any(map(self, field)) if isinstance(field, list) else self.each([field])[0]
 
     def each(self, fields: list[Any]) -> list[bool]:
         """Test many fields ``[n]`` at once, as one text in which each stands between null characters."""
         try:
             text = "\0".join(["", *fields, ""])
         except TypeError:  # not all are texts
-            hits = self.each(list(map(_text, fields)))
-            return [hit and field != [] for hit, field in zip(hits, fields, strict=True)]
+            hits = list(map(or_, *(self.each(list(map(show, fields))) for show in (_text, _other_text))))
+            return [hit and field not in (None, []) for hit, field in zip(hits, fields, strict=True)]
         if text.count("\0") > len(fields) + 1:
             return self.each([field.replace("\0", _NUL) for field in fields])
         lower = text.lower() if text.isascii() else "\0".join(["", *map(str.lower, fields), ""])
@@ -297,7 +301,12 @@ class _TextTest:
 
 def _text(field: Any) -> str:
     """A field as a filter compares it; YAML's ``true`` stays ``true``."""
-    return "" if field is None else str(field).lower() if isinstance(field, bool) else str(field)
+    return str(field).lower() if isinstance(field, bool) else str(field)
+
+
+def _other_text(field: Any) -> str:
+    """A whole number as it reads when stored as the other type, ``2024`` or ``2024.0``; other fields as they are."""
+    return f"{field}.0" if type(field) is int else _text(field).removesuffix(".0" * isinstance(field, float))
 
 
 def _ordered(field: Any, operator: str, value: str, *, exact: bool) -> bool:

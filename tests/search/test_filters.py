@@ -1,6 +1,8 @@
 import contextlib
+from datetime import date, datetime
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,9 @@ FIELDS = {
     "name": "a[1].md",
     "draft": True,
     "reviewer": "jane",
+    "empty": "",
+    "nothing": ["", None, []],
+    "score": 2024.0,
 }
 
 
@@ -75,6 +80,21 @@ def keeps(expression, fields):
         ("date>=2020 and date<2021", True),
         ("date in (2019, 2020)", True),
         ('date="2020"', False),
+        ("author=*", True),
+        ("tags=*", True),
+        ("draft=*", True),
+        ("missing=*", False),
+        ("not missing=*", True),
+        ("missing=**", False),
+        ("missing in (x, *)", False),
+        ('missing=""', False),
+        ("empty=*", False),
+        ('empty=""', True),
+        ("nothing=*", False),
+        ("year=1911.0", True),
+        ("score=2024", True),
+        ("score=2024.0", True),
+        ("score=2024.5", False),
     ],
 )
 def test_meaning(expression, expected):
@@ -161,4 +181,29 @@ def test_patterns_are_bounded_and_end_soon():
 
 
 def test_to_expression_by_example():
-    assert to_expression({"kind": "pdf", "year": [2023, 2024]}) == 'kind="pdf" and year in ("2023", "2024")'
+    assert to_expression({"kind": "pdf", "year": [2023, 2024]}) == 'kind="pdf" and year in (2023, 2024)'
+    assert to_expression({"Last Modified": "x", "in": 1}) == '"Last Modified"="x" and "in"="1"'
+    assert to_expression({"doc_id": "2024-03"}) == 'doc_id="2024-03"'  # a name is no date
+    for wrong in ({"": 1}, {1: 1}, {"kind": None}, {"kind": []}, {"kind": {}}):
+        with pytest.raises(UsageError):
+            to_expression(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ("2024-03", "2024-03-01"),
+        (date(2024, 3, 1), "2024-03-01T09:00:00"),
+        (datetime(2024, 3, 1, 12), "2024-03-01T12:00:00"),
+        (2024, 2024.0),
+        (2024.0, 2024),
+        (3, 3.0),
+        (np.int64(3), 3),
+        (np.float32(0.5), 0.5),
+        (True, True),
+        ([5, np.int64(2024)], 2024),
+    ],
+)
+def test_a_mapping_compares_values_as_they_are_stored(value, stored):
+    assert keeps(to_expression({"key": value}), {"key": stored})
+    assert not keeps(to_expression({"key": value}), {"key": "other"})

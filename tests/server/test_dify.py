@@ -42,6 +42,17 @@ def test_conditions(client):
 
 
 @pytest.mark.parametrize(
+    ("operator", "value"), [("not empty", None), ("contains", ""), ("start with", ""), ("empty", None)]
+)
+def test_documents_without_a_value(client, operator, value):
+    condition = {"name": ["author"], "comparison_operator": operator, "value": value}
+    body = {**BODY, "retrieval_setting": {"top_k": 50, "score_threshold": 0}}
+    records = client.post("/retrieval", json={**body, "metadata_condition": {"conditions": [condition]}}).json()
+    having = {"author" in record["metadata"] for record in records["records"]}
+    assert having == {operator != "empty"}
+
+
+@pytest.mark.parametrize(
     ("operator", "value", "expression"),
     [
         ("is", 'a "b"', '(key="a \\"b\\"")'),
@@ -74,8 +85,12 @@ def test_several_conditions_and_names():
     assert to_filter(MetadataCondition()) is None
     with pytest.raises(UsageError, match="is not known"):
         to_filter(MetadataCondition(conditions=[Condition(name=["a"], comparison_operator="like")]))
-    with pytest.raises(UsageError, match="can't be the name"):
-        to_filter(MetadataCondition(conditions=[Condition(name=["a) or (b"], comparison_operator="is")]))
+    names = ["a) or (b", "Last Modified"]
+    assert to_filter(MetadataCondition(conditions=[Condition(name=names, comparison_operator="empty")])) == (
+        '(not "a) or (b"=* or not "Last Modified"=*)'
+    )
+    with pytest.raises(UsageError, match="is no key of a filter"):
+        to_filter(MetadataCondition(conditions=[Condition(name=[""], comparison_operator="is")]))
 
 
 def test_errors_are_difys(client, serve, built_index, tmp_path):

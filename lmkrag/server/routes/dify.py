@@ -10,7 +10,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
 from lmkrag.results import Span
-from lmkrag.search.filters import quote
+from lmkrag.search.filters import quote, quote_key
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
 
@@ -96,8 +96,7 @@ def to_filter(condition: MetadataCondition) -> str | None:
 
 
 def _to_term(name: str, condition: Condition) -> str:
-    if not name or _NOT_IN_WORDS.search(name):
-        raise UsageError(f"{name!r} can't be the name of metadata")
+    name = quote_key(name)
     operator, value = condition.comparison_operator, "" if condition.value is None else str(condition.value)
     if operator in _SIGNS or operator in ("=", "<", ">"):
         return f"{name}{_SIGNS.get(operator, operator)}{quote(value)}"
