@@ -184,10 +184,10 @@ class Engine:
         """Remove documents by their ids or by a filter, with their attachments; return how many.
 
         Raises:
-            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: the filter can't be parsed.
+            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: an empty or wrong filter.
         """
-        if (doc_ids is None) == (filter is None):
-            raise UsageError("remove documents by their ids, or by a filter")
+        if (doc_ids is None) == (filter is None) or not (filter is None or filter):
+            raise UsageError("remove documents by their ids, or by a filter that is not empty")
         doc_ids = [doc_ids] if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable | None) else doc_ids
         with self._store.writing():
             removed = dict.fromkeys(info.doc_id for info in self.documents(filter=filter, doc_ids=doc_ids))
