@@ -22,12 +22,17 @@ LmkragError
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 REPAIR = "restore a backup, or index the sources again, elsewhere"  # ends a message about a damaged index
 
 
 class LmkragError(Exception):
     """Base class of every error lmkrag raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the message and the attributes, whatever arguments the class takes."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class UsageError(LmkragError, ValueError):
@@ -51,6 +56,8 @@ class DocumentError(LmkragError):
 
     ``lasting`` tells that reading it again is no use until the file changes.
     """
+
+    lasting: bool = True
 
     def __init__(self, message: str, *, lasting: bool = True) -> None:
         super().__init__(message)
@@ -133,8 +140,4 @@ def list_kinds(kind: type[LmkragError] = LmkragError) -> dict[str, type[LmkragEr
 def make_error(name: str, message: str, otherwise: type[LmkragError]) -> LmkragError:
     """Return an error of a kind by its name on the wire; one that is not known is an error ``otherwise``."""
     kind = list_kinds().get(name, otherwise)
-    error = kind.__new__(kind)
-    Exception.__init__(error, message)
-    if isinstance(error, DocumentError):
-        error.lasting = True
-    return error
+    return kind.__new__(kind, message)

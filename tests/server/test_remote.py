@@ -1,7 +1,9 @@
 """An engine behind a server does what the engine does, in Python, in frameworks and on the command line."""
 
 import asyncio
+import copy
 import json
+import pickle
 import re
 import time
 
@@ -110,6 +112,16 @@ def test_same_documents(local, remote):
         assert remote.documents(doc_ids=[info.doc_id])[0] == local.documents(doc_ids=[info.doc_id])[0]
     assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
     assert remote.status() == local.status()
+
+
+def test_every_error_can_be_pickled():
+    made = [kind("a message") for kind in list_kinds().values() if kind not in (DocumentNotFound, MissingExtra)]
+    made += [DocumentNotFound("a.md", "demo", "b.md"), MissingExtra("pdf", "pypdfium2")]
+    made += [errors.DocumentError("a message", lasting=False), make_error("missing-extra", "a message", ServerError)]
+    for error in made:
+        copies = [pickle.loads(pickle.dumps(error, version)) for version in range(pickle.HIGHEST_PROTOCOL + 1)]
+        for again in [*copies, copy.copy(error)]:
+            assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_errors(remote, server):
