@@ -47,17 +47,17 @@ def from_foreign(value: Any) -> Document:
     calls never replace each other, and a document that is added again is unchanged.
     """
     text = _text_of(value) or ""
-    values = dict(getattr(value, "metadata", None) or {})
-    meta = {str(key): item for key, item in values.items() if isinstance(item, str | int | float | bool)}
-    source = next((str(meta[name]) for name in _SOURCE_KEYS if meta.get(name)), "")
+    meta = {str(key): item for key, item in dict(getattr(value, "metadata", None) or {}).items() if item is not None}
+    named = {key: item for key, item in meta.items() if isinstance(item, str | int | float | bool)}  # may name it
+    source = next((str(named[name]) for name in _SOURCE_KEYS if named.get(name)), "")
     framework_id = getattr(value, "id_", None) or getattr(value, "id", None)
     if framework_id:
         doc_id = str(framework_id)
     else:
-        page = meta.get("page_label", meta.get("page"))
+        page = named.get("page_label", named.get("page"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         doc_id = "#".join(part for part in (source, "" if page is None else f"page={page}", digest) if part)
-    return Document(doc_id, source or doc_id, text, title=str(meta.get("title", "")), meta=meta)
+    return Document(doc_id, source or doc_id, text, title=str(named.get("title", "")), meta=meta)
 
 
 def _text_of(value: object) -> str | None:

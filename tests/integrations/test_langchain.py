@@ -1,5 +1,7 @@
 """LangChain's own tests of retrievers, a chain with a real chat client, and documents of its loaders."""
 
+from datetime import date
+
 import pytest
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
@@ -101,6 +103,17 @@ def test_documents_of_its_loaders(encoder, tmp_path):
         found = engine.search("when does the last boat leave?", filter="year>=2025")
         assert [span.doc_id.startswith("timetable.pdf#page=1#") for span in found] == [True]
         assert found[0].path == "timetable.pdf"
+
+
+def test_metadata_of_any_type_is_kept(encoder, tmp_path):
+    metadata = {"tags": ["bird"], "date": date(2024, 3, 1), "page": 3, "page_label": None, "source": ["x"]}
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(page_content="The tern nests on the isle.", metadata=metadata)])
+        (info,) = engine.documents(filter={"tags": "bird", "date": date(2024, 3, 1)})
+        assert info.meta == {"tags": ["bird"], "date": "2024-03-01", "page": 3, "source": ["x"]}
+        assert info.doc_id.startswith("page=3#")
+        assert LandmarkRetriever(engine=engine, filter={"tags": "bird"}).invoke("Where does the tern nest?")
+        assert not LandmarkRetriever(engine=engine, filter={"tags": "fish"}).invoke("Where does the tern nest?")
 
 
 def test_misspelt_arguments_are_refused(engine):
