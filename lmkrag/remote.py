@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
+from lmkrag.errors import DocumentNotFound, IndexClosed, LmkragError, ReaderError, ServerError, UsageError, make_error
+from lmkrag.json_values import replace_surrogates
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
 from lmkrag.results import Answer, Span, SpanList
 from lmkrag.search.checking import CitationCheck, check_citations
@@ -29,7 +30,7 @@ from lmkrag.search.request import (
     show_options,
 )
 from lmkrag.serialization import answer_from_json, from_json, to_json
-from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
+from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore, check_doc_id, check_limit, check_range
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
@@ -55,6 +56,7 @@ class RemoteEngine:
     """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from any event loop.
 
     Results are ranked as on this machine: without ``rerank_timeout_ms``, re-ranking has no time limit.
+    Lists of documents have no ``page_starts``. Only an :class:`lmkrag.Engine` writes, and builds contexts.
 
     >>> from lmkrag import RemoteEngine
     >>> engine = RemoteEngine("http://localhost:8700/handbook")  # doctest: +SKIP
@@ -66,7 +68,7 @@ class RemoteEngine:
 
         Args:
             url: of the server and the index: ``http://localhost:8700/handbook``; the name may be left out if there is
-                one index.
+                one index, and the path of a server behind a proxy then ends in a slash.
             token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
             timeout: seconds to wait for the server.
 
@@ -141,11 +143,10 @@ class RemoteEngine:
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.score_sentences`."""
-        query = check_query(query)
         return self._get(
             f"{_document(doc_id)}/relevance",
             lambda reply: [from_json(SentenceScore, sentence) for sentence in reply["sentences"]],
-            query=query,
+            query=check_query(query),
             points=0,
         )
 
@@ -217,15 +218,16 @@ class RemoteEngine:
         doc_ids: Iterable[str] | None = None,
     ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
+        check_limit(limit)
         if doc_ids is not None:
             return [self._get(_document(doc_id), partial(from_json, DocumentInfo)) for doc_id in doc_ids]
-        filter = to_expression(filter)
+        filter, after = to_expression(filter), check_doc_id(after or "")
         listed: list[DocumentInfo] = []
         while limit is None or len(listed) < limit:
             count = _LISTED if limit is None else min(_LISTED, limit - len(listed))
             reply = self._get("/api/documents", partial(from_json, _Listing), filter=filter, after=after, limit=count)
             page = reply.documents
-            if page and page[0].doc_id <= (after or ""):
+            if page and page[0].doc_id <= after:
                 raise ServerError(f"{self._url}: the same documents are listed again")
             listed += page
             if len(page) < count:
@@ -235,9 +237,10 @@ class RemoteEngine:
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
         """Return the text of a document, or its characters ``[start, end)``: see :meth:`lmkrag.Engine.read`."""
+        check_range(start, end)
         parts: list[str] = []
-        while end is None or start < end:
-            most = start + _PIECE if end is None else min(end, start + _PIECE)
+        while not parts or end is None or start < end:
+            most = start + _PIECE if end is None else max(start, min(end, start + _PIECE))
             part = self._get(f"{_document(doc_id)}/text", partial(from_json, _Excerpt), start=start, end=most)
             if len(part.text) != max(0, min(most, part.characters) - start):
                 raise ServerError(f"{self._url}: {len(part.text)} characters came of {most - start}")
@@ -306,10 +309,12 @@ def _wrapped(url: str) -> Iterator[None]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ServerError(f"{url}: the reply is not one of lmkrag serve ({why})") from error
+    except RuntimeError as error:  # of httpx
+        raise IndexClosed(f"{url}: the connections are closed ({error})") from error
 
 
 def _document(doc_id: str) -> str:
-    return f"/api/documents/{quote(doc_id, safe='')}"
+    return f"/api/documents/{quote(replace_surrogates(check_doc_id(doc_id)), safe='')}"
 
 
 def _to_spans(reply: dict[str, Any]) -> SpanList:
@@ -332,6 +337,8 @@ def _to_error(problem: Any, status: int) -> LmkragError:
     if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
         return ServerError(f"the server answered with status {status}: is it lmkrag serve?")
     kind = str(problem.get("type", "")).rpartition(":")[2]
+    if kind == "not-found":
+        return ServerError("the server has nothing at this address: the URL of an index does not end in a slash")
     if kind == "document-not-found":
         return DocumentNotFound(*(str(problem.get(name) or "") for name in ("doc_id", "index", "near")))
     return make_error(kind, problem["detail"], ServerError)

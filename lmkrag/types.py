@@ -256,6 +256,12 @@ def check_doc_id(doc_id: object) -> str:
     return doc_id
 
 
+def check_limit(limit: object) -> None:
+    """Raise UsageError unless so many documents may be asked for; None for all."""
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
+
+
 def check_range(start: object, end: object) -> None:
     """Raise UsageError unless characters ``[start, end)`` may be asked for; ``end`` may be None."""
     if type(start) is not int or type(end) not in (int, type(None)):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.errors import DocumentNotFound, UsageError
+from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, parse_filter, to_expression
-from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
 
 _REMEMBERED = 32  # filters
 
@@ -40,8 +40,7 @@ def list_documents(
     snapshot: Snapshot, condition: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
     """Return the documents that match a filter, or all, by ``doc_id``: at most ``limit`` that follow ``after``."""
-    if limit is not None and (type(limit) is not int or limit < 0):
-        raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
+    check_limit(limit)
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]

@@ -111,7 +111,40 @@ def test_same_documents(local, remote):
         assert remote.document(info.doc_id) == local.document(info.doc_id)
         assert remote.documents(doc_ids=[info.doc_id])[0] == local.documents(doc_ids=[info.doc_id])[0]
     assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
+    for start, end in ((5, 5), (5, 3), (5, -1), (10**7, None)):
+        assert remote.read("glass-river.txt", start, end) == local.read("glass-river.txt", start, end)
     assert remote.status() == local.status()
+
+
+def test_arguments_are_checked_as_on_this_machine(local, remote):
+    calls = [
+        lambda engine: engine.documents(limit="a"),
+        lambda engine: engine.documents(limit=-1),
+        lambda engine: engine.documents(after=5),
+        lambda engine: engine.documents(doc_ids=[5]),
+        lambda engine: engine.read("glass-river.txt", -1),
+        lambda engine: engine.read(5),
+        lambda engine: engine.read("\ud800"),
+        lambda engine: engine.read("gone.txt", 5, 5),
+        lambda engine: engine.document(None),
+        lambda engine: engine.document(""),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError) as here:
+            call(local)
+        with pytest.raises(UsageError) as there:
+            call(remote)
+        assert type(here.value) is type(there.value)
+
+
+def test_closed_or_at_a_wrong_address(server):
+    closed = RemoteEngine(server.url)
+    closed.close()
+    for call in (closed.status, closed.documents, lambda: closed.ask("x")):
+        with pytest.raises(errors.IndexClosed, match="closed"):
+            call()
+    with RemoteEngine(f"{server.url}/demo/") as other, pytest.raises(ServerError, match="does not end in a slash"):
+        other.status()
 
 
 def test_every_error_can_be_pickled():
