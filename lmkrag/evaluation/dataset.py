@@ -55,7 +55,7 @@ def load_dataset(folder: Path) -> Dataset:
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []
     for record in _records(folder / "queries.jsonl.gz", {"query_id", "query", "doc_id", "spans"}):
-        spans = tuple((int(start), int(end)) for start, end in record["spans"])
+        spans = tuple(map(tuple, record["spans"]))
         length = lengths.get(record["doc_id"])
         if length is None:
             raise UsageError(f"{folder}: query {record['query_id']!r} names no document of the set")
@@ -105,4 +105,9 @@ def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: not a JSON object") from None
     if missing:
         raise UsageError(f"{where}: no {sorted(missing)[0]!r}")
+    if wrong := [name for name in sorted(keys & {"doc_id", "query", "text"}) if not isinstance(record[name], str)]:
+        raise UsageError(f"{where}: {wrong[0]!r} must be text")
+    spans = record["spans"] if "spans" in keys else []
+    if not isinstance(spans, list) or any(type(it) is not list or [*map(type, it)] != [int, int] for it in spans):
+        raise UsageError(f"{where}: 'spans' must be pairs of whole numbers")
     return record

@@ -3,6 +3,11 @@
 import json
 import sqlite3
 
+import pytest
+
+from lmkrag.errors import UsageError
+from lmkrag.evaluation.dataset import load_dataset
+
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
     result = lmkrag(
@@ -63,6 +68,14 @@ def test_eval_says_what_is_wrong(lmkrag, sample_set, tmp_path, write_set):
     result = lmkrag("eval", empty, "--out", tmp_path / "report")
     assert result.returncode == 2
     assert "no question of these sets has evidence" in result.stderr
+    for wrong in ([[1]], "x", [[1.5, 3]], [[0, True]], [1], {"0": [0, 3]}, None):
+        bad = write_set(tmp_path / "bad", documents, [*queries, {**queries[0], "spans": wrong}])
+        with pytest.raises(UsageError, match=r"queries\.jsonl\.gz line 2: 'spans' must be pairs of whole numbers"):
+            load_dataset(bad)
+    for key, value in (("query", 1), ("doc_id", [])):
+        bad = write_set(tmp_path / "bad", documents, [{**queries[0], key: value}])
+        with pytest.raises(UsageError, match=rf"queries\.jsonl\.gz line 1: '{key}' must be text"):
+            load_dataset(bad)
 
 
 def test_train_writes_an_encoder_that_indexes(lmkrag, sample_set, corpus, tmp_path):
