@@ -97,11 +97,19 @@ def test_a_context_counts_the_frames_of_its_spans(engine, budget):
 
 
 def test_a_context_without_room_is_wrong_usage(engine):
-    with pytest.raises(UsageError, match="10 tokens hold no span with its source: give at least"):
+    with pytest.raises(UsageError, match="10 tokens hold no span with its source: the best one takes"):
         engine.build_context("Who keeps the lamp?", context_tokens=10)
     nothing = engine.build_context("Who keeps the lamp?", filter="kind=epub")
     assert (nothing.text, nothing.spans, nothing.tokens) == ("", (), 0)
 
+
+def test_a_plain_context_counts_its_own_frames(tmp_path, encoder):
+    text = "The keeper of the lamp is Mara Voss, who lights it an hour before dusk and trims it at midnight."
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("lamp.txt", text=text))
+        whole = engine.build_context("Who keeps the lamp?", layout="plain")
+        again = engine.build_context("Who keeps the lamp?", layout="plain", context_tokens=whole.tokens + 2)
+        assert again.spans[0].text == whole.spans[0].text == text
 
 
 def test_a_filter_with_wildcards_or_without_anything_removes_nothing_else(tmp_path, encoder):

@@ -138,15 +138,16 @@ def build_context(
             return Context(text, tuple(shown), tokens)
         shown.pop()
         if not shown:
-            raise UsageError(f"{budget} tokens hold no span with its source: give at least {tokens}")
+            raise UsageError(f"{budget} tokens hold no span with its source: the best one takes {tokens}")
 
 
-def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int]:
+def framed_cost(count_tokens: Callable[[str], int], layout: Layout) -> Callable[[int, Span], int]:
     """Return a function that counts the tokens of a span with its frame in a prompt, by its number."""
     key = border_key([])  # as long as any other
 
     def cost(number: int, span: Span) -> int:
-        return count_tokens(frame_span(number, span, key) + "\n\n") if span.text else count_tokens(span.text)
+        framed = lay_out_plainly([span], number) if layout == "plain" else frame_span(number, span, key)
+        return count_tokens(framed + "\n\n") if span.text else count_tokens(span.text)
 
     return cost
 
@@ -166,7 +167,7 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
     return "\n\n".join(frame_span(index + 1, spans[index], key) for index in order)
 
 
-def lay_out_plainly(spans: Sequence[Span]) -> str:
+def lay_out_plainly(spans: Sequence[Span], first: int = 1) -> str:
     """Return spans best first, each under its number and source, with a ``>`` before each line."""
 
     def quote(text: str) -> list[str]:
@@ -174,7 +175,7 @@ def lay_out_plainly(spans: Sequence[Span]) -> str:
 
     return "\n\n".join(
         "\n".join([f"[{number}] {describe_source(span)}", *quote(span.header), *quote(span.text)])
-        for number, span in enumerate(spans, 1)
+        for number, span in enumerate(spans, first)
     )
 
 

@@ -220,7 +220,7 @@ class Searcher:
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)
-        results = self.search(questions, request, cost=framed_cost(count_tokens))
+        results = self.search(questions, request, cost=framed_cost(count_tokens, layout))
         contexts = []
         for question, spans in zip(questions, results, strict=True):
             if not spans:  # either no passage matches, or none fits
