@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -19,6 +20,7 @@ from lmkrag.errors import LmkragError
 PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
+ABANDONED: ContextVar[threading.Event] = ContextVar("ABANDONED")  # set once nobody waits for the running call
 _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
@@ -35,6 +37,12 @@ def is_address(path: object) -> bool:
 def locate_index(path: str | Path) -> Path:
     """Return the directory of an index without links, or its address on Qdrant as it is."""
     return Path(path) if is_address(path) else Path(path).resolve()
+
+
+def stop_if_abandoned() -> None:
+    """Raise TimeoutError: the request that is being answered has ended without."""
+    if (abandoned := ABANDONED.get(None)) and abandoned.is_set():
+        raise TimeoutError("nobody waits for this any more")
 
 
 class FileStamp(NamedTuple):

@@ -23,6 +23,7 @@ from lmkrag.search.differences import find_differences, read_tokens
 from lmkrag.search.outline import outline
 from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions
+from lmkrag.system import stop_if_abandoned
 from lmkrag.types import Document
 
 State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone"]
@@ -121,6 +122,7 @@ def check_quotation(
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     documents = []
     for doc_id in _candidates(cited, find):
+        stop_if_abandoned()
         document = read(doc_id)
         if document is None:
             continue

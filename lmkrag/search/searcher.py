@@ -39,6 +39,7 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE, ENGLISH
+from lmkrag.system import stop_if_abandoned
 from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Searcher:
             with self._reading() as snapshot:
                 results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
+                    stop_if_abandoned()
                     collapse = not similarity
                     run = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
                     index = self._encoders.path if self.names_folders else None

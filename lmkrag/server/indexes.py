@@ -4,38 +4,41 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
 from lmkrag.index.searchable import retry_expired
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import locate_index
+from lmkrag.system import ABANDONED, locate_index
 
 Result = TypeVar("Result")
+_LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended
 
 
 class Workers:
-    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads and the pending calls."""
+    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads and their calls."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")
-        self.pending = 0  # calls that run or wait
+        self.pending: set[Future[Any]] = set()  # calls that run or wait
 
     async def run(self, call: Callable[[], Result]) -> Result:
         """Run a call on a thread. Raises Problem: too many wait already (429), or it took too long (504)."""
-        if self.pending >= self._limits.threads + self._limits.waiting:
+        if len(self.pending) >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
-        self.pending += 1
-        loop = asyncio.get_running_loop()
-        future = self._threads.submit(call)
-        # a running call can't be cancelled: it is pending until it ends, even after a timeout
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._count_finished))
+        loop, context, abandoned = asyncio.get_running_loop(), copy_context(), threading.Event()
+        context.run(ABANDONED.set, abandoned)
+        future = self._threads.submit(context.run, call)
+        self.pending.add(future)
+        # a running call is pending until it ends or notices that it is abandoned, even after a timeout
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self.pending.discard, future))
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await asyncio.shield(asyncio.wrap_future(future))
@@ -44,13 +47,12 @@ class Workers:
             raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
         finally:
             future.cancel()  # a call that has not started never will
-
-    def _count_finished(self) -> None:
-        self.pending -= 1
+            abandoned.set()
 
     def close(self) -> None:
-        """Wait for running calls and end the threads."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """End the threads; running calls get a few seconds."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        wait(self.pending, _LAST)
 
 
 _logger = logging.getLogger(__name__)

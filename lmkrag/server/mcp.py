@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import Resource, ToolAnnotations
 from pydantic import Field
 
@@ -27,7 +29,7 @@ from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY, Excerpt
+from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -91,13 +93,13 @@ class _DocumentServer(MCPServer[Any]):
 def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads | None = None) -> MCPServer[Any]:
     """Return a server of tools and resources over some indexes; adding and removing only where there are uploads."""
     names = ", ".join(indexes.by_name)
+    logging.basicConfig(format="%(name)s: %(message)s")  # else MCPServer would install a handler of its own
     server = _DocumentServer(
         indexes,
         "lmkrag",
         title=f"Documents: {names}",
         version=__version__,
         instructions=_INSTRUCTIONS,
-        log_level="WARNING",
     )
     _add_search_tools(server, indexes, reader)
     _add_document_tools(server, indexes)
@@ -252,7 +254,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         index: _Index = None,
     ) -> replies.Checks:
         """Tell of every quotation in a text whether the user's documents have it, word for word, and where."""
-        return await indexes.run(index, lambda engine: replies.Checks(citations=engine.check(text)))
+        return await indexes.run(index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e)))
 
     @_tool(server, "List documents")
     async def list_documents(
@@ -278,6 +280,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         title="A document",
         description="The text of a document exactly as it was indexed.",
         mime_type="text/plain",
+        security=ResourceSecurity(exempt_params={"doc_id"}),  # an id, even if it begins with "/", and no path
     )
     async def document(index: str, doc_id: str) -> str:
         try:

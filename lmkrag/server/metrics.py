@@ -56,7 +56,7 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges, which are read at scrape time; the registry calls this."""
         yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight)
-        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", self._workers.pending)
+        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", len(self._workers.pending))
         gauges = {
             name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"]) for name, text in _OF_INDEX.items()
         }

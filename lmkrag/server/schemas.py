@@ -6,14 +6,16 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
 from lmkrag.engine import Engine
+from lmkrag.errors import UsageError
 from lmkrag.results import Answer, CitationRecord, Span
 from lmkrag.search.checking import CitationCheck
+from lmkrag.search.quotations import read_quotations
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
 MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
-MAX_CITATIONS = 200  # citations that a request may hold
+MAX_CITATIONS, MAX_QUOTE = 200, 20_000  # citations that a request may hold, and characters of one
 MAX_BATCH = 64  # questions of one request
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
 IndexName = Annotated[
@@ -254,7 +256,7 @@ class CitedBody(_Request):
     doc_id: str = Field(max_length=MAX_DOC_ID)
     start: int = Field(ge=0)
     end: int = Field(ge=0)
-    quote: str = Field(min_length=1, max_length=20_000)
+    quote: str = Field(min_length=1, max_length=MAX_QUOTE)
 
 
 class CheckBody(_Request):
@@ -263,6 +265,13 @@ class CheckBody(_Request):
     index: IndexName = None
     citations: list[CitedBody] = Field([], max_length=MAX_CITATIONS)
     text: str = Field("", max_length=200_000, description="Whose quotations are looked for, instead of citations.")
+
+    def check(self, engine: Engine) -> list[CitationCheck]:
+        """Check the citations. Raises UsageError: the text has too many quotations, or one that is too long."""
+        lengths = [len(cited.text) for cited in read_quotations(self.text)]
+        if len(lengths) > MAX_CITATIONS or max(lengths, default=0) > MAX_QUOTE:
+            raise UsageError(f"a text may have {MAX_CITATIONS} quotations at most, each of {MAX_QUOTE:,} characters")
+        return engine.check(self.text or {"spans": [cited.model_dump() for cited in self.citations]})
 
 
 class CheckReply(BaseModel):

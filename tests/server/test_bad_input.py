@@ -2,7 +2,9 @@
 
 import asyncio
 import shutil
+import threading
 import time
+from functools import partial
 
 import httpx
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import StorageError
 from lmkrag.formats import pages
+from lmkrag.search.searcher import Searcher
 from lmkrag.server.app import create_app
-from lmkrag.server.problems import from_error
+from lmkrag.server.indexes import Workers
+from lmkrag.server.problems import Problem, from_error
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
 
@@ -149,6 +153,52 @@ def test_costly_requests_are_bounded(client):
     assert client.post("/v1/rerank", json=many).status_code == 413
     assert client.post("/api/search", json={"query": "x", "max_tokens": 100_001}).status_code == 422
     assert client.post("/api/search", json={"query": "x", "max_tokens": 100_000, "top_k": 1}).status_code == 200
+
+
+def test_quotations_of_a_text_are_bounded(client):
+    many, long = '"the keepers may fly" ' * 201, f'"{"the keepers may fly " * 1_001}"'
+    for text in (many, long):
+        reply = client.post("/api/check", json={"text": text})
+        assert reply.status_code == 400
+        assert reply.json()["detail"] == "a text may have 200 quotations at most, each of 20,000 characters"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("search/batch", {"queries": ["who approves leave?"] * 64}), ("check", {"text": '"the keepers may fly" ' * 200})],
+)
+def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body):
+    """Its thread is free after the question or quotation at hand, and a server stops without waiting for the rest."""
+    searched = []
+    whole = Searcher._search_one
+
+    def search_slowly(*arguments):
+        searched.append(time.sleep(0.2))
+        return whole(*arguments)
+
+    async def run():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
+            assert (await client.post(f"/api/{path}", json=body)).status_code == 504
+            service.workers.close()  # it waits for the running call
+            await asyncio.sleep(0)
+            assert not service.workers.pending
+
+    app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1), rerank=False))
+    service = app._app._app.state.service
+    monkeypatch.setattr(Searcher, "_search_one", search_slowly)
+    asyncio.run(run())
+    assert 1 <= len(searched) < 20
+
+
+async def test_a_closing_server_leaves_a_call_that_does_not_end(monkeypatch):
+    monkeypatch.setattr("lmkrag.server.indexes._LAST", 0.1)
+    workers, ended = Workers(ServerLimits(seconds=0.1)), threading.Event()
+    with pytest.raises(Problem, match="longer than"):
+        await workers.run(partial(ended.wait, 20))
+    began = time.monotonic()
+    await asyncio.to_thread(workers.close)
+    assert time.monotonic() - began < 5
+    ended.set()
 
 
 def test_a_costly_request_lets_others_in_between(built_index):

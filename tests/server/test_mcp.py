@@ -148,6 +148,22 @@ async def test_a_resource_that_is_not_there(make):
                 await client.read_resource(address)
 
 
+async def test_ids_that_look_like_paths_are_read(make, index):
+    ids = ["/abs/x.txt#5ca6", "a/../b.txt", "../c.txt"]
+    with Engine.open(index) as engine:
+        engine.add([Document(doc_id, text="The gate is green.") for doc_id in ids])
+    async with Client(make()) as client:
+        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        for doc_id in ids:
+            assert (await client.read_resource(listed[doc_id])).contents[0].text == "The gate is green."
+
+
+async def test_more_quotations_than_are_checked_at_once(make):
+    async with Client(make()) as client:
+        refused = await client.call_tool("check", {"text": '"the keepers may fly" ' * 201})
+        assert refused.is_error and "200 quotations at most" in refused.content[0].text
+
+
 async def test_writing(make):
     async with Client(make(writable=True)) as client:
         odd = {"doc_id": "notes/50% off? #1 ü.txt", "text": "The odd note is yellow."}

@@ -47,6 +47,4 @@ async def ask(body: schemas.AskBody, service: TheService) -> Any:
 @router.post("/check", response_model=schemas.CheckReply)
 async def check(body: schemas.CheckBody, service: TheService) -> Any:
     """Tell whether citations still stand: of spans, or the quotations of a text."""
-    index = service.indexes.find(body.index)
-    source = body.text or {"spans": [cited.model_dump() for cited in body.citations]}
-    return {"citations": await index.run(lambda engine: engine.check(source))}
+    return {"citations": await service.indexes.run(body.index, body.check)}
