@@ -20,7 +20,10 @@ def sdk(server):
 
 
 def test_models(sdk):
-    assert [model.id for model in sdk.models.list()] == ["demo"]
+    (model,) = sdk.models.list()
+    assert model.id == "demo" and sdk.models.retrieve("demo") == model
+    with pytest.raises(openai.NotFoundError, match="no index 'other'"):
+        sdk.models.retrieve("other")
 
 
 def test_completion_with_citations(sdk, client):
@@ -43,6 +46,14 @@ def test_stream(sdk):
     assert chunks[-1].choices[0].finish_reason == "stop"
     annotated = [chunk for chunk in chunks if getattr(chunk.choices[0].delta, "annotations", None)]
     assert len(annotated) == 1
+
+
+def test_a_stream_ends_with_its_usage_where_it_is_asked_for(sdk):
+    whole = sdk.chat.completions.create(model="demo", messages=ASKED)
+    options = {"include_usage": True}
+    *_, end, last = sdk.chat.completions.create(model="demo", messages=ASKED, stream=True, stream_options=options)
+    assert end.choices[0].finish_reason == "stop" and end.usage is None
+    assert last.choices == [] and last.usage == whole.usage
 
 
 def test_follow_up(sdk):

@@ -50,13 +50,19 @@ class ChatBody(BaseModel):
     model: str = Field(max_length=200)
     messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: StrictBool = False
+    stream_options: dict[str, Any] | None = None
 
 
 @router.get("/models")
 async def list_models(service: TheService) -> dict[str, Any]:
     """List the indexes as models."""
-    models = [{"id": name, "object": "model", "created": 0, "owned_by": "lmkrag"} for name in service.indexes.by_name]
-    return {"object": "list", "data": models}
+    return {"object": "list", "data": [await retrieve_model(name, service) for name in service.indexes.by_name]}
+
+
+@router.get("/models/{model}")
+async def retrieve_model(model: str, service: TheService) -> dict[str, Any]:
+    """Return an index as a model."""
+    return {"id": service.indexes.find(model).name, "object": "model", "created": 0, "owned_by": "lmkrag"}
 
 
 @router.post(
@@ -72,19 +78,24 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     base = str(request.base_url)
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
-        return stream_events(_chunks(index, evidence, base, head))
+        counted = question if (body.stream_options or {}).get("include_usage") else ""
+        return stream_events(_chunks(index, evidence, base, head, counted))
     reply = await answer(index, evidence)
-    texts = question, reply.text
-    counts = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
     annotations = _annotate(reply, index, base)
     message = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": annotations}
     return {
         **head,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)},
+        "usage": await _count_tokens(index, question, reply),
         **_describe_checks(reply),
     }
+
+
+async def _count_tokens(index: ServedIndex, question: str, reply: Answer) -> dict[str, int]:
+    texts = question, reply.text
+    counts = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
+    return {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}
 
 
 def _describe_checks(answer: Answer) -> dict[str, Any]:
@@ -92,7 +103,7 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
     return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
 
 
-async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: dict[str, Any]) -> AsyncIterator[Event]:
+async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str) -> AsyncIterator[Event]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         return "", {**head, "object": "chat.completion.chunk", "choices": [choice]}
@@ -106,9 +117,11 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: dict[
         name, annotated = chunk({"content": "", "annotations": _annotate(reply, index, base)})
         yield name, annotated | _describe_checks(reply)
         yield chunk({}, "stop")
+        if counted:
+            yield "", {**chunk({})[1], "choices": [], "usage": await _count_tokens(index, counted, reply)}
         yield "", "[DONE]"
-    except LmkragError as error:
-        problem = index.to_problem(error)
+    except (LmkragError, Problem) as error:
+        problem = error if isinstance(error, Problem) else index.to_problem(error)
         yield "", {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
     finally:
         await stream.aclose()
