@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import shutil
 import threading
 import time
@@ -262,7 +263,8 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
     sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
     too_long = max(sizes) > _LONGEST_NAME or len(parts) > _DEEPEST or sum(sizes) + len(parts) > MAX_DOC_ID
     hidden = any(not part or part.startswith(".") for part in parts) or doc_id.endswith(_JSON)
-    if too_long or hidden or not doc_id.strip() or not doc_id.isprintable() or "\\" in doc_id:
+    printed = re.sub("[\u200c\u200d\u00a0\u202f\u3000]", "", doc_id)  # without joiners and wide spaces
+    if too_long or hidden or not printed.strip() or not printed.isprintable() or "\\" in doc_id:
         raise UsageError(f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as notes/today.md")
     return PurePosixPath(doc_id)
 

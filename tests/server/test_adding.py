@@ -105,6 +105,10 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
         ".hidden/x",
         "a\\b",
         "a\nb",
+        "a\u202eb",
+        "a\u2066b",
+        "a\u0378b",
+        "\u200d\u3000",
         "x" * 300,
         "a/" * 40 + "b",
         "/".join(["x" * 190] * 25),  # longer than a path may be
@@ -114,6 +118,14 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
 def test_ids_that_lead_elsewhere(doc_id):
     with pytest.raises(UsageError, match="can't be the id of an upload"):
         check_doc_id(doc_id)
+
+
+@pytest.mark.parametrize(
+    "doc_id",
+    ["می\u200cخواهم.md", "👩\u200d🚀.md", "Screenshot 9.41.00\u202fAM.png", "note\u00a0: x.md", "東京\u3000大阪.txt"],
+)
+def test_ids_with_joiners_and_spaces(doc_id):
+    assert str(check_doc_id(doc_id)) == doc_id
 
 
 def test_ids_that_lead_elsewhere_over_http(writable, tmp_path):
