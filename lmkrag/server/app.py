@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
@@ -33,7 +34,6 @@ from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
 _BACKLOG = 1_024
-_IDLE = 20  # seconds that an idle connection is kept open
 _STOP = 30  # seconds that a stopping server waits for requests in flight
 _TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
@@ -160,6 +160,18 @@ class _Paths:
         await self._app(scope, receive, send)
 
 
+class _Connection(H11Protocol):
+    """A connection that is closed when it sends no whole header for as long as one is kept between requests."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        self.conn.receive_data(data)  # the base class would end the timeout at the first byte of a header
+        self.handle_events()
+
+
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound, StorageError."""
     listening = _listen(settings.host, settings.port)
@@ -169,7 +181,7 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda 
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Connection,
             ws="none",
             loop="asyncio",
             lifespan="on",
@@ -178,7 +190,7 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda 
             server_header=False,
             proxy_headers=False,
             limit_concurrency=settings.limits.connections,
-            timeout_keep_alive=_IDLE,
+            timeout_keep_alive=settings.limits.stall,  # type: ignore[arg-type]  # seconds as asyncio takes them
             timeout_graceful_shutdown=_STOP,
         )
         server = uvicorn.Server(config)

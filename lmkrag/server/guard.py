@@ -58,6 +58,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # the answer of GET, whose body the connection leaves out
+            scope = {**scope, "method": "GET"}
         watched = _Watched(send, self._settings.limits.stall)
         began = time.monotonic()
         self._metrics.in_flight += 1
@@ -80,7 +82,8 @@ class Guard:
             body = _LimitedBody(receive, limit, limits)
             try:
                 with self._admit(scope["path"]):
-                    await self._app(scope, body, send)
+                    is_mcp = scope["path"].startswith("/mcp")  # it would log an aborted body as an error
+                    await self._app(scope, await _read_ahead(body) if is_mcp else body, send)
             except RequestAborted as aborted:
                 if send.status:
                     return
@@ -105,11 +108,11 @@ class Guard:
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
-        if not self._is_allowed(host):
+        if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
             raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
         try:
-            same_origin = origin is None or urlsplit(origin).netloc.lower() == headers["host"].lower()
+            same_origin = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
         except ValueError:  # no URL
             same_origin = False
         if not same_origin:
@@ -190,11 +193,25 @@ class _LimitedBody:
             stalled = f"nothing came for {self._limits.stall:g} seconds"
             detail = stalled if left > self._limits.stall else "the body comes too slowly"
             raise RequestAborted(Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)) from None
+        if message["type"] == "http.disconnect":
+            raise RequestAborted(Problem(400, "disconnected", "The client is gone", "it left before its body ended"))
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._read > self._limit:
             raise RequestAborted(_too_large(self._limit))
         return message
+
+
+async def _read_ahead(body: Receive) -> Receive:
+    """Read a body to its end, and return what receives it without waiting."""
+    messages = [await body()]
+    while messages[-1].get("more_body"):
+        messages.append(await body())
+
+    async def receive() -> Message:
+        return messages.pop(0) if messages else await body()
+
+    return receive
 
 
 class _Watched:

@@ -26,7 +26,7 @@ class ServerLimits:
     public_requests: int = 128  # the same for the paths that need no token, such as that of the login
     seconds: float = 30.0  # a search may take, waiting included
     arrival: float = 30.0  # seconds that the body of a request may take, plus one for each 10,000 bytes
-    stall: float = 20.0  # seconds without a byte from or to a client before the request is aborted
+    stall: float = 20.0  # seconds without a byte from or to a client, or without a request, before it is cut off
     body: int = 1 << 20  # bytes of a request
     upload: int = 100 << 20  # bytes of a document that is added
     pending: int = 1 << 30  # bytes of all documents that are received or wait to be indexed

@@ -147,6 +147,51 @@ def test_a_wrong_length(server):
     assert b" 400 " in raw(server.url, head).split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/docs", "/static/app.js", "/api/status", "/metrics"])
+def test_head_is_get_without_the_body(client, path):
+    got, head = client.get(path), client.head(path)
+    assert head.status_code == 200 and head.content == b""
+    assert head.headers["content-type"] == got.headers["content-type"]
+    if path != "/metrics":
+        assert head.headers["content-length"] == str(
+            len(client.get(path, headers={"Accept-Encoding": "identity"}).content)
+        )
+
+
+def test_health_needs_no_host(server):
+    for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/api/status", b"421")):
+        assert raw(server.url, b"GET " + path + b" HTTP/1.0\r\n\r\n").split()[1] == status
+    pages = b"GET /healthz HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n"
+    assert raw(server.url, pages).split()[1] == b"403"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: local", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"]
+)
+def test_a_header_that_never_comes(impatient, sent):
+    began = time.monotonic()
+    reply = raw(impatient.url, sent)
+    assert reply.count(b"HTTP/1.1") == sent.count(b"\r\n\r\n")
+    assert 0.5 < time.monotonic() - began < 10
+
+
+def test_clients_that_leave_are_no_bugs(serve_process, index, tmp_path):
+    with serve_process(tmp_path, "--index", index, "--writable", "--rerank", "off") as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        head = "{} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nContent-Length: 5000\r\n\r\n"
+        for line in ("PUT /api/documents/x.md", "POST /mcp", "POST /api/search"):
+            for kind in ("text/plain", "application/json"):
+                with socket.create_connection((host, int(port))) as leaving:
+                    leaving.sendall(head.format(line, kind).encode() + b" " * 1_000)
+        raw(running.url, b"nonsense\r\n\r\n")
+        with running.client() as client:
+            while "lmkrag_requests_in_flight 1.0" not in (metrics := client.get("/metrics").text):
+                time.sleep(0.05)
+        assert 'status="500"' not in metrics and 'status="400"' in metrics
+        _, *logged = running.log.read_text().splitlines()
+    assert logged == ["uvicorn.error: Invalid HTTP request received."]
+
+
 def test_a_body_that_never_comes(impatient):
     head = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     reply = raw(impatient.url, head)
