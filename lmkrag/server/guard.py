@@ -58,7 +58,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD":  # the answer of GET, whose body the connection leaves out
+        if scope["method"] == "HEAD" and scope["path"] not in ("/mcp", "/mcp/"):  # GET, whose body uvicorn leaves out
             scope = {**scope, "method": "GET"}
         watched = _Watched(send, self._settings.limits.stall)
         began = time.monotonic()

@@ -158,6 +158,10 @@ def test_head_is_get_without_the_body(client, path):
         )
 
 
+def test_head_opens_no_stream(client):
+    assert client.head("/mcp").status_code == 405
+
+
 def test_health_needs_no_host(server):
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/api/status", b"421")):
         assert raw(server.url, b"GET " + path + b" HTTP/1.0\r\n\r\n").split()[1] == status
