@@ -1,5 +1,6 @@
 """A document of a snapshot, read piece by piece as it is looked at."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -47,14 +48,8 @@ class DocumentView:
 
     def ordinal_at(self, character: int) -> int:
         """Return the sentence that a character is in."""
-        low, high = 0, max(0, self.row.sentences - 1)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.bounds(middle)[0] <= character:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        after = bisect_right(range(self.row.sentences), character, key=lambda ordinal: self.bounds(ordinal)[0])
+        return max(0, after - 1)
 
     def text(self, start: int, end: int) -> str:
         """Return characters ``[start, end)``, clipped to the length of the text."""
