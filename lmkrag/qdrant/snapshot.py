@@ -42,20 +42,14 @@ class PointSegment(Segment):
     """The files of a segment, the one of vectors with ids of points instead: runs of row, first point, count."""
 
     @computed_once
-    def points(self) -> Ids:
+    def vectors(self) -> Any:
         """Its runs ``[n, 3]`` by row."""
         tables = read_tables(self._vectors)
         return np.column_stack([tables[name] for name in _COLUMNS])
 
     def slices(self, rows: Ids) -> Iterator[Ids]:
         """Yield the points of some rows."""
-        yield _look_up(self.points, rows)
-
-    def check(self) -> None:
-        """Compare each file with its checksums. Raises IndexCorrupt: one differs."""
-        for file in (self._vectors, self._words, self._structure):
-            file.read()
-        _ = self.points, self.postings, self.structure
+        yield _look_up(self.vectors, rows)
 
 
 def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
@@ -144,14 +138,14 @@ class QdrantSnapshot(Snapshot):
         points = np.full(len(sentences), -1)
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, sentences)
-            points[inside] = _look_up(cast(PointSegment, live.segment).points, rows)
+            points[inside] = _look_up(cast(PointSegment, live.segment).vectors, rows)
         return points
 
     def find_sentences(self, points: Ids) -> Ids:
         """Return the sentences of points ``[n]``; -1 where one is of no sentence of this state."""
         sentences = np.full(len(points), -1)
         for live in self.segments:
-            rows = _look_up(sort_runs(cast(PointSegment, live.segment).points), points, key=1)
+            rows = _look_up(sort_runs(cast(PointSegment, live.segment).vectors), points, key=1)
             sentences = np.maximum(sentences, _look_up(live.runs, rows))
         return sentences
 
