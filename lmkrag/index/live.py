@@ -99,8 +99,7 @@ def lay_sentences(
     segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[SegmentFile, Ids]]:
     """Lay ranges of sentence ids (first, count), end to end, over the rows of segments, or raise ValueError."""
-    remaining = [(first, count) for first, count in ranges if count]
-    remaining.reverse()
+    remaining = [(first, count) for first, count in reversed(ranges) if count]
     for file in segments:
         runs, row = [], 0
         while row < file.rows:

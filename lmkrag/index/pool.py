@@ -87,13 +87,10 @@ class IndexReader:
             _inherited.extend(self._idle)
             self._reset()
         outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
-        if outer is not None:
-            try:
-                yield self._take(outer, segments, nested=True)
-            except sqlite3.DatabaseError as error:
-                raise wrap_error(self.path, error) from error
-            return
         try:
+            if outer is not None:
+                yield self._take(outer, segments, nested=True)
+                return
             with fork_gate.enter(), self.connection() as connection:
                 try:
                     connection.execute("BEGIN")

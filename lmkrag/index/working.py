@@ -10,7 +10,6 @@ import ctypes
 import errno
 import os
 import shutil
-import sys
 from pathlib import Path
 
 from lmkrag.errors import UsageError
@@ -81,10 +80,8 @@ class WorkingFolder:
 
 def _exchange(first: Path, second: Path) -> bool:
     """Exchange two paths in one step; False where the system or the file system can't."""
-    if sys.platform != "linux":
-        return False
     libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
+    if not hasattr(libc, "renameat2"):  # only Linux has it
         return False
     paths = os.fsencode(first), os.fsencode(second)
     if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
