@@ -13,7 +13,6 @@ import numpy as np
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
-from lmkrag.index.codec import checksum, checksum_content
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
@@ -117,12 +116,12 @@ def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
 
 
 def _checksum_fixed(meta: dict[str, str]) -> str:
-    return checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
+    return codec.checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
 def generation(connection: sqlite3.Connection) -> int:
     """Return the number of commits so far that changed what can be found."""
-    return _number(connection, "generation")
+    return read_number(connection, "generation")
 
 
 def next_generation(connection: sqlite3.Connection) -> None:
@@ -130,17 +129,13 @@ def next_generation(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
 
-def _number(connection: sqlite3.Connection, key: str) -> int:
+def read_number(connection: sqlite3.Connection, key: str) -> int:
+    """Return a number that is recorded of the index itself, such as ``live_documents``: see :func:`sum_documents`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     try:
         return int(row[0])
     except (TypeError, ValueError) as error:
         raise IndexCorrupt(f"the catalog's {key!r} is damaged; {REPAIR}") from error
-
-
-def live_documents(connection: sqlite3.Connection) -> int:
-    """Return the recorded sum over all documents: see :func:`sum_documents`."""
-    return _number(connection, "live_documents")
 
 
 def sum_documents(table: Ids) -> int:
@@ -150,14 +145,14 @@ def sum_documents(table: Ids) -> int:
 
 
 def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
-    total = (live_documents(connection) + sign * sum_documents(np.array([document], np.int64))) % 2**64
+    total = (read_number(connection, "live_documents") + sign * sum_documents(np.array([document], np.int64))) % 2**64
     connection.execute("UPDATE meta SET value = ? WHERE key = 'live_documents'", (str(total),))
 
 
 def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     """Record a document with its text and sentences, inside a transaction; return the id of its first sentence."""
     document, text, ends = staged.document, staged.text, staged.sentences.ends
-    first = _number(connection, "next_sentence")
+    first = read_number(connection, "next_sentence")
     last = connection.execute("SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1").fetchone()
     if first < (last or (1,))[0]:
         raise IndexCorrupt(f"the catalog's next sentence id is damaged; {REPAIR}")
@@ -184,23 +179,15 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     assert key is not None
     _set_checksum(connection, (key, *values))
     _add_to_sum(connection, (key, first, len(ends)), 1)
-    connection.executemany(
-        "INSERT INTO text_block VALUES (?, ?, ?)",
-        (
-            (key, start, codec.pack_text(text[start : start + TEXT_PER_BLOCK], key, start))
-            for start in range(0, len(text), TEXT_PER_BLOCK)
-        ),
-    )
+    for start in range(0, len(text), TEXT_PER_BLOCK):
+        packed = codec.pack_text(text[start : start + TEXT_PER_BLOCK], key, start)
+        connection.execute("INSERT INTO text_block VALUES (?, ?, ?)", (key, start, packed))
     starts = np.concatenate([[0], ends[:-1]])
     kinds = staged.sentences.kinds
-    blocks = (slice(low, low + SENTENCES_PER_BLOCK) for low in range(0, len(ends), SENTENCES_PER_BLOCK))
-    connection.executemany(
-        "INSERT INTO sentence_block VALUES (?, ?, ?)",
-        (
-            (key, part.start, codec.pack_sentences(starts[part], ends[part], kinds[part], key, part.start))
-            for part in blocks
-        ),
-    )
+    for start in range(0, len(ends), SENTENCES_PER_BLOCK):
+        part = slice(start, start + SENTENCES_PER_BLOCK)
+        packed = codec.pack_sentences(starts[part], ends[part], kinds[part], key, start)
+        connection.execute("INSERT INTO sentence_block VALUES (?, ?, ?)", (key, start, packed))
     if len(staged.windows):
         packed = codec.pack_windows(staged.windows.hashes, staged.windows.ordinals, key)
         connection.execute("INSERT INTO window_list VALUES (?, ?)", (key, packed))
@@ -212,7 +199,7 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
 
 
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
-    return checksum("document", json.dumps(values).encode())
+    return codec.checksum("document", json.dumps(values).encode())
 
 
 def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
@@ -346,7 +333,7 @@ def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str,
     text = read_text(connection, row, 0, row.length)
     blocks = [read_sentences(connection, row, first) for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
     ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
-    if checksum_content(row.doc_id, text, ends) != row.content_checksum:
+    if codec.checksum_content(row.doc_id, text, ends) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
     return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +10,10 @@ from sqlite3 import Connection
 from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, codec
-from lmkrag.index.codec import checksum
 from lmkrag.index.columns import count_documents
 from lmkrag.index.files import File
 from lmkrag.index.segments import SegmentFile
-from lmkrag.index.vectors.recipes import recipe_from_json
+from lmkrag.index.vectors.recipes import build_recipe
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus, Skipped
 
@@ -23,31 +21,31 @@ _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments
 _LISTED = 200  # skipped files
 
 
-def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
+def insert_segment(connection: Connection, file: SegmentFile, runs: Ids) -> None:
     """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
     details = json.dumps({key: value for key, value in asdict(file).items() if key != "name"}, sort_keys=True)
     connection.execute(
         "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
-        (file.name, details, codec.pack_runs(runs, file.name), checksum(file.name, details.encode())),
+        (file.name, details, codec.pack_runs(runs, file.name), codec.checksum(file.name, details.encode())),
     )
 
 
-def delete_segment(connection: sqlite3.Connection, name: str) -> None:
+def delete_segment(connection: Connection, name: str) -> None:
     """Forget a segment and its runs."""
     connection.execute("DELETE FROM segment WHERE name = ?", (name,))
 
 
-def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, Ids]]:
+def read_segments(connection: Connection) -> list[tuple[SegmentFile, Ids]]:
     """Return every segment with its runs ``[n, 3]``, oldest first, or raise IndexCorrupt."""
     segments = []
     query = "SELECT name, facts, runs, row_checksum FROM segment ORDER BY id"
     for name, text, packed, recorded in connection.execute(query):
-        if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
+        if recorded != codec.checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
         details = json.loads(text)
-        recipe = recipe_from_json(json.dumps(details["recipe"]))
         parts = (File(**details[part]) for part in ("vectors", "words", "structure"))
-        segments.append((SegmentFile(name, details["rows"], recipe, *parts), codec.unpack_runs(packed, name)))
+        file = SegmentFile(name, details["rows"], build_recipe(details["recipe"]), *parts)
+        segments.append((file, codec.unpack_runs(packed, name)))
     return segments
 
 

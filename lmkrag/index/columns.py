@@ -44,10 +44,9 @@ def refresh_columns(connection: Connection) -> None:
         names = ((name, block) for name in ("", *_OWN, *map(str, range(_SHARED))))
         connection.executemany("DELETE FROM document_column WHERE name = ? AND block = ?", names)
         generation = catalog.generation(connection)
-        connection.executemany(
-            "INSERT INTO document_column VALUES (?, ?, ?, ?)",
-            ((name, block, generation, codec.pack(data, f"column {name} {block}")) for name, data in built.items()),
-        )
+        for name, data in built.items():
+            values = (name, block, generation, codec.pack(data, f"column {name} {block}"))
+            connection.execute("INSERT INTO document_column VALUES (?, ?, ?, ?)", values)
     connection.execute("DELETE FROM stale_block")
 
 
@@ -175,7 +174,7 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
     before = np.column_stack([known.keys, known.first, known.stop - known.first])
     table = np.concatenate([before[np.isin(known.keys // _BLOCK, blocks, invert=True)], *tables])
     table = table[np.argsort(table[:, 0], kind="stable")]
-    if catalog.sum_documents(table) != catalog.live_documents(connection):
+    if catalog.sum_documents(table) != catalog.read_number(connection, "live_documents"):
         if since >= 0:
             return read_ranges(connection)  # a block without documents is gone
         raise IndexCorrupt(f"the catalog's list of documents is damaged (checksum); {REPAIR}")

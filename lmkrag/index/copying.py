@@ -15,7 +15,6 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt, IndexMismatch
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.catalog import DocumentRow, read_stored
 from lmkrag.index.files import MappedFile, Tables, sync
 from lmkrag.index.ranges import clip_runs, join_runs
 from lmkrag.index.segments import SegmentFile
@@ -46,7 +45,7 @@ def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
         documents = list(snapshot.all_documents())
         rows = [row for row in documents if known.get(row.doc_id) != (row.fingerprint, row.content_checksum)]
         for part in _divide(rows):
-            staged = [read_stored(snapshot.connection, row) for row in part]
+            staged = [catalog.read_stored(snapshot.connection, row) for row in part]
             vectors = [snapshot.read_vectors(row.first_sentence + np.arange(row.sentences)) for row in part]
             new.commit(staged, [new.stage_segment(vectors, *build_tables(staged))])
             new.merge_small()
@@ -56,7 +55,7 @@ def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
     return IndexReport(len(rows) - updated, updated, unchanged, sentences=sentences, characters=characters)
 
 
-def _divide(rows: list[DocumentRow]) -> Iterator[list[DocumentRow]]:
+def _divide(rows: list[catalog.DocumentRow]) -> Iterator[list[catalog.DocumentRow]]:
     first = sentences = 0
     for stop, row in enumerate(rows, 1):
         sentences += row.sentences
@@ -100,7 +99,7 @@ def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
         return _adopt(store, folder, snapshot, rows)
 
 
-def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[DocumentRow]) -> IndexReport:
+def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catalog.DocumentRow]) -> IndexReport:
     segments = catalog_segments.read_segments(snapshot.connection)
     if sum(file.rows for file, _ in segments) != snapshot.documents.sentences:
         raise IndexCorrupt(f"{folder}: its segments hold more than its documents")
@@ -111,14 +110,13 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
     with store.transaction() as connection:
         here: list[int] = []  # the first sentence that each document gets
         for row in rows:
-            old = catalog.find_document(connection, row.doc_id)
-            if old is not None:
+            if old := catalog.find_document(connection, row.doc_id):
                 gone = [item for item in catalog.find_attachments(connection, old) if item.doc_id not in names]
                 for deleted in (*gone, old):
                     catalog.delete_document(connection, deleted)
                 updated += 1
                 removed += len(gone)
-            here.append(catalog.insert_document(connection, read_stored(snapshot.connection, row)))
+            here.append(catalog.insert_document(connection, catalog.read_stored(snapshot.connection, row)))
         for file, (_, runs) in zip(linked, segments, strict=True):
             parts, owners = clip_runs(runs, snapshot.documents.first, snapshot.documents.stop)
             parts[:, 1] += (np.array(here, np.int64) - snapshot.documents.first)[owners]

@@ -18,18 +18,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from lmkrag.arrays import Ids, Vectors
+from lmkrag.arrays import Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.catalog import SkippedFile
-from lmkrag.index.catalog_segments import read_status
 from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment, choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged
-from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, build_recipe, choose_recipe, load_recipe
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
 from lmkrag.index.words.postings import merge_postings
 from lmkrag.specs import EncoderSpec, Recipe
@@ -83,7 +81,8 @@ class IndexStore:
         """Write the catalog under another name and rename it: killed half-way, there is no index yet."""
         new = self.path / _NEW_CATALOG
         new.unlink(missing_ok=True)
-        meta = {"encoder": json.dumps(asdict(self.encoder)), "recipe": recipe_to_json(self.recipe)}
+        recipe = json.dumps(asdict(self.recipe), sort_keys=True)
+        meta = {"encoder": json.dumps(asdict(self.encoder)), "recipe": recipe}
         if self.chooses_encoder:
             meta[_CHOOSES] = "1"
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
@@ -107,15 +106,14 @@ class IndexStore:
             with reader.connection() as connection:
                 meta = catalog.read_meta(connection)
                 version = int(meta["format"])
-                if version > catalog.FORMAT_VERSION:
-                    readable = f"this one reads {catalog.FORMAT_VERSION}"
-                    raise IndexMismatch(f"{path}: format {version} of a newer lmkrag ({readable}): upgrade")
-                if version < catalog.FORMAT_VERSION:
-                    raise IndexMismatch(
-                        f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere"
-                    )
+                if version != catalog.FORMAT_VERSION:
+                    newer = f"a newer lmkrag (this one reads {catalog.FORMAT_VERSION}): upgrade"
+                    older = "an older lmkrag: index the sources again, elsewhere"
+                    writer = newer if version > catalog.FORMAT_VERSION else older
+                    raise IndexMismatch(f"{path}: format {version} of {writer}")
                 encoder = EncoderSpec(**json.loads(meta["encoder"]))
-                return cls(path, encoder, recipe or recipe_from_json(meta["recipe"]), chooses_encoder=_CHOOSES in meta)
+                recipe = recipe or build_recipe(json.loads(meta["recipe"]))
+                return cls(path, encoder, recipe, chooses_encoder=_CHOOSES in meta)
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
@@ -126,7 +124,7 @@ class IndexStore:
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         with self.reader.snapshot(segments=False) as snapshot:
-            return read_status(self.path, snapshot.connection, self.encoder, self.recipe)
+            return catalog_segments.read_status(self.path, snapshot.connection, self.encoder, self.recipe)
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -193,14 +191,11 @@ class IndexStore:
         """
         with self.transaction() as connection:
             for doc_id in removed:
-                row = catalog.find_document(connection, doc_id)
-                if row is not None:
-                    for attachment in catalog.find_attachments(connection, row):
-                        catalog.delete_document(connection, attachment)
-                    catalog.delete_document(connection, row)
+                if row := catalog.find_document(connection, doc_id):
+                    for gone in (*catalog.find_attachments(connection, row), row):
+                        catalog.delete_document(connection, gone)
             for item in staged:
-                row = catalog.find_document(connection, item.document.doc_id)
-                if row is not None:
+                if row := catalog.find_document(connection, item.document.doc_id):
                     catalog.delete_document(connection, row)
             ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
             for file, runs in lay_sentences(segments, ranges):
@@ -212,15 +207,14 @@ class IndexStore:
         """Remove documents, with what is attached to them, in one step; segments of nothing else are deleted."""
         self.commit([], removed=doc_ids)
         with self.reader.snapshot() as snapshot:
-            dead = [live for live in snapshot.segments if not live.alive]
-            if dead:
+            if dead := [live for live in snapshot.segments if not live.alive]:
                 self._merge(dead, snapshot.documents.sentences)
 
     def note_files(
         self,
         *,
         touched: Iterable[tuple[int, FileStamp]] = (),
-        skipped: Iterable[SkippedFile] = (),
+        skipped: Iterable[catalog.SkippedFile] = (),
         forgotten: Iterable[str] = (),
     ) -> None:
         """Record stamps of unchanged files by document row id, files skipped, and paths that are skipped no more."""
@@ -258,24 +252,23 @@ class IndexStore:
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Replace several segments by one."""
         total = sum(live.alive for live in merged)
-        written: list[tuple[SegmentFile, Ids]] = []
+        written = []
         if total:
-            recipe = choose_recipe(self.recipe, total, of=sentences)
             file = self._write(
                 total,
                 lambda: (vectors for live in merged for vectors in live.segment.slices(live.rows)),
                 lambda: merge_postings([(live.segment.postings, live.rows) for live in merged], self.path / "segments"),
                 lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
-                recipe,
+                choose_recipe(self.recipe, total, of=sentences),
             )
-            written.append((file, lay_runs(merged)))
+            written.append(file)
         with self.transaction() as connection:
             for live in merged:
                 catalog_segments.delete_segment(connection, live.segment.file.name)
-            for file, file_runs in written:
-                catalog_segments.insert_segment(connection, file, file_runs)
+            for file in written:
+                catalog_segments.insert_segment(connection, file, lay_runs(merged))
             catalog.next_generation(connection)
-            self.check_files([file for file, _ in written])
+            self.check_files(written)
         self._collect_orphans()
 
     def _write(

@@ -7,7 +7,6 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.catalog import read_content, read_windows
 from lmkrag.index.columns import find_wrong_columns, read_ranges
 from lmkrag.index.ranges import clip_runs, sort_runs
 from lmkrag.index.snapshot import Snapshot
@@ -59,8 +58,8 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         if document.id in incomplete:
             yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
         try:
-            _, ends, _ = read_content(connection, document)
-            read_windows(connection, document)
+            _, ends, _ = catalog.read_content(connection, document)
+            catalog.read_windows(connection, document)
         except IndexCorrupt as error:
             yield str(error)
             continue

@@ -23,7 +23,6 @@ from qdrant_client import models
 from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
-from lmkrag.index.catalog import FORMAT_VERSION
 from lmkrag.index.files import File, Tables
 from lmkrag.index.pool import IndexReader, wrap_error
 from lmkrag.index.ranges import expand_ranges
@@ -83,7 +82,7 @@ class QdrantStore(IndexStore):
         """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or the cache."""
         connection = Connection(path)
         settings = Log(connection).read_settings()
-        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{FORMAT_VERSION}"
+        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{catalog.FORMAT_VERSION}"
         while not IndexStore.exists(folder):
             try:
                 IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()

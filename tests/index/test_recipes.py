@@ -1,8 +1,11 @@
+import json
+from dataclasses import asdict
+
 import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.index.vectors.recipes import choose_recipe, list_recipes, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.vectors.recipes import build_recipe, choose_recipe, list_recipes, load_recipe
 
 
 def test_the_recipes_that_ship():
@@ -38,7 +41,7 @@ def test_a_part_of_a_large_index_is_stored_as_the_whole_is():
 
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
 def test_json_and_back(recipe):
-    assert recipe_from_json(recipe_to_json(recipe)) == recipe
+    assert build_recipe(json.loads(json.dumps(asdict(recipe)))) == recipe
 
 
 def test_a_recipe_of_ones_own(tmp_path):

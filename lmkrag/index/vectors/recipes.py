@@ -1,8 +1,6 @@
 """Index recipes: how vectors are stored, read from ``indexes/*.toml``."""
 
-import json
 import tomllib
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -59,16 +57,6 @@ def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
     return recipe if rows >= recipe.minimum else load_recipe("flat")
 
 
-def recipe_to_json(recipe: Recipe) -> str:
-    """Return a recipe as JSON, as the catalog keeps it."""
-    return json.dumps(asdict(recipe), sort_keys=True)
-
-
-def recipe_from_json(text: str) -> Recipe:
-    """Return the recipe that :func:`recipe_to_json` wrote."""
-    return _build(json.loads(text))
-
-
 def _read(path: Path) -> Recipe:
     try:
         fields = tomllib.loads(path.read_text("utf-8-sig"))
@@ -82,7 +70,7 @@ def _read(path: Path) -> Recipe:
     for key, value in fields.items():
         if not _is_valid(key, value):
             raise UsageError(f"recipe {path}: {key} = {value!r} is not {_MEANING[key]}")
-    return _build({"name": path.stem, **fields})
+    return build_recipe({"name": path.stem, **fields})
 
 
 def _is_valid(key: str, value: Any) -> bool:
@@ -102,6 +90,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _build(fields: dict[str, Any]) -> Recipe:
+def build_recipe(fields: dict[str, Any]) -> Recipe:
+    """Return the recipe of some fields, such as the catalog has as JSON."""
     tiers = tuple((int(limit), str(name)) for limit, name in fields.pop("tiers", ()))
     return Recipe(**fields, tiers=tiers)
