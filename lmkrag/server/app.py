@@ -21,7 +21,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import handle_errors
@@ -42,7 +42,6 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 
 def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be used."""
-    workers = Workers(settings.limits)
     reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
 
@@ -51,13 +50,12 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         engine.searcher.names_folders = False  # clients may be on other machines
         return engine
 
-    indexes = ServedIndexes(settings.indexes, workers, open_engine)
+    indexes = ServedIndexes(settings.indexes, settings.limits, open_engine)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),
-        workers=workers,
         indexes=indexes,
-        metrics=Metrics(indexes, workers),
+        metrics=Metrics(indexes),
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
@@ -77,7 +75,9 @@ def create_app(settings: ServerSettings) -> ASGIApp:
                 yield
             finally:
                 warming.cancel()
-                await asyncio.to_thread(_close, service)
+                if service.uploads is not None:
+                    await asyncio.to_thread(service.uploads.close)
+                await asyncio.to_thread(indexes.close)
 
     app = FastAPI(
         title="lmkrag",
@@ -118,13 +118,6 @@ async def _warm_up(service: Service) -> None:
                 _logger.error("%s: can't be searched: %s", index.name, error)
         await asyncio.sleep(_TRY_AGAIN if cold else 0)
     service.ready = True
-
-
-def _close(service: Service) -> None:
-    if service.uploads is not None:
-        service.uploads.close()
-    service.workers.close()
-    service.indexes.close()
 
 
 def _serve_page(app: FastAPI) -> None:
@@ -174,8 +167,7 @@ class _Connection(H11Protocol):
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound, StorageError."""
-    listening = _listen(settings.host, settings.port)
-    with listening:
+    with _listen(settings.host, settings.port) as listening:
         app = create_app(settings)
         host, port = listening.getsockname()[:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -100,18 +100,19 @@ class ServedIndex:
 
 
 class ServedIndexes:
-    """All indexes of a server, by name."""
+    """All indexes of a server, by name, and the threads that search them."""
 
     def __init__(
-        self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
+        self, paths: Mapping[str, Path], limits: ServerLimits, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
         """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
         self.by_name: dict[str, ServedIndex] = {}
+        self.workers = Workers(limits)
         paths = {name: locate_index(path) for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, workers, opening)
+                self.by_name[name] = ServedIndex(name, path, self.workers, opening)
         except BaseException:
             self.close()
             raise
@@ -132,5 +133,7 @@ class ServedIndexes:
         return await self.find(name).run(call)
 
     def close(self) -> None:
+        """Wait for running calls and close the indexes."""
+        self.workers.close()
         for index in self.by_name.values():
             index.close()

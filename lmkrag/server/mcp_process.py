@@ -15,7 +15,7 @@ from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 
 from lmkrag.readers.choose import load_reader
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.mcp_proxy import GREETING, locked
 from lmkrag.server.settings import ServerLimits
@@ -32,8 +32,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     """
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    workers = Workers(limits)
-    indexes = ServedIndexes({name: Path(path) for name, path in settings["indexes"].items()}, workers)
+    indexes = ServedIndexes({name: Path(path) for name, path in settings["indexes"].items()}, limits)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)
@@ -44,7 +43,6 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     finally:
         if uploads is not None:
             uploads.close()
-        workers.close()
         indexes.close()
 
 

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -24,9 +24,9 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 class Metrics:
     """Counters, latencies and queues of requests and the state of each index, in a registry of their own."""
 
-    def __init__(self, indexes: ServedIndexes, workers: Workers) -> None:
+    def __init__(self, indexes: ServedIndexes) -> None:
         self.in_flight = 0
-        self._indexes, self._workers = indexes, workers
+        self._indexes = indexes
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "lmkrag_requests",
@@ -56,7 +56,8 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges, which are read at scrape time; the registry calls this."""
         yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight)
-        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", len(self._workers.pending))
+        pending = len(self._indexes.workers.pending)
+        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", pending)
         gauges = {
             name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"]) for name, text in _OF_INDEX.items()
         }
@@ -64,8 +65,7 @@ class Metrics:
             values = {"up": 0}
             with contextlib.suppress(Problem):
                 counts = index.call(lambda engine: engine.status())
-                values = {"generation": counts.generation, "documents": counts.documents}
-                values |= {"sentences": counts.sentences, "up": 1}
+                values = {name: getattr(counts, name) for name in gauges if name != "up"} | {"up": 1}
             for field, value in values.items():
                 gauges[field].add_metric([name], value)
         yield from gauges.values()

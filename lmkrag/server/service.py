@@ -7,7 +7,7 @@ from fastapi import Depends, Request
 
 from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
@@ -19,7 +19,6 @@ class Service:
 
     settings: ServerSettings
     reader: Reader
-    workers: Workers
     indexes: ServedIndexes
     metrics: Metrics
     uploads: Uploads | None

@@ -10,7 +10,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import DocumentNotFound, StorageError, UsageError
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads, check_doc_id
@@ -199,7 +199,7 @@ def test_somebody_else_writes(writable, index):
 @pytest.fixture
 def accepting(index):
     """Uploads of an index in this process, and the index."""
-    indexes = ServedIndexes({"demo": index}, Workers(ServerLimits()))
+    indexes = ServedIndexes({"demo": index}, ServerLimits())
     opened = []
 
     def start(**limits):

@@ -97,7 +97,7 @@ def test_a_name_that_was_allowed(serve, built_index, tmp_path):
 
 async def test_the_name_that_it_listens_on_in_any_case(built_index):
     settings = ServerSettings({"demo": built_index}, host="Harbour.Example", token=TOKEN)
-    transport = httpx.ASGITransport(Guard(PlainTextResponse("alive"), settings, Metrics(None, None)))
+    transport = httpx.ASGITransport(Guard(PlainTextResponse("alive"), settings, Metrics(None)))
     async with httpx.AsyncClient(transport=transport) as client:
         assert (await client.get("http://harbour.example/healthz")).status_code == 200
         assert (await client.get("http://other.example/healthz")).status_code == 421

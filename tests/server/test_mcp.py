@@ -13,7 +13,7 @@ from lmkrag import Document, Engine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchRequest, option_of
-from lmkrag.server.indexes import ServedIndexes, Workers
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
@@ -24,10 +24,9 @@ def make(index):
     opened: list[Any] = []
 
     def server(*, writable: bool = False):
-        workers = Workers(ServerLimits())
-        indexes = ServedIndexes({"demo": index}, workers)
+        indexes = ServedIndexes({"demo": index}, ServerLimits())
         uploads = Uploads(indexes, ServerLimits()) if writable else None
-        opened.extend([*([uploads] if uploads else []), workers, indexes])
+        opened.extend([*([uploads] if uploads else []), indexes])
         return create_mcp_server(indexes, ExtractiveReader(), uploads)
 
     yield server
@@ -253,12 +252,10 @@ async def test_stale_files_are_a_note_after_the_passages(tmp_path):
     with Engine.open(tmp_path / "index", create=True) as engine:
         engine.add(folder)
     (folder / "pay.md").unlink()
-    workers = Workers(ServerLimits())
-    indexes = ServedIndexes({"demo": tmp_path / "index"}, workers)
+    indexes = ServedIndexes({"demo": tmp_path / "index"}, ServerLimits())
     async with Client(create_mcp_server(indexes, ExtractiveReader())) as client:
         found = await client.call_tool("search", {"query": "what does the keeper earn?"})
         asked = await client.call_tool("ask", {"question": "what does the keeper earn?"})
-    workers.close()
     indexes.close()
     (note,) = found.structured_content["notes"]
     assert note.startswith("pay.md disappeared since indexing") and [*found.structured_content][-1] == "notes"

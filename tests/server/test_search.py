@@ -195,7 +195,7 @@ def test_blocks_history_and_words_of_a_span(client):
 @pytest.fixture
 def libraries(tmp_path):
     """An index of public and private documents, and the server's view of it."""
-    from lmkrag.server.indexes import ServedIndexes, Workers
+    from lmkrag.server.indexes import ServedIndexes
     from lmkrag.server.settings import ServerLimits
 
     with Engine.open(tmp_path / "index", create=True) as engine:
@@ -203,10 +203,8 @@ def libraries(tmp_path):
         engine.add(Document("private/plan.md", "plan.md", f"# Brinmore takeover\n\n{secret}", "Brinmore takeover"))
         public = "The library opens at nine. The library lends forty books to a reader. Fines are paid at the desk.\n"
         engine.add(Document("public/rules.md", "rules.md", f"# Library rules\n\n{public}", "Library rules"))
-    workers = Workers(ServerLimits())
-    served = ServedIndexes({"docs": tmp_path / "index"}, workers)
+    served = ServedIndexes({"docs": tmp_path / "index"}, ServerLimits())
     yield served.find("docs")
-    workers.close()
     served.close()
 
 

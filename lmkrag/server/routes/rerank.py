@@ -68,7 +68,7 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         raise Problem(413, "too-large", "Too much text", f"the texts have more than {_MAX_CHARACTERS:,} characters")
 
     ranked = [  # one after the other, so that other requests get their turn in between
-        await service.workers.run(partial(_rank, number, body.query, text, body.return_documents))
+        await service.indexes.workers.run(partial(_rank, number, body.query, text, body.return_documents))
         for number, text in enumerate(texts)
     ]
     results = sorted(ranked, key=lambda text: -text.relevance_score)
