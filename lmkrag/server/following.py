@@ -69,8 +69,7 @@ class FolderFollower:
             except ValueError:
                 continue  # the process was killed in the middle of a line
             if "done" in record:
-                progress = IndexingProgress(record["done"], record["total"])
-                self._state = self._state._replace(indexing=progress)
+                self._state = self._state._replace(indexing=IndexingProgress(record["done"], record["total"]))
             elif "error" in record:
                 self._lose_track()
             else:

@@ -77,11 +77,11 @@ class Guard:
             self._check(scope, headers)
             limits, is_put = self._settings.limits, scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
             limit = limits.upload if is_put and self._settings.writable else limits.body
-            if int(headers.get("content-length") or 0) > limit:
+            if int(headers.get("content-length", 0)) > limit:
                 raise _too_large(limit)
             body = _LimitedBody(receive, limit, limits)
             try:
-                with self._admit(scope["path"]):
+                with contextlib.nullcontext() if scope["path"] in _HEALTH else self._admit(scope["path"]):
                     is_mcp = scope["path"].startswith("/mcp")  # it would log an aborted body as an error
                     await self._app(scope, await _read_ahead(body) if is_mcp else body, send)
             except RequestAborted as aborted:
@@ -94,9 +94,6 @@ class Guard:
     @contextlib.contextmanager
     def _admit(self, path: str) -> Iterator[None]:
         """Count a request while it is answered. Public paths count separately: they can't crowd out the others."""
-        if path in _HEALTH:
-            yield
-            return
         public, limits = _is_public(path), self._settings.limits
         if self._in_flight[public] >= (limits.public_requests if public else limits.requests):
             raise busy("too many requests are in flight; try again in a few seconds")
@@ -119,17 +116,12 @@ class Guard:
             raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal():
+        if not headers.get("content-length", "0").isdecimal():
             raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
         if not _is_public(scope["path"]) and not self.is_known(headers):
-            raise Problem(
-                401,
-                "unauthorized",
-                "Authentication required",
-                "send the server's token as Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": 'Bearer realm="lmkrag"'},
-            )
+            detail = "send the server's token as Authorization: Bearer TOKEN"
+            challenge = {"WWW-Authenticate": 'Bearer realm="lmkrag"'}
+            raise Problem(401, "unauthorized", "Authentication required", detail, headers=challenge)
 
     def _is_allowed(self, host: str) -> bool:
         try:
@@ -231,5 +223,4 @@ class _Watched:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
         except TimeoutError:
-            problem = Problem(408, "slow", "The client is too slow", "nothing was read")
-            raise RequestAborted(problem) from None
+            raise RequestAborted(Problem(408, "slow", "The client is too slow", "nothing was read")) from None

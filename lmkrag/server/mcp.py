@@ -92,14 +92,10 @@ class _DocumentServer(MCPServer[Any]):
 
 def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads | None = None) -> MCPServer[Any]:
     """Return a server of tools and resources over some indexes; adding and removing only where there are uploads."""
-    names = ", ".join(indexes.by_name)
+    title = f"Documents: {', '.join(indexes.by_name)}"
     logging.basicConfig(format="%(name)s: %(message)s")  # else MCPServer would install a handler of its own
     server = _DocumentServer(
-        indexes,
-        "lmkrag",
-        title=f"Documents: {names}",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
+        indexes, "lmkrag", title=title, version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     _add_search_tools(server, indexes, reader)
     _add_document_tools(server, indexes)
@@ -171,12 +167,11 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
         await _check_filter(served, filter, spans)
-        status = await served.run(lambda engine: engine.status())
         return replies.Evidence(
             question=question,
             passages=list(map(_to_passage, spans)),
             missing=list(find_missing(question, spans)),
-            generation=status.generation,
+            generation=await served.run(lambda engine: engine.status().generation),
             notes=spans.notes,
         )
 

@@ -6,6 +6,8 @@ from lmkrag.results import PageBox
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.outline import Heading
 
+_NOTES = "What to tell the user of the passages, such as which files have changed."
+
 
 class Passage(BaseModel):
     """An exact piece of a document."""
@@ -31,9 +33,7 @@ class Passages(BaseModel):
     """What was found, best first."""
 
     passages: list[Passage]
-    notes: tuple[str, ...] = Field(
-        description="What to tell the user of the passages, such as which files have changed."
-    )
+    notes: tuple[str, ...] = Field(description=_NOTES)
 
 
 class Evidence(BaseModel):
@@ -43,9 +43,7 @@ class Evidence(BaseModel):
     passages: list[Passage]
     missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
     generation: int = Field(description="State of the index; it grows with every change.")
-    notes: tuple[str, ...] = Field(
-        description="What to tell the user of the passages, such as which files have changed."
-    )
+    notes: tuple[str, ...] = Field(description=_NOTES)
 
 
 class Headings(BaseModel):

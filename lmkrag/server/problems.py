@@ -33,7 +33,7 @@ _STATUSES: tuple[tuple[type[errors.LmkragError], int, str], ...] = (
 )
 """The first class that an error is an instance of decides."""
 
-_RETRY = 5  # seconds
+_RETRY = {"Retry-After": "5"}  # seconds
 
 
 class Problem(Exception):
@@ -67,8 +67,7 @@ class RequestAborted(HTTPException):
 
 def busy(detail: str) -> Problem:
     """Return the problem of an overloaded server."""
-    headers = {"Retry-After": str(_RETRY)}
-    return Problem(429, "busy", "Too many requests", detail, headers=headers)
+    return Problem(429, "busy", "Too many requests", detail, headers=_RETRY)
 
 
 def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
@@ -78,7 +77,7 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     if isinstance(error, errors.DocumentNotFound):
         error = errors.DocumentNotFound(error.doc_id, index, error.near)
         return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)
-    headers = {"Retry-After": str(_RETRY)} if status in (409, 503) else {}
+    headers = _RETRY if status in (409, 503) else {}
     place = re.escape(path) if path.startswith("/") else rf"(?<![\w./-]){re.escape(path)}(?=[:/])"  # "." is a path
     return Problem(status, name, title, re.sub(place, lambda _: index, str(error)), headers=headers)
 
@@ -111,9 +110,8 @@ def handle_errors(app: "FastAPI") -> None:
         if isinstance(error, RequestAborted):
             return error.problem.to_response(request.url.path)
         kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(error.status_code, "http")
-        problem = Problem(
-            error.status_code, kind, str(error.detail), str(error.detail), headers=dict(error.headers or {})
-        )
+        headers, text = dict(error.headers or {}), str(error.detail)
+        problem = Problem(error.status_code, kind, text, text, headers=headers)
         return problem.to_response(request.url.path)
 
     @app.exception_handler(Exception)

@@ -75,10 +75,8 @@ class ServerSettings:
         if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
             raise UsageError("the token must be at least 8 ASCII characters, such as `openssl rand -hex 32` prints")
         if self.token is None and self.authenticated and not is_loopback(self.host):
-            raise UsageError(
-                f"anybody who reaches {self.host} could read the documents: set LMKRAG_TOKEN or --token-file, "
-                "or say --no-auth"
-            )
+            advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
+            raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
 
 
 def is_loopback(host: str) -> bool:

@@ -6,10 +6,8 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
-from lmkrag.results import Span
 from lmkrag.search.filters import quote, quote_key
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
@@ -71,12 +69,8 @@ class RetrievalReply(BaseModel):
 async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
     index = service.indexes.find(body.knowledge_id)
-    options, condition = body.retrieval_setting, body.metadata_condition
-
-    def search(engine: Engine) -> list[Span]:
-        return engine.search(body.query, top_k=options.top_k, filter=to_filter(condition) if condition else None)
-
-    spans = await index.run(search)
+    options, condition = body.retrieval_setting, body.metadata_condition or MetadataCondition()
+    spans = await index.run(lambda engine: engine.search(body.query, top_k=options.top_k, filter=to_filter(condition)))
     records = [
         Record(
             content=span.text,
