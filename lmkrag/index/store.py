@@ -96,10 +96,9 @@ class IndexStore:
         """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt; IndexMismatch: its version."""
         if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+        again = "index the sources again, elsewhere"
         if (path / _SHARDS).is_file():
-            raise IndexMismatch(
-                f"{path}: an index with shards, which lmkrag no longer reads: index the sources again, elsewhere"
-            )
+            raise IndexMismatch(f"{path}: an index with shards, which lmkrag no longer reads: {again}")
         # the encoder is what is to be read: a reader compares it only when another index takes this one's place
         reader = IndexReader(path, EncoderSpec(name="", fingerprint="", dimensions=0))
         try:
@@ -108,7 +107,7 @@ class IndexStore:
                 version = int(meta["format"])
                 if version != catalog.FORMAT_VERSION:
                     newer = f"a newer lmkrag (this one reads {catalog.FORMAT_VERSION}): upgrade"
-                    older = "an older lmkrag: index the sources again, elsewhere"
+                    older = f"an older lmkrag: {again}"
                     writer = newer if version > catalog.FORMAT_VERSION else older
                     raise IndexMismatch(f"{path}: format {version} of {writer}")
                 encoder = EncoderSpec(**json.loads(meta["encoder"]))

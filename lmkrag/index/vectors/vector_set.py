@@ -34,7 +34,6 @@ _FLAT_HEAD, _FLOAT16 = 81, 4  # of a file of exact vectors: bytes before them, a
 _FIRST = 20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
-
 _first_process: int | None = None
 
 
