@@ -35,19 +35,14 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
     documents = {doc_id for doc_id, _, _ in gold}
     hits: set[tuple[str, int]] = set()
     results = []
-    waiting = iter(pieces)
+    waiting = list(pieces)[::-1]
     used = 0
-    rest: Piece | None = None
     for budget in budgets:
-        while used < budget:
-            piece = rest or next(waiting, None)
-            rest = None
-            if piece is None:
-                break
-            doc_id, start, end = piece
+        while used < budget and waiting:
+            doc_id, start, end = waiting.pop()
             stop = min(end, start + budget - used)
             if stop < end:
-                rest = (doc_id, stop, end)
+                waiting.append((doc_id, stop, end))
             if doc_id in documents:
                 hits.update(key for position in range(start, stop) if (key := (doc_id, position)) in evidence)
             used += stop - start
@@ -95,9 +90,9 @@ def rank_queries(
         Ranks(
             mrr=table.get((str(i), RR), 0.0),
             ndcg=table.get((str(i), nDCG @ 10), 0.0),
-            ultimate=float(any(d == units[0][0] and units[0][1] < e <= units[0][2] for d, _, e in gold[i]))
-            if units
-            else 0.0,
+            ultimate=float(
+                any(d == name and start < e <= end for name, start, end in units[:1] for d, _, e in gold[i])
+            ),
         )
         for i, units in enumerate(rankings)
     ]
@@ -114,17 +109,14 @@ def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, fl
     if len(differences) < 2 or float(np.ptp(differences)) == 0.0:
         return mean, mean, mean
     rng = np.random.default_rng(0)
-    interval = bootstrap(
-        (differences,), np.mean, n_resamples=_RESAMPLES, method="percentile", rng=rng
-    ).confidence_interval
-    return mean, float(interval.low), float(interval.high)
+    resampled = bootstrap((differences,), np.mean, n_resamples=_RESAMPLES, method="percentile", rng=rng)
+    low, high = resampled.confidence_interval
+    return mean, float(low), float(high)
 
 
 def macro_interval(differences: Sequence[NDArray[np.floating]]) -> tuple[float, float, float]:
     """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled inside their set."""
     rng = np.random.default_rng(0)
-    means = np.zeros(_RESAMPLES)
-    for values in differences:
-        means += rng.choice(values, (_RESAMPLES, len(values))).mean(1) / len(differences)
+    means = sum(rng.choice(values, (_RESAMPLES, len(values))).mean(1) / len(differences) for values in differences)
     low, high = np.percentile(means, [2.5, 97.5])
     return float(np.mean([values.mean() for values in differences])), float(low), float(high)
