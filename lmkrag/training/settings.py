@@ -4,7 +4,6 @@ import importlib.util
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
 from lmkrag.errors import MissingExtra, UsageError
@@ -107,11 +106,6 @@ class TrainSettings:
     log_every: int = 20
     folder: Path = Path()
 
-    @property
-    def half(self) -> bool:
-        """Whether to compute in bfloat16 here."""
-        return use_bfloat16(self.precision)
-
     def resolve(self, path: str) -> Path:
         """Return a path of the configuration, which is relative to its file."""
         return (self.folder / path).resolve()
@@ -174,7 +168,7 @@ def build_settings(kind: Any, values: Any, where: str) -> Any:
 def _value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
         return build_settings(hint, value, where)
-    if isinstance(hint, GenericAlias) and get_origin(hint) is list:
+    if get_origin(hint) is list:
         if not isinstance(value, list):
             raise UsageError(f"{where}: must be a list")
         return [_value(get_args(hint)[0], item, f"{where}[{index}]") for index, item in enumerate(value)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from lmkrag.errors import TrainingError
 
@@ -37,17 +37,6 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
     return arguments
 
 
-class LogCallback(TrainerCallback):  # type: ignore[misc]
-    """Says how far a run is, and its losses."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
-        values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
-        log.info("%s: step %d of %d: %s", self._name, state.global_step, state.max_steps, values)
-
-
 class StepTrainer(Trainer):  # type: ignore[misc]
     """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a step."""
 
@@ -55,7 +44,12 @@ class StepTrainer(Trainer):  # type: ignore[misc]
         super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
         self._name = name
         self.remove_callback(PrinterCallback)
-        self.add_callback(LogCallback(name))
+
+    def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Say how far a run is, and its losses."""
+        super().log(logs, *args, **kwargs)
+        values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
+        log.info("%s: step %d of %d: %s", self._name, self.state.global_step, self.state.max_steps, values)
 
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return {"step": inputs["step"].to(self.args.device)}

@@ -92,8 +92,7 @@ class TrainingSet:
         """Return the tokens of a question's first span as one piece, its landmark at the end, cut to a window."""
         question = self.questions[index]
         start, end = question.spans[0]
-        piece = next(self._tokens.pieces(self.texts[question.document], [Sentence(start, end)]))
-        return piece.ids
+        return next(self._tokens.pieces(self.texts[question.document], [Sentence(start, end)])).ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +145,7 @@ class StepBuilder:
             evidence = weights[row] > 0
             # No negatives: other sentences of the evidence, copies of it, documents asked the same question.
             candidate[row] = ~evidence & ~np.isin(words, words[evidence])
-            others = self._data.documents_of[question.text] - {question.document}
-            if others:
+            if others := self._data.documents_of[question.text] - {question.document}:
                 candidate[row] &= ~np.isin(documents, list(others))
             if self._chosen.within:
                 candidate[row] &= same[row]
@@ -302,19 +300,16 @@ class StepBuilder:
         return first, stop
 
     def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
-        most = self._stage.queries_per_window * len(taken)
         fitting = [
             index
             for index in self._data.by_document[number]
             if any(f < stop and s > first for f, s in self._data.evidence(index) for first, stop in taken)
         ]
         self._rng.shuffle(fitting)
-        texts: set[str] = set()
+        distinct: dict[str, int] = {}
         for index in fitting:
-            text = self._data.questions[index].text
-            if text not in texts and len(texts) < most:
-                texts.add(text)
-                self._asked.append(index)
+            distinct.setdefault(self._data.questions[index].text, index)
+        self._asked += list(distinct.values())[: self._stage.queries_per_window * len(taken)]
 
     def _take(self, number: int, document: TokenDocument, first: int, stop: int) -> Row:
         self._document += [number] * (stop - first)

@@ -1,6 +1,5 @@
 """The model in training, and the encoder folders it is read from and written to."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
@@ -94,9 +94,8 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         table = backbone.get_input_embeddings().weight
         with torch.no_grad():
             table[tokenizer.convert_tokens_to_ids(model.landmark)] = table[border]
-    pooling = Pooling(model.pooling)
     settings = {"format": FORMAT_VERSION, **model.reading, "dimensions": config.hidden_size}
-    save_student(Student(backbone, pooling, tokenizer), settings, folder)
+    write_encoder(folder, model=backbone, tokenizer=tokenizer, settings=settings)
 
 
 def _keep_layers(backbone: Any, numbers: Sequence[int]) -> None:
@@ -126,11 +125,6 @@ def load_student(folder: Path) -> Student:
     return Student(backbone, Pooling(settings["pooling"]), tokenizer)
 
 
-def save_student(student: Student, settings: dict[str, Any], folder: Path) -> None:
-    """Write an encoder folder."""
-    write_encoder(folder, model=student.backbone, tokenizer=student.tokenizer, settings=settings)
-
-
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
     """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as float16.
 
@@ -153,9 +147,7 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
             raise EncoderError(f"{folders[-1]}: weights that are not finite are not saved")
         save_file({key: tensor.half().contiguous() for key, tensor in mean.items()}, out / name, {"format": "pt"})
     write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
-    config = json.loads((out / "config.json").read_text("utf-8"))
-    config["dtype"] = "float16"
-    write_json(out / "config.json", config)
+    write_json(out / "config.json", {**read_config(out), "dtype": "float16"})
     make_readable(out)
 
 

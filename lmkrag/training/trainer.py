@@ -14,12 +14,12 @@ import torch
 from torch.utils.data import Dataset
 
 from lmkrag.encoder.loading import runs_without_torch
-from lmkrag.encoder.spec import find_model, read_settings
+from lmkrag.encoder.spec import find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError, UsageError
 from lmkrag.models.bert import has_codewords
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
-from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
+from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training, use_bfloat16
 from lmkrag.training.steps import Step, StepBuilder, TrainingSet
 from lmkrag.training.student import (
     LandmarkObjective,
@@ -27,7 +27,6 @@ from lmkrag.training.student import (
     create_student,
     load_student,
     pack_encoder,
-    save_student,
     tokenizer_of,
 )
 from lmkrag.training.validation import RecallWatch
@@ -153,7 +152,7 @@ def _run_stage(
         report_to=report_to,
         gradient_accumulation_steps=stage.accumulate,
         weight_decay=0.01,
-        bf16=settings.half,
+        bf16=use_bfloat16(settings.precision),
         save_steps=stage.evaluate_every if watch else settings.checkpoint_every,
         eval_strategy="steps" if watch else "no",
         eval_steps=stage.evaluate_every or None,
@@ -189,7 +188,7 @@ def _run_stage(
     if trainer.is_world_process_zero():
         (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
         partial = folder / "encoder.partial"
-        save_student(student, read_settings(latest), partial)
+        write_encoder(partial, model=student.backbone, tokenizer=student.tokenizer, settings=read_settings(latest))
         partial.rename(folder / "encoder")  # whole or not there
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)

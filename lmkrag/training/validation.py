@@ -15,7 +15,7 @@ from lmkrag.search.fusion import fuse
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import ParagraphTracker
 from lmkrag.specs import EncoderSpec
-from lmkrag.training.settings import TrainSettings
+from lmkrag.training.settings import TrainSettings, use_bfloat16
 from lmkrag.training.student import Student, tokenizer_of
 
 _BUDGETS = (500, 1_000, 2_000)
@@ -48,7 +48,7 @@ class RecallWatch:
         spec = EncoderSpec("student", "", backbone.config.hidden_size, **model.reading)
         device = next(backbone.parameters()).device
         tokens = tokenizer_of(self._student, model, model.window)
-        kind = _HalfModel if self._settings.half else TorchModel
+        kind = _HalfModel if use_bfloat16(self._settings.precision) else TorchModel
         encoder = LandmarkEncoder(kind(backbone, self._student.pooling, tokens, device), tokens, spec)
         rows = {}
         for sample in self._samples:
