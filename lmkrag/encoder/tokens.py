@@ -39,10 +39,7 @@ class SentenceTokenizer:
     ) -> None:
         self.window, self.pad = window, pad
         self._tokens = tokenizer
-        self._tokens.no_truncation()
-        self._tokens.no_padding()
-        self._tokens.encode_special_tokens = True  # a literal "[SEP]" in a document is text
-        self.prefix, self.suffix = special_tokens(tokenizer)
+        self.prefix, self.suffix = prepare_tokenizer(tokenizer)
         self.landmark: list[int] = [int(tokenizer.token_to_id(landmark) or 0)] if landmark else []
         self._query_prefix = query_prefix
         self._title_tokens = min(title_tokens, window // 4)
@@ -88,8 +85,11 @@ class SentenceTokenizer:
         return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
 
 
-def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """Return the tokens that a tokenizer adds before and after a text."""
+def prepare_tokenizer(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """Let a tokenizer read texts whole; return the tokens that it adds before and after one."""
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True  # a literal "[SEP]" in a document is text
     bare = tokenizer.encode("a", add_special_tokens=False).ids
     framed = tokenizer.encode("a").ids
     for start in range(len(framed) - len(bare) + 1):
@@ -101,7 +101,4 @@ def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:
     """Where to cut a text to at most ``budget`` tokens: after the last white space, else after a token."""
     limit = offsets[budget][0] or 1
-    for position in range(limit, limit // 2, -1):
-        if text[position - 1].isspace():
-            return position
-    return limit
+    return next((position for position in range(limit, limit // 2, -1) if text[position - 1].isspace()), limit)

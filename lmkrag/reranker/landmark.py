@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
-from lmkrag.encoder.tokens import special_tokens
+from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
@@ -76,10 +76,7 @@ class PairTokenizer:
         """Take the model's tokenizer, whose settings are changed, its landmark, and the most tokens of a passage."""
         self._passage_tokens = passage_tokens
         self._tokens = tokenizer
-        self._tokens.no_truncation()
-        self._tokens.no_padding()
-        self._tokens.encode_special_tokens = True
-        (self._first,), (self._last,) = special_tokens(tokenizer)
+        (self._first,), (self._last,) = prepare_tokenizer(tokenizer)
         self._landmark = int(tokenizer.token_to_id(landmark) or 0)
 
     def pair(self, question: str, passage: RerankPassage) -> PairTokens:
@@ -164,8 +161,7 @@ class LandmarkReranker:
         """Return the scores of all sentences that were read: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
         if self._listwise is None:
             return read.rank
-        scores: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
-        return scores
+        return read.rank + np.float32(SHARE) * self._listwise.score(read)
 
     def _judge(self, pair: PairTokens, outputs: dict[str, Vectors], reading: PassageScores) -> None:
         """Fill in the scores of a passage from outputs of the graph, if they are finite: see :data:`OUTPUTS`."""

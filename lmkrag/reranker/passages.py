@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -68,16 +68,14 @@ class PassageReranker:
         readings = self._readings
         new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
         if new:
-            encodings = [self._encode(*pair) for pair in new]
-            outputs = self._session.run_each(list(OUTPUTS), [_inputs(encoding) for encoding in encodings])
+            encodings = [self._tokenizer.encode(encodable(respell(*pair)), encodable(pair[1])) for pair in new]
+            inputs = [bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each in encodings]
+            outputs = self._session.run_each(list(OUTPUTS), inputs)
             readings = dict(readings)
             for pair, encoding, (score, ends) in zip(new, encodings, outputs, strict=True):
                 readings[pair] = _read(encoding, float(score[0, 0]), ends)
             self._readings = dict(list(readings.items())[-_REMEMBERED:])
         return [readings[pair] for pair in pairs]
-
-    def _encode(self, question: str, text: str) -> Encoding:
-        return self._tokenizer.encode(encodable(respell(question, text)), encodable(text))
 
 
 class Reading(NamedTuple):
@@ -92,10 +90,6 @@ class Reading(NamedTuple):
     end: int
     strength: float
     lead: float
-
-
-def _inputs(encoding: Encoding) -> dict[str, Any]:
-    return bert_inputs(np.array([encoding.ids]), np.array([encoding.type_ids]))
 
 
 def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
