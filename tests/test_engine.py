@@ -478,13 +478,13 @@ class Counted:
 
     def __init__(self, encoder, monkeypatch):
         self.windows = 0
-        inner = encoder._forward
+        inner = encoder.model.read
 
-        def forward(jobs, exact):
-            self.windows += len(jobs)
-            return inner(jobs, exact)
+        def read(windows, titles, *, exact):
+            self.windows += len(windows)
+            return inner(windows, titles, exact=exact)
 
-        monkeypatch.setattr(encoder, "_forward", forward)
+        monkeypatch.setattr(encoder.model, "read", read)
 
 
 def vectors_of(engine, doc_id):

@@ -205,12 +205,9 @@ class LandmarkEncoder:
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
-        jobs = []
-        for key, query in enumerate(queries):
-            piece = self.tokens.query(query)
-            jobs.append(_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [], [piece]))
-        parts = [self._encode_windows(pool, exact=True) for pool in _pools(iter(jobs))]
-        vectors = [vector for part in parts for vector in part]
+        pieces = map(self.tokens.query, queries)
+        jobs = (_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [], [piece]) for key, piece in enumerate(pieces))
+        vectors = [vector for pool in _pools(jobs) for vector in self._encode_windows(pool, exact=True)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
 
     def encode_query(self, query: str) -> Vectors:
@@ -259,14 +256,12 @@ class LandmarkEncoder:
             longest = pool[order[0]].tokens + len(self.tokens.prefix) + len(self.tokens.suffix)
             size = max(1, _BATCH_TOKENS // longest)
             batch, order = order[:size], order[size:]
-            for index, vectors in zip(batch, self._forward([pool[i] for i in batch], exact), strict=True):
-                results[index] = vectors
+            windows = [[piece.ids for piece in pool[i].pieces] for i in batch]
+            vectors = self.model.read(windows, [pool[i].title for i in batch], exact=exact)
+            borders = np.cumsum([len(window) for window in windows])[:-1]
+            for index, of_window in zip(batch, np.split(vectors, borders), strict=True):
+                results[index] = of_window
         return results
-
-    def _forward(self, jobs: list[_Job], exact: bool) -> list[Vectors]:
-        windows = [[piece.ids for piece in job.pieces] for job in jobs]
-        vectors = self.model.read(windows, [job.title for job in jobs], exact=exact)
-        return np.split(vectors, np.cumsum([len(job.pieces) for job in jobs])[:-1])
 
 
 def _pools(jobs: Iterator[_Job]) -> Iterator[list[_Job]]:

@@ -1,7 +1,7 @@
 """An encoder's model in torch: any Hugging Face encoder, on a CPU or a GPU."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -127,8 +127,7 @@ class TorchModel:
         if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
             torch.set_num_threads(1)
         batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))
-        vectors: Vectors = read_sentences(self.network, self.pooling, batch).cpu().numpy()
-        return vectors
+        return read_sentences(self.network, self.pooling, batch).cpu().numpy()
 
 
 def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
@@ -161,22 +160,17 @@ def load_backbone(folder: Path, **options: Any) -> Any:
         options.pop("local_files_only", None)
         backbone = AutoModel.from_config(config, **options)
         weights = {name: torch.from_numpy(value) for name, value in read_weights(folder / "model.safetensors").items()}
-        result = backbone.load_state_dict(weights, strict=False)
-        _check_missing(folder, result.missing_keys)
-        return backbone
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # else it prints a table of missing weights, which are checked here
-    try:
-        backbone, result = AutoModel.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options
-        )
-    finally:
-        logging.set_verbosity(verbosity)
-    _check_missing(folder, result["missing_keys"])
-    return backbone
-
-
-def _check_missing(folder: Path, names: Iterable[str]) -> None:
-    missing = {name for name in names if not name.startswith("pooler.")}
-    if missing:
+        names = backbone.load_state_dict(weights, strict=False).missing_keys
+    else:
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()  # else it prints a table of missing weights, which are checked here
+        try:
+            backbone, result = AutoModel.from_pretrained(
+                folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options
+            )
+        finally:
+            logging.set_verbosity(verbosity)
+        names = result["missing_keys"]
+    if missing := [name for name in names if not name.startswith("pooler.")]:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({min(missing)} is missing)")
+    return backbone

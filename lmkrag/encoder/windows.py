@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 from lmkrag.arrays import Vectors
@@ -24,19 +25,13 @@ def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0
         raise ValueError(f"overlap must be in [0, 1), not {overlap}")
     previous: tuple[int, list[int]] | None = None  # the window before: its first sentence and its counts
     own_first = 0
-    for first, counts in _cover(token_counts, budget, overlap):
+    for following in chain(_cover(token_counts, budget, overlap), [None]):
         if previous is not None:
-            own_stop = _border(*previous, first, counts)
-            yield _window(*previous, own_first, own_stop)
+            first, counts = previous
+            own_stop = _border(first, counts, *following) if following else first + len(counts)
+            yield Window(first, first + len(counts), own_first, own_stop, sum(counts))
             own_first = own_stop
-        previous = (first, counts)
-    if previous is not None:
-        first, counts = previous
-        yield _window(first, counts, own_first, first + len(counts))
-
-
-def _window(first: int, counts: list[int], own_first: int, own_stop: int) -> Window:
-    return Window(first, first + len(counts), own_first, own_stop, sum(counts))
+        previous = following
 
 
 def _cover(token_counts: Iterable[int], budget: int, overlap: float) -> Iterator[tuple[int, list[int]]]:
