@@ -3,7 +3,7 @@
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.quantization import RANGES, Ranges, read_ranges
@@ -62,12 +62,10 @@ _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 def find_precision(name: str | None = None) -> Precision:
     """Return a precision by its name, which defaults to the environment's, then ``auto``, or raise UsageError."""
-    known: tuple[Precision, ...] = get_args(Precision)
     chosen = name or os.environ.get(PRECISION) or "auto"
-    for precision in known:
-        if precision == chosen:
-            return precision
-    raise UsageError(f"precision must be one of {', '.join(known)}, not {chosen!r}")
+    if chosen not in get_args(Precision):
+        raise UsageError(f"precision must be one of {', '.join(get_args(Precision))}, not {chosen!r}")
+    return cast(Precision, chosen)
 
 
 def multiplies_int8() -> bool:

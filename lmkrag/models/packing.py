@@ -25,13 +25,8 @@ BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
     """Return the names of weights before packing, from the names of tensors in a file."""
-    weights = set()
-    for name in names:
-        if name == CODES:
-            weights.add(WORDS)
-        elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES):
-            weights.add(name.removesuffix(_INT8).removesuffix(INT4))
-    return weights
+    stored = [name for name in names if name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES)]
+    return {WORDS if name == CODES else name.removesuffix(_INT8).removesuffix(INT4) for name in stored}
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
@@ -41,7 +36,8 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
         if name in tensors:
             weights[name] = tensors[name]
         elif name + _INT8 in tensors:
-            weights[name] = _decode_rows(tensors[name + _INT8], tensors[name + SCALES].astype(np.float32))
+            scales = tensors[name + SCALES].astype(np.float32).reshape(-1, 1)  # ``[rows]`` or ``[rows, 1]``
+            weights[name] = tensors[name + _INT8].astype(np.float32) * scales
         elif name + INT4 in tensors:
             weights[name] = _decode_blocks(tensors[name + INT4], tensors[name + SCALES].astype(np.float32))
         else:
@@ -84,14 +80,7 @@ def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
     return {name + _INT8: np.round(weight / scales).astype(np.int8), name + SCALES: scales}
 
 
-def _decode_rows(packed: Any, scales: Vectors) -> Vectors:
-    """A matrix from 8 bits ``[rows, columns]`` and the scales of its rows, ``[rows]`` or ``[rows, 1]``."""
-    rows: Vectors = packed.astype(np.float32) * scales.reshape(-1, 1)
-    return rows
-
-
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
     """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its blocks."""
     codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, BLOCK).astype(np.float32) - 8
-    weights: Vectors = (codes * scales[..., None]).reshape(len(packed), -1)
-    return weights
+    return (codes * scales[..., None]).reshape(len(packed), -1)
