@@ -89,7 +89,6 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
         if (directive := _DIRECTIVE.fullmatch(text)) is not None and _indent(line.source) <= _DEEPEST:
             number = yield from _shape_directive(lines, number, directive)
         elif _COMMENT.match(text):
-            yield line._replace(shown="")
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
             stop = next((below for below in range(number, len(lines)) if not lines[below].shown.strip()), len(lines))
@@ -116,7 +115,6 @@ def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[st
         yield line._replace(shown="")
         number = yield from _fence(lines, number, indent, options=True)
     elif name in _HIDDEN:
-        yield line._replace(shown="")
         number = yield from _hide(lines, number, indent)
     else:
         stop = _block_end(lines, number, indent)
@@ -132,11 +130,7 @@ def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[st
 def _fence(lines: Sequence[Line], number: int, indent: int, *, options: bool = False) -> Generator[Line, None, int]:
     stop = _block_end(lines, number, indent)
     block = _dedent(lines[number:stop])
-    while options and block and (_FIELD.match(block[0].shown) or not block[0].shown.strip()):
-        block.pop(0)
-    while block and not block[-1].shown.strip():
-        block.pop()
-    while block and not block[0].shown.strip():
+    while block and (not block[0].shown.strip() or (options and _FIELD.match(block[0].shown))):
         block.pop(0)
     if block:
         yield from (Line(""), Line(_FENCE), *block, Line(_FENCE))
@@ -144,8 +138,9 @@ def _fence(lines: Sequence[Line], number: int, indent: int, *, options: bool = F
 
 
 def _hide(lines: Sequence[Line], number: int, indent: int) -> Generator[Line, None, int]:
+    """Leave out the line before ``number`` and the block under it."""
     stop = _block_end(lines, number, indent)
-    yield from (line._replace(shown="") for line in lines[number:stop])
+    yield from (line._replace(shown="") for line in lines[number - 1 : stop])
     return stop
 
 

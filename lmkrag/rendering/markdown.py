@@ -152,8 +152,7 @@ class _Inline:
         return [text]
 
     def _skip_link(self) -> None:
-        end = _LINK_END.match(self._content, self._read)
-        if end:
+        if end := _LINK_END.match(self._content, self._read):
             self._read = end.end()
 
     def _line_break(self) -> Node:
