@@ -355,26 +355,19 @@ class _AnswerEvents:
         """Take the next characters; yield the text of their events. Lines end with a line feed, not at U+2028."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
-            yield from self._read_line(line.rstrip("\r"))
-
-    def _read_line(self, line: str) -> Iterator[str]:
-        if line.startswith("event:"):
-            self._event = line[6:].strip()
-        elif line.startswith("data:"):
-            data = json.loads(line[5:])
-            if self._event == "text":
-                yield from_json(str, data)
-            elif self._event == "answer":
-                self._answer = answer_from_json(data)
-            elif self._event == "error":
-                raise _to_error(data, data.get("status", 500))
+            if line.startswith("event:"):
+                self._event = line[6:].strip()
+            elif line.startswith("data:"):
+                data = json.loads(line[5:].rstrip("\r"))
+                if self._event == "text":
+                    yield from_json(str, data)
+                elif self._event == "answer":
+                    self._answer = answer_from_json(data)
+                elif self._event == "error":
+                    raise _to_error(data, data.get("status", 500))
 
     def answer(self) -> Answer:
-        """Return the answer.
-
-        Raises:
-            ServerError: it did not come.
-        """
+        """Return the answer. Raises ServerError: it did not come."""
         if self._answer is None:
             raise ServerError("the answer is not whole: the server went away")
         return self._answer

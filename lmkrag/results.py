@@ -117,11 +117,7 @@ class Span:
         return cast(dict[str, Any], to_json(self))
 
     def explain(self) -> str:
-        """Return in lines why it was found.
-
-        Raises:
-            UsageError: it was searched for without ``explain=True``.
-        """
+        """Return in lines why it was found. Raises UsageError: it was searched for without ``explain=True``."""
         if self.explanation is None:
             raise UsageError("no explanation: search with explain=True")
         return str(self.explanation)

@@ -46,7 +46,7 @@ class Document:
         if len(self.doc_id) > MAX_DOC_ID:
             raise UsageError(f"document {self.doc_id[:50]!r}...: a doc_id has at most {MAX_DOC_ID:,} characters")
         self._check_texts()
-        object.__setattr__(self, "meta", self._checked_meta())
+        self._check_meta()
         starts = self.page_starts
         if not isinstance(starts, tuple | list) or not all(type(start) is int for start in starts):
             raise self._refuse("page_starts", f"must be a tuple of whole numbers, not {_shorten(starts)}")
@@ -65,17 +65,16 @@ class Document:
                     raise self._refuse(name, "is not text that UTF-8 can hold")
                 object.__setattr__(self, name, clean)
 
-    def _checked_meta(self) -> Mapping[str, Any]:
+    def _check_meta(self) -> None:
         if not isinstance(self.meta, Mapping):
             raise self._refuse("metadata", f"must be a mapping, not {_shorten(self.meta)}")
         for key in self.meta:
             if not isinstance(key, str):
                 raise UsageError(f"document {self.doc_id!r}: the metadata key {_shorten(key)} is not a string")
         try:
-            meta: Mapping[str, Any] = to_json_value(self.meta)
+            object.__setattr__(self, "meta", to_json_value(self.meta))
         except ValueError as error:
             raise self._refuse("metadata", f"can't be stored: {error}") from None
-        return meta
 
     def _refuse(self, name: str, why: str) -> UsageError:
         return UsageError(f"document {self.doc_id!r}: its {name} {why}")
@@ -170,11 +169,10 @@ class Explanation:
         lines += [f"  x {factor.value:.3f}  {factor.name}" for factor in self.factors]
         if self.words:
             lines.append(f"words of the question: {', '.join(self.words)}")
-        sides = (
+        for side, count, why, added in (
             ("before", self.sentences_before, self.stopped_before, self.added_before),
             ("after", self.sentences_after, self.stopped_after, self.added_after),
-        )
-        for side, count, why, added in sides:
+        ):
             grown = [f"{count} sentence{'s' * (count != 1)}"] if why else []
             completed = [f"{added} characters to be understood"] if added else []
             if grown or completed:
