@@ -86,9 +86,8 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
     """The reader to answer with; None for that of the server, unless one was chosen here."""
-    unchosen = (
-        click.get_current_context().get_parameter_source("reader") is ParameterSource.DEFAULT and not options["llm"]
-    )
+    source = click.get_current_context().get_parameter_source("reader")
+    unchosen = source is ParameterSource.DEFAULT and not options["llm"]
     reader = take_reader(options)
     return None if server is not None and unchosen else reader
 
@@ -145,12 +144,10 @@ def _to_record(question: str, answer: Answer) -> dict[str, Any]:
     return record
 
 
-def _answer_batch(
-    engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", options: dict[str, Any]
-) -> None:
+def _answer_batch(engine: "Engine | RemoteEngine", file: Any, reader: "Reader | None", options: dict[str, Any]) -> None:
     """Print each answer as it comes; a question on which the reader fails gets a line with the error."""
     failed = 0
-    for questions in output.batches_of_questions(lines, _BATCH):
+    for questions in output.batches_of_questions(file, _BATCH):
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):

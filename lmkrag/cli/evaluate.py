@@ -36,13 +36,7 @@ from lmkrag.cli.output import json_option, print_json, to_click
 )
 @json_option
 def evaluate(
-    datasets: tuple[Path, ...],
-    against: str,
-    out: Path,
-    within: str,
-    queries: int | None,
-    as_json: bool,
-    **settings: Any,
+    datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **more: Any
 ) -> None:
     """Measure retrieval on labelled questions.
 
@@ -58,7 +52,7 @@ def evaluate(
         if sys.stderr.isatty():
             click.echo(f"{name}: {system}", err=True)
 
-    options = Options(against=_names(against), within=_names(within), queries=queries or 0, **settings)
+    options = Options(against=_names(against), within=_names(within), queries=queries or 0, **more)
     comparison = compare(datasets, out, options, progress)
     gains = differences(comparison)
     written = write_report(comparison, gains, out)

@@ -84,17 +84,13 @@ def index(
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     is_new = not (is_address(index_path) or Path(index_path).exists())
-    if watch:
-        with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
+    with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
+        if watch:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
-        return
-    with (
-        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine,
-        following_progress() as progress,
-        redirect_stdout(sys.stderr),  # Ray prints which of its processes died
-    ):
-        report = engine.add(sources, progress=progress, prune=prune, **adding)
-        is_empty = is_new and not (engine.status().documents or report.skipped)
+            return
+        with following_progress() as progress, redirect_stdout(sys.stderr):  # Ray prints which of its processes died
+            report = engine.add(sources, progress=progress, prune=prune, **adding)
+            is_empty = is_new and not (engine.status().documents or report.skipped)
     if is_empty:
         shutil.rmtree(index_path)
     finish(report, index_path, strict=strict, as_json=as_json)
@@ -106,7 +102,6 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
         import watchfiles
     index = locate_index(engine.status().path)
     written = (f"{index}/", f"{index}.uploads/", str(index.with_name(f".{index.name}.")))  # with uploads and jobs
-
     is_followed = watchfiles.DefaultFilter()
 
     def is_outside(change: watchfiles.Change, path: str) -> bool:  # what indexing writes may lie in such a directory

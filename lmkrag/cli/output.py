@@ -79,14 +79,12 @@ def server_option(command: Command) -> Command:
 
 
 @contextlib.contextmanager
-def open_engine(
-    index_path: str, server: str | None, *, rerank_model: str | None = None
-) -> "Iterator[Engine | RemoteEngine]":
+def open_engine(path: str, server: str | None, *, rerank_model: str | None = None) -> "Iterator[Engine | RemoteEngine]":
     """Open the index of a command: a directory, or that of a server."""
     from lmkrag.engine import Engine
 
     if server is None:
-        with Engine.open(index_path, reranker=rerank_model) as engine:
+        with Engine.open(path, reranker=rerank_model) as engine:
             engine.encoders.asks_once = True
             yield engine
         return
@@ -240,10 +238,7 @@ def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int,
 
 def one_line(text: str) -> str:
     """Return text with line breaks and control codes escaped."""
-    return "".join(
-        character if character.isprintable() or category(character) == "Zs" else repr(character)[1:-1]
-        for character in text
-    )
+    return "".join(sign if sign.isprintable() or category(sign) == "Zs" else repr(sign)[1:-1] for sign in text)
 
 
 def readable(text: str) -> str:

@@ -103,8 +103,9 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
     from rich.style import Style
     from rich.text import Text
 
-    heading = Text(label)
-    heading.append(one_line(place), style=Style(bold=True, link=_link(span)))
+    path, heading = Path(span.path), Text(label)
+    link = span.url or (path.as_uri() if path.is_absolute() and os.path.exists(path) else None)  # noqa: PTH110
+    heading.append(one_line(place), style=Style(bold=True, link=link))
     heading.append(rating, style="dim")
     _console().print(heading, soft_wrap=True)
     for line in _above(span):
@@ -114,13 +115,6 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
             nodes = heading_node["children"]
         for part in to_terminal([element("p", *nodes)], {}, one_line):
             _console().print(_pad(part, len(label)), style="italic dim", soft_wrap=True)
-
-
-def _link(span: Span) -> str | None:
-    if span.url:
-        return span.url
-    path = Path(span.path)
-    return path.as_uri() if path.is_absolute() and os.path.exists(path) else None  # noqa: PTH110  # raises nothing
 
 
 @cache

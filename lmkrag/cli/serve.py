@@ -104,11 +104,9 @@ def serve(
         from lmkrag.server.following import FolderFollower
         from lmkrag.server.settings import ServerSettings, name_indexes
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
-    reader = take_reader(options)  # the remaining options are the server's
+    options["reader"] = take_reader(options)  # the remaining options are the server's
     hosts, token = frozenset(allowed_hosts), _read_token(token_file)
-    settings = ServerSettings(
-        served, token=token, authenticated=not no_auth, allowed_hosts=hosts, reader=reader, **options
-    )
+    settings = ServerSettings(served, token=token, authenticated=not no_auth, allowed_hosts=hosts, **options)
 
     def announce(url: str) -> None:
         click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True)
