@@ -84,23 +84,14 @@ def find_named_changes(
     named: Mapping[str, Path], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile]
 ) -> Changes:
     """Compare files, given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
-    changes = Changes()
-    files = []
-    for doc_id, path in named.items():
-        item = examine(path.absolute(), doc_id, "", os.path.realpath(path))
-        if isinstance(item, SourceFile):
-            files.append(item)
-        else:
-            changes.skipped.append(item)
-    _compare(files, known, remembered, changes)
+    items = [examine(path.absolute(), doc_id, "", os.path.realpath(path)) for doc_id, path in named.items()]
+    changes = Changes(skipped=[item for item in items if isinstance(item, Skipped)])
+    _compare([item for item in items if isinstance(item, SourceFile)], known, remembered, changes)
     return changes
 
 
 def _compare(
-    files: Iterable[SourceFile],
-    known: Mapping[str, DocumentRow],
-    remembered: Mapping[str, SkippedFile],
-    changes: Changes,
+    files: list[SourceFile], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile], changes: Changes
 ) -> None:
     """Separate files to read from unchanged ones, and record the paths that exist."""
     inside = _by_file(remembered)
@@ -159,11 +150,10 @@ def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -
     names: dict[str, SourceFile] = {}
     new = []
     for file in files:
-        row = by_path.get(printable(str(file.path))) or by_path.get(printable(file.real))
+        path = printable(str(file.path))
+        row = by_path.get(path) or by_path.get(printable(file.real))
         if row is not None and row.doc_id not in names:
-            names[row.doc_id] = (
-                file if row.path == printable(str(file.path)) else replace(file, path=find_path(row.path))
-            )
+            names[row.doc_id] = file if row.path == path else replace(file, path=find_path(row.path))
         else:
             new.append(file)
     for file in new:

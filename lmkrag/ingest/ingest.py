@@ -26,7 +26,7 @@ def ingest(
     with store.writing():
         run = Run(read_known(store), progress)
         try:
-            _encode(store, encoder, source.read(store, run), run)
+            _encode(store, encoder, source.read(store, run), run, None)
         finally:
             source.finish(store, run)
         if run.sentences:
@@ -49,12 +49,8 @@ def encode_files(
 
 
 def _encode(
-    store: IndexStore,
-    encoder: GetEncoder,
-    documents: Iterator[SourceDocument],
-    run: Run,
-    recall_from: IndexStore | None = None,
+    store: IndexStore, encoder: GetEncoder, documents: Iterator[SourceDocument], run: Run, target: IndexStore | None
 ) -> None:
     """Encode documents; the encoder is loaded only if there are any."""
     for first in documents:
-        encode_documents(store, encoder(), chain([first], documents), run, recall_from=recall_from)
+        encode_documents(store, encoder(), chain([first], documents), run, recall_from=target)

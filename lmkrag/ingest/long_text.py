@@ -83,14 +83,13 @@ def _choose(path: Path) -> str:
     """The encoding of a file."""
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
-    encoding = read_mark(sample)
-    if encoding is None:
-        try:
-            deque(_decoded(path, "utf-8", "strict"), maxlen=0)
-            encoding = "utf-8"
-        except UnicodeDecodeError:
-            encoding = guess_encoding(sample, _decoded(path, "utf-8", "replace"))
-    return encoding
+    if (encoding := read_mark(sample)) is not None:
+        return encoding
+    try:
+        deque(_decoded(path, "utf-8", "strict"), maxlen=0)
+    except UnicodeDecodeError:
+        return guess_encoding(sample, _decoded(path, "utf-8", "replace"))
+    return "utf-8"
 
 
 def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None) -> Iterator[str]:

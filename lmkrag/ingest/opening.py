@@ -38,10 +38,9 @@ def open_index(
             raise
         chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_encoder(encoder)
         return kind.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded
-    else:
-        if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
-            raise UsageError(
-                f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
-            )
-        spec = store.encoder
-        return store, None if encoder is None else load_encoder(encoder, window=spec.window, overlap=spec.overlap)
+    if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
+        raise UsageError(
+            f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
+        )
+    spec = store.encoder
+    return store, None if encoder is None else load_encoder(encoder, window=spec.window, overlap=spec.overlap)

@@ -179,9 +179,8 @@ class _PendingCommit:
 
     def finish(self, item: SourceDocument) -> None:
         """Close the open document, and commit if the batch is large or old enough."""
-        self._staged.append(
-            Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)
-        )
+        staged = Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)
+        self._staged.append(staged)
         if item.is_attachment:
             return
         self._complete, self._complete_rows = len(self._staged), len(self._words)

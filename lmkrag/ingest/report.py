@@ -59,11 +59,9 @@ def show_progress() -> Iterator[Progress | None]:
         from rich.progress import Progress as ProgressBar
 
         name = TextColumn("{task.description}", markup=False)
-        columns = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        parts = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
         console = Console(stderr=True)
-        with ProgressBar(
-            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-        ) as bar:
+        with ProgressBar(*parts, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
             task = bar.add_task("looking for changes", total=None)
 
             def update(name: str, done: int, total: int) -> None:

@@ -184,16 +184,12 @@ class Documents:
         for document in chain(first, documents):
             digest = document.fingerprint or _fingerprint(document)
             row = run.known.get(document.doc_id)
-            if document.doc_id in digests:
-                if digests[document.doc_id] == digest:
-                    run.unchanged += 1
-                else:
-                    run.skip(document.doc_id, "another document of this run has this doc_id")
-                continue
-            digests[document.doc_id] = digest
-            if not document.text.removeprefix(BYTE_ORDER_MARK).strip():
+            is_repeated = document.doc_id in digests
+            if digests.setdefault(document.doc_id, digest) != digest:
+                run.skip(document.doc_id, "another document of this run has this doc_id")
+            elif not is_repeated and not document.text.removeprefix(BYTE_ORDER_MARK).strip():
                 run.skip(document.doc_id, "no text in it" + (KEPT if row is not None else ""))
-            elif row is not None and row.fingerprint == digest:
+            elif is_repeated or (row is not None and row.fingerprint == digest):
                 run.unchanged += 1
             else:
                 stamp = FileStamp(len(document.text), 0)
