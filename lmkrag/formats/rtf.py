@@ -37,9 +37,8 @@ def read(data: bytes, name: str) -> Loaded:
     styles = [] if _LEVEL.search(data) else _HEADING.findall(data)
     levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in styles}
     data = _STYLED.sub(lambda style: style[0] + levels.get(style[1], b""), data)
-    marked = _LEVEL.sub(
-        lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", _RAISED.sub(rb"\g<0>^", _show_hidden(data))
-    )
+    marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+    marked = _LEVEL.sub(lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", marked)
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
     text = rtf_to_text(marked.decode("latin-1"), errors="replace")
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # characters beyond U+FFFF have two

@@ -63,9 +63,8 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
     """Return a workbook with ``^`` before the exponents in its texts."""
     changed = {}
     for name in archive.namelist():
-        if not name.startswith(("xl/sharedStrings", "xl/worksheets/")) or b'"superscript"' not in (
-            xml := archive.read(name)
-        ):
+        xml = archive.read(name) if name.startswith(("xl/sharedStrings", "xl/worksheets/")) else b""
+        if b'"superscript"' not in xml:
             continue
         root = etree.fromstring(xml, _PARSER)
         for text in root.iterfind(".//{*}r/{*}t"):

@@ -5,7 +5,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.formats.base import Loaded, table_row
@@ -271,7 +271,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     periods = prose = 0
     styles: set[bool | None] = set()
     for name, *column in zip_longest(row, *below, fillvalue=""):
-        alike = {*map(_is_lower, filter(None, [name, *column]))}
+        alike = {cell.islower() if any(map(str.isalpha, cell)) else None for cell in (name, *column) if cell}
         styles |= (alike if len(alike) == 1 else {None}) if name else set()
     if styles == {True, False} and len(below) > 1:
         return None  # names and words, as below; names of columns are written alike
@@ -299,9 +299,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
         prose += len(name) > _LONG_NAME and 2 * sum(len(cell) > _LONG_NAME for cell in column) >= len(column)
     count, usual = _count(row), _usual_count(below)
     is_prose = (usual == 1 and row[0].endswith(_SENTENCE_ENDS)) or prose == count > 1
-    is_prose |= len(below) > 1 and all(
-        cell.endswith(_SENTENCE_ENDS[:3]) for other in [row, *below] for cell in other if cell
-    )
+    is_prose |= len(below) > 1 and all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in chain(row, *below) if cell)
     if not below or 2 * count < usual or is_prose or (periods and count < usual):
         return None
     return has_figures, count, not _has_groups(row), not periods
@@ -323,10 +321,6 @@ def _find_kind(cell: str) -> str:
         "figure": cell[:1].isdigit() or _VALUE.match(cell),
     }
     return next((kind for kind, is_it in kinds.items() if is_it), "words")
-
-
-def _is_lower(cell: str) -> bool | None:
-    return cell.islower() if any(map(str.isalpha, cell)) else None
 
 
 def _count(row: Sequence[str]) -> int:
