@@ -122,9 +122,10 @@ class OpenAIReader(LanguageModelReader):
                         self._drop_refused(error)
                 chunks = aiter(stream)
                 while (chunk := await in_time(anext(chunks, None))) is not None:
-                    piece, finished = _read(chunk, finished)
-                    if piece:
-                        yield piece
+                    for choice in chunk.choices[:1] if chunk.choices else ():  # none with the usage, at the end
+                        finished = choice.finish_reason or finished
+                        if choice.delta.content:
+                            yield choice.delta.content
             if finished is None:
                 raise ReaderError(f"{self._where}: broke off in the middle of an answer")
             if finished == "length":
@@ -193,11 +194,3 @@ class OpenAIReader(LanguageModelReader):
                 return f"sent what is no chat completion ({message})"
         event = "went silent" if "Timeout" in type(error).__name__ else "broke off"  # of httpx or httpx2
         return f"{event} in the middle of an answer ({message})"
-
-
-def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:
-    """A chunk's text, and why the answer ended if it did."""
-    if not chunk.choices:
-        return "", finished  # usage, at the end
-    choice = chunk.choices[0]
-    return choice.delta.content or "", choice.finish_reason or finished

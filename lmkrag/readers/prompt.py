@@ -153,9 +153,8 @@ def framed_cost(count_tokens: Callable[[str], int], layout: Layout) -> Callable[
 
 
 def _key(question: str, spans: Sequence[Span]) -> str:
-    return border_key(
-        [question, *(span.text for span in spans), *(span.doc_id + span.section + span.header for span in spans)]
-    )
+    sources = (span.doc_id + span.section + span.header for span in spans)
+    return border_key([question, *(span.text for span in spans), *sources])
 
 
 def lay_out(spans: Sequence[Span], key: str) -> str:

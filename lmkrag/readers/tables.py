@@ -129,10 +129,8 @@ def _read_question(question: str) -> list[tuple[str, set[int]]]:
     """The words of a question in order, each with the hashes of itself and its synonyms; none for a stop word."""
     words = split_words(re.sub(r"\be-mail\b", "email", question, flags=re.IGNORECASE))
     content, meanings = set(drop_stop_words(words)), _read_meanings()
-    hashes = [hash_singles(word) if word in content else set() for word in words]
-    return [
-        (word, ids.union(*(meanings.get(each, ()) for each in ids))) for word, ids in zip(words, hashes, strict=True)
-    ]
+    hashed = [(word, hash_singles(word) if word in content else set()) for word in words]
+    return [(word, ids.union(*(meanings.get(each, ()) for each in ids))) for word, ids in hashed]
 
 
 def _spell_out(text: str, words: Sequence[str]) -> str:
@@ -154,12 +152,7 @@ def _is_named(question: str, value: str, question_words: set[int]) -> bool:
 
 
 def _find_column(
-    question: str,
-    terms: Sequence[tuple[str, set[int]]],
-    row: _Row,
-    named: set[int],
-    row_words: set[int],
-    around: set[int],
+    question: str, terms: list[tuple[str, set[int]]], row: _Row, named: set[int], row_words: set[int], around: set[int]
 ) -> int | None:
     """The one column that a question asks for, beside those whose cells it names.
 
@@ -187,9 +180,8 @@ def _find_column(
     # 2. By kind, of the header or of the only value of this type; in a table of two columns the question must have no
     # other words than the row and its kind.
     spelled = {word for word, _ in terms}
-    meant = [
-        cell for cell in others if columns[cell] and cell not in headers and {*split_words(columns[cell])} <= spelled
-    ]
+    plain = [cell for cell in others if columns[cell] and cell not in headers]
+    meant = [cell for cell in plain if {*split_words(columns[cell])} <= spelled]
     meant = meant or [cell for cell in others if _is_kind(question, columns[cell])]
     if len(row.cells) > 2 and not meant:
         meant = [cell for cell in others if fit_type(question, row.cells[cell][1]) > 0]

@@ -23,9 +23,8 @@ _COLUMNS = (
 def declares(text: str, names: Sequence[str]) -> bool:
     """Return whether lines of source code declare one of some names."""
     definitions = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
-    return any(match["name"] in names and " for " not in match[0] for match in definitions) or bool(
-        _declaration(tuple(names)).search(text)
-    )
+    defines = any(match["name"] in names and " for " not in match[0] for match in definitions)
+    return defines or _declaration(tuple(names)).search(text) is not None
 
 
 @lru_cache(64)

@@ -130,7 +130,5 @@ class StructureTable:
         positions, self._positions = self._positions[:rows], self._positions[rows:]
         roles, self._roles = self._roles[:rows], self._roles[rows:]
         self._headings = [row - rows for row in self._headings if row >= rows]
-        return {
-            "positions": np.minimum(positions, 65_535).astype(np.uint16),
-            "roles": np.frombuffer(bytes(roles), np.uint8),
-        }
+        stored = np.minimum(positions, 65_535).astype(np.uint16)
+        return {"positions": stored, "roles": np.frombuffer(bytes(roles), np.uint8)}
