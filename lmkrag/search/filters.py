@@ -11,6 +11,7 @@ Dates (ISO 8601) are compared as far as the value says: ``modified=2024-03``, ``
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from functools import partial, reduce
@@ -149,13 +150,12 @@ def quote(value: str) -> str:
 class _Parser:
     def __init__(self, expression: str) -> None:
         self._expression = expression
-        self._tokens = list(_tokenize(expression))
-        self._next = 0
+        self._tokens = deque(_tokenize(expression))
 
     def parse(self) -> Predicate:
         predicate = self._either(0)
-        if self._next < len(self._tokens):
-            raise self._error(f"{self._tokens[self._next][1]!r} is not expected")
+        if self._tokens:
+            raise self._error(f"{self._tokens[0][1]!r} is not expected")
         return predicate
 
     def _either(self, depth: int) -> Predicate:
@@ -238,18 +238,15 @@ class _Parser:
         return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
 
     def _take(self, kind: str, text: str) -> bool:
-        if self._next < len(self._tokens):
-            next_kind, next_text = self._tokens[self._next]
-            if next_kind == kind and next_text.lower() == text:
-                self._next += 1
-                return True
-        return False
+        is_next = bool(self._tokens) and self._tokens[0][0] == kind and self._tokens[0][1].lower() == text
+        if is_next:
+            self._tokens.popleft()
+        return is_next
 
     def _pop(self) -> Token:
-        if self._next == len(self._tokens):
+        if not self._tokens:
             raise self._error("it ends too early")
-        self._next += 1
-        return self._tokens[self._next - 1]
+        return self._tokens.popleft()
 
     def _error(self, why: str) -> UsageError:
         return UsageError(f"filter {self._expression!r}: {why}")
