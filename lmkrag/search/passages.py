@@ -51,16 +51,10 @@ def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tu
     top, bottom = first, stop
     while top > 0 and _goes_on(view, top - 1) and view.bounds(stop - 1)[1] - view.bounds(top - 1)[0] <= 2 * most:
         top -= 1
-    while (
-        bottom < view.row.sentences
-        and _goes_on(view, bottom - 1)
-        and view.bounds(bottom)[1] - view.bounds(first)[0] <= 2 * most
-    ):
+    while _goes_on(view, bottom - 1) and view.bounds(bottom)[1] - view.bounds(first)[0] <= 2 * most:
         bottom += 1
     whole = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
-    closed = (top == 0 or not _goes_on(view, top - 1)) and (
-        bottom == view.row.sentences or not _goes_on(view, bottom - 1)
-    )
+    closed = (top == 0 or not _goes_on(view, top - 1)) and not _goes_on(view, bottom - 1)
     return (top, bottom) if whole and closed else (first, stop)
 
 
