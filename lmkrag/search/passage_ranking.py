@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,10 +40,6 @@ class PassageRanking:
         self._question, self._load, self._weights = question, load, weights
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         self._known: dict[str, float] = {}
-
-    @cached_property
-    def _reranker(self) -> "PassageReranker":
-        return self._load()
 
     def rank(self, passages: Sequence[Span]) -> list[Span] | None:
         """Read the first passages, and return all, best first; those that were not read follow in their order.
@@ -79,7 +74,7 @@ class PassageRanking:
             if time.monotonic() > self._deadline:
                 break
             part = new[start : start + size]
-            self._known |= zip(part, self._reranker.score_texts(self._question, part).tolist(), strict=True)
+            self._known |= zip(part, self._load().score_texts(self._question, part).tolist(), strict=True)
         known = [self._known.get(text) for text in texts]
         count = known.index(None) if None in known else len(known)
         return np.array(known[:count], float)
