@@ -242,14 +242,12 @@ def _names(text: str, span: Span) -> bool:
 
 
 def _describe(spans: Sequence[Span], sentences: Sequence[_BestSentence], difference: Difference) -> str:
+    pairs = list(zip(spans, sentences, strict=True))
     values = [
         (_slice(each, side, difference) or "without it")
         + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
-        for side, (span, each) in enumerate(zip(spans, sentences, strict=True))
+        for side, (span, each) in enumerate(pairs)
     ]
-    quotes = [
-        f"{span.locate(each.start)} “{' '.join(each.text.split())}”"
-        for span, each in zip(spans, sentences, strict=True)
-    ]
+    quotes = [f"{span.locate(each.start)} “{' '.join(each.text.split())}”" for span, each in pairs]
     count = len({span.doc_id for span in spans})
     return f"{f'{count} documents' if count > 1 else '2 passages'} differ: {' and '.join(values)}; {', '.join(quotes)}"

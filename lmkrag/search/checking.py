@@ -214,9 +214,8 @@ def _find_negation(quote: str, text: str, start: int) -> int:
     if not (quote[:1].isupper() and text[start].islower()):
         return start
     before = text[max(0, start - _NUMBER_LENGTH) : start]
-    return next(
-        (start - len(before) + token.start for token in read_tokens(before)[-1:] if token.kind == "negation"), start
-    )
+    last = read_tokens(before)[-1:]
+    return next((start - len(before) + token.start for token in last if token.kind == "negation"), start)
 
 
 def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
@@ -226,13 +225,11 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     theirs = [text[start:end].casefold() for start, end in spans]
     if not ours or not theirs:
         return 0.0, -1, -1
-    positions: dict[str, list[int]] = {}
+    where: dict[str, list[int]] = {}
     for number, word in enumerate(ours):
-        positions.setdefault(word, []).append(number)
+        where.setdefault(word, []).append(number)
     # Where the quotation would begin, by every word that it shares with the text.
-    votes = Counter(
-        (place - number) // _BUCKET for place, word in enumerate(theirs) for number in positions.get(word, ())
-    )
+    votes = Counter((place - number) // _BUCKET for place, word in enumerate(theirs) for number in where.get(word, ()))
     margin = len(ours) // 4 + _BUCKET
     best = (0.0, 0.0, -1, -1)  # by the share of the longer text, so that other words in between count against it
     for bucket, _ in votes.most_common(_CANDIDATES):

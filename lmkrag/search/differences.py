@@ -144,10 +144,8 @@ def find_differences(first: str, second: str) -> list[Difference]:
     inserted = Counter(token.value for tag, _, added, *_ in operations if tag == "insert" for token in added)
     deleted = Counter(token.value for tag, removed, *_ in operations if tag == "delete" for token in removed)
     moved = inserted & deleted
-    orders = [
-        [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES] for tokens in (ours, theirs)
-    ]
-    movable = ("word", "name", *(_FIGURES if orders[0] == orders[1] else ()))
+    both = [[[token.value for token in tokens if token.kind == kind] for kind in _FIGURES] for tokens in (ours, theirs)]
+    movable = ("word", "name", *(_FIGURES if both[0] == both[1] else ()))
     differences = []
     for tag, removed, added, ours_at, theirs_at in operations:
         if tag != "replace" and all(token.value in moved and token.kind in movable for token in (*removed, *added)):

@@ -9,6 +9,7 @@ from lmkrag.index.words.terms import find_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.types import Explanation, ScoreFactor, ScorePart
 
+Growth = Mapping[int, tuple[int, int]]  # positions (first, stop) that growth took, by the hit that it grew from
 _MOST_WORDS = 20  # of the question that are named
 
 
@@ -16,7 +17,7 @@ def explain_span(
     candidates: Candidates,
     view: DocumentView,
     hits: Sequence[int],
-    grown: Mapping[int, tuple[int, int]],
+    grown: Growth,
     start: int,
     end: int,
     score: float,
@@ -24,8 +25,7 @@ def explain_span(
 ) -> Explanation:
     """Explain the span ``[start, end)``, in characters, of a document, which is ordered by ``score``.
 
-    ``hits`` are the positions of its candidates, best first; ``grown`` has the positions (first, stop) that growth
-    took, by the hit that it grew from; ``languages`` are those of the index other than English.
+    ``hits`` are the positions of its candidates, best first; ``languages`` are those of the index other than English.
     """
     first_sentence = view.row.first_sentence
     hit = hits[0]
@@ -57,12 +57,7 @@ def explain_span(
 
 
 def _why_stopped(
-    candidates: Candidates,
-    view: DocumentView,
-    hits: Sequence[int],
-    edge: int,
-    step: int,
-    grown: Mapping[int, tuple[int, int]],
+    candidates: Candidates, view: DocumentView, hits: Sequence[int], edge: int, step: int, grown: Growth
 ) -> str:
     """Why growth stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
     hit = hits[0]

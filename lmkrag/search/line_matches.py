@@ -43,7 +43,8 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
                 texts[span.path] = Path(span.path).read_text("utf-8", "replace")
             except OSError:
                 continue  # it was removed meanwhile
-        lines = texts[span.path].removesuffix("\n").split("\n")  # a form feed ends no line
+        text = texts[span.path]
+        lines = text.removesuffix("\n").split("\n")  # a form feed ends no line
         path = min(span.path, os.path.relpath(span.path), key=len)
         if pattern is not None:
             for number in range(span.line, min(len(lines), span.last_line or span.line) + 1):
@@ -55,9 +56,7 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
         inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
         last = min(len(lines), first + inside.count("\n"))
         first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words, names), default=first)
-        definition = (
-            next(find_definitions(texts[span.path], first), None) if span.kind == "code" and first <= last else None
-        )
+        definition = next(find_definitions(text, first), None) if span.kind == "code" and first <= last else None
         last = min(last, first + _MOST_LINES - 1)
         while last > first and not lines[last - 1].strip():
             last -= 1

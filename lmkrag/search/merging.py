@@ -119,10 +119,6 @@ class _Passage:
     hits: list[int]
     also_in: list[str] = field(default_factory=list)
 
-    @property
-    def words(self) -> str:
-        return " ".join(self.view.text(self.start, self.end).split())
-
 
 def merge_passages(
     results: Results,
@@ -230,12 +226,9 @@ def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
     """Drop passages whose words a better one of another document has, and name their documents in its ``also_in``."""
     originals: list[tuple[_Passage, str]] = []
     for passage in merged:
-        words = passage.words
-        same = (
-            other
-            for other, text in originals
-            if len(words) >= weights.min_copy_chars and other.view is not passage.view and words in text
-        )
+        words = " ".join(passage.view.text(passage.start, passage.end).split())
+        others = originals if len(words) >= weights.min_copy_chars else []
+        same = (other for other, text in others if other.view is not passage.view and words in text)
         better = next(same, None)
         if better is None:
             originals.append((passage, words))

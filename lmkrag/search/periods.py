@@ -194,7 +194,6 @@ def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
 def filter_period(expression: str | None, period: Period) -> PredicateFilter:
     """Return a filter for documents that may have passages from a period, and that match an expression if given."""
     keeps = parse_filter(expression) if expression else None
-
     later = period._replace(until="")
 
     def read(value: Any) -> str:

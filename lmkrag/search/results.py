@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
@@ -14,7 +14,7 @@ from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.dating import date_passage
-from lmkrag.search.explaining import explain_span
+from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
@@ -63,13 +63,10 @@ class Views:
 class Results:
     """Makes spans from the candidates of one search."""
 
-    def __init__(
-        self, views: Views, candidates: Candidates, score: Scores, grown: Mapping[int, tuple[int, int]] | None = None
-    ) -> None:
+    def __init__(self, views: Views, candidates: Candidates, score: Scores, grown: Growth | None = None) -> None:
         """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
 
-        ``grown`` has the positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
-        explanation; None for no explanations.
+        ``grown`` is for spans that get an explanation; None for no explanations.
         """
         self.view, self.ordinal, self.languages = views.view, views.ordinal, views.languages
         self._candidates, self._score, self._grown = candidates, score, grown

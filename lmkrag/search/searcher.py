@@ -24,6 +24,7 @@ from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
+from lmkrag.search.explaining import Growth
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
 from lmkrag.search.fusion import fuse
@@ -99,8 +100,7 @@ class Searcher:
                 results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     stop_if_abandoned()
-                    collapse = not similarity
-                    run = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
+                    run = partial(self._search_one, snapshot, text, vector, operators, request, cost, not similarity)
                     index = self._encoders.path if self.names_folders else None
                     spans = mark_stale(snapshot, search_period(text, request, run), index)
                     results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
@@ -163,15 +163,11 @@ class Searcher:
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""
-        enabled = request.rerank
-        if enabled is None:
-            enabled = self._rerank and request.mode != "lexical"
-        if not enabled:
+        by_default = self._rerank and request.mode != "lexical"
+        if not (by_default if request.rerank is None else request.rerank):
             return None, None
-        options: dict[str, Any] = {
-            "timeout_ms": request.rerank_timeout_ms or self._timeout_ms,
-            "weights": self._weights,
-        }
+        timeout_ms = request.rerank_timeout_ms or self._timeout_ms
+        options: dict[str, Any] = {"timeout_ms": timeout_ms, "weights": self._weights}
         if self._reranker is not None:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
         is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
@@ -303,7 +299,7 @@ def find_spans(
 
     # 7. Make the results, after step 6 or for it.
     def make(grown: Iterable[Grown], score: Scores) -> list[Span]:
-        growth: dict[int, tuple[int, int]] | None = None
+        growth: Growth | None = None
         if explain:
             grown = list(grown)
             growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
