@@ -150,12 +150,8 @@ class _Reader:
 
     def _cell(self, cell: Any) -> str:
         """The text of a cell, tables and boxes in it included."""
-        texts = []
-        for paragraph in cell.iter(_PARAGRAPH):
-            text, number = _text(paragraph), self._numbers.next(paragraph)
-            if text:
-                texts.append(f"{number} {text}" if number else text)
-        return " ".join(" ".join(texts).split())
+        numbered = ((self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH))
+        return " ".join(" ".join(f"{number} {text}" for number, text in numbered if text).split())
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:

@@ -313,15 +313,13 @@ def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
 
 def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) -> Iterator[Part]:
     """Group lines of code: up to ``most`` characters, closed early by a blank line."""
-    group = ""
+    group, is_closed = "", False
     for line in lines:
-        if group and len(group) + len(line) > most:
+        if group and (is_closed or len(group) + len(line) > most):
             yield start, group, "code"
             start, group = start + len(group), ""
         group += line
-        if line.isspace() and len(group) > most // 4 and not group.isspace():
-            yield start, group, "code"
-            start, group = start + len(group), ""
+        is_closed = line.isspace() and len(group) > most // 4 and not group.isspace()
     if group:
         yield start, group, "code"
 
