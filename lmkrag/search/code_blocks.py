@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,9 +32,7 @@ def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tupl
     low = max(0, start - most)
     text = view.text(low, end + most)
     lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    starts = list(accumulate(map(len, lines), initial=0))
     complete = low == 0 or view.text(low - 1, low) == "\n"
     first = next((i for i, line in enumerate(lines) if starts[i + 1] > start - low and not line.isspace()), None)
     stop = next((i + 1 for i in reversed(range(len(lines))) if starts[i] < end - low and not lines[i].isspace()), None)

@@ -46,12 +46,7 @@ def merge_level(
 
 
 def _merge_spans(
-    results: Results,
-    candidates: Candidates,
-    score: Scores,
-    grown: Iterable[Grown],
-    top_k: int,
-    per_document: int | None,
+    results: Results, candidates: Candidates, score: Scores, grown: Iterable[Grown], most: int, per_document: int | None
 ) -> list[Span]:
     """Merge spans that touch, if the lesser one is nearly as good as the better one."""
     merged: list[Run] = []
@@ -69,7 +64,7 @@ def _merge_spans(
             candidates.documents[other[0]] == candidates.documents[hit] for other in merged
         ):
             continue
-        elif len(merged) < top_k:
+        elif len(merged) < most:
             merged.append(run)
         else:
             break
@@ -93,13 +88,11 @@ def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document
 def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
     """Whether two runs of candidates follow each other in one document, nothing between them."""
     left, right = sorted((run, other))
-    if left[1] != right[0] or candidates.record[left[1] - 1] or candidates.record[right[0]]:
+    before, after = left[1] - 1, right[0]
+    if after != before + 1 or candidates.record[before] or candidates.record[after]:
         return False
-    before, after = right[0] - 1, right[0]
-    return bool(
-        candidates.sentences[after] - candidates.sentences[before] == 1
-        and candidates.documents[after] == candidates.documents[before]
-    )
+    is_next = candidates.sentences[after] - candidates.sentences[before] == 1
+    return bool(is_next and candidates.documents[after] == candidates.documents[before])
 
 
 def _make_spans(results: Results, runs: list[Run]) -> list[Span]:

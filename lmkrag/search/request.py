@@ -279,14 +279,12 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
     """Raise UsageError unless an option may have a value."""
     if value is None and default is None:
         return
-    if option.kind in ("flag", "switch"):
-        if not isinstance(value, bool):
-            raise UsageError(f"{name} must be true or false, not {value!r}")
-    elif option.kind == "choice":
-        if not isinstance(value, str) or value not in option.choices:
-            *others, last = map(repr, option.choices)
-            raise UsageError(f"{name} {value!r}: use {', '.join(others)} or {last}")
-    elif option.kind == "count":
+    if option.kind in ("flag", "switch") and not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false, not {value!r}")
+    if option.kind == "choice" and not (isinstance(value, str) and value in option.choices):
+        *others, last = map(repr, option.choices)
+        raise UsageError(f"{name} {value!r}: use {', '.join(others)} or {last}")
+    if option.kind == "count":
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise UsageError(f"{name} must be a whole number, not {value!r}")
         if int(value) < 1:

@@ -114,8 +114,7 @@ class Reranking:
                 RerankPassage(view.row.title, tuple(view.sentence(i) for i in range(first, stop)))
                 for view, first, stop, _ in part
             ]
-            for passage, scores in zip(part, self._score(passages), strict=True):
-                self._known[passage.key] = scores
+            self._known |= zip((passage.key for passage in part), self._score(passages), strict=True)
             self._slowest = max(self._slowest, time.monotonic() - began)
 
     def _score(self, passages: Sequence[RerankPassage]) -> list[PassageScores]:
