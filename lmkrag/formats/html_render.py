@@ -11,7 +11,6 @@ from lmkrag.formats.word_numbers import format_ordinal
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
 _SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
 _SKIPPED |= {"del", "s", "strike"}  # what is no longer so
-_NAVIGATION = {"headerlink", "navheader", "navfooter"}  # classes that Sphinx and DocBook write
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
 _PARAGRAPHS |= {"details", "summary", "hr", "body", "option", "button", "dialog", "select", "textarea"}
@@ -32,7 +31,7 @@ def render(root: etree._Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         classes = element.get("class", "").split()
-        skipped = element.tag in _SKIPPED or element.get("role") == "navigation" or not _NAVIGATION.isdisjoint(classes)
+        skipped = element.tag in _SKIPPED or (element.tag == "a" and "headerlink" in classes)
         is_formula = element.tag == "math" or (element.tag == "img" and "math" in classes)
         if event == "start" and (skipped or is_formula):
             renderer.write("" if skipped else element.get("alt") or read_math(element))

@@ -198,7 +198,7 @@ def lists(tmp_path_factory, encoder):
     (folder / "docs").mkdir()
     files = {
         "prices.csv": 'Product,Unit,Price\nSunflower seeds,5 kg,14.20\n"Yeast, fresh",1 kg,3.10\n',
-        "plots.csv": "Plot,Tenant,Since,Fee,Paid\n3a,Feld,2023-04-01,24,False\n3b,Bruns,2020-02-01,24,True\n",
+        "plots.csv": "Plot,Tenant,Since,Fee,Paid\n3a,Falk,2023-04-01,24,False\n3b,Bruns,2020-02-01,24,True\n",
         "vans.csv": "Van,Driver,Colour\nLX19 KDP,Osei,white\nLX22 PRA,Volkov,blue\n",
         "cake.md": "# Plum cake\n\n| Tin | Plums | Minutes |\n| --- | --- | --- |\n"
         "| 20 cm | 600 g | 35 |\n| 26 cm | 1 kg | 45 |\n",
@@ -227,7 +227,7 @@ def lists(tmp_path_factory, encoder):
         ("how many oars are in locker 733?", "6 oars"),
         ("How much are 5 kg of yeast?", ""),  # the row of 5 kg is another's
         ("What do 5 kg of rye flour cost?", ""),
-        ("Has Feld paid?", ""),
+        ("Has Falk paid?", ""),
         ("When is the second part due and how much is it?", ""),
     ],
 )

@@ -184,7 +184,7 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
             assert not service.workers.pending
 
     app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1), rerank=False))
-    service = app._app._app.state.service
+    service = app._app._app.state.service  # type: ignore[attr-defined]
     monkeypatch.setattr(Searcher, "_search_one", search_slowly)
     asyncio.run(run())
     assert 1 <= len(searched) < 20
