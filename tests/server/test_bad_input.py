@@ -179,9 +179,9 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
     async def run():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
             assert (await client.post(f"/api/{path}", json=body)).status_code == 504
-            service.workers.close()  # it waits for the running call
+            service.indexes.workers.close()  # it waits for the running call
             await asyncio.sleep(0)
-            assert not service.workers.pending
+            assert not service.indexes.workers.pending
 
     app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1), rerank=False))
     service = app._app._app.state.service  # type: ignore[attr-defined]
