@@ -16,7 +16,8 @@ _ASKS_NUMBER = re.compile(
     r"|\bin (?:euros?|dollars?|pounds|percent|met(?:re|er)s|miles|kilomet(?:re|er)s|kilograms|hours|days|years)\b"
 )
 _ASKS_TIME = re.compile(
-    r"\bwhat time\b|\bwhen\b|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:year|date|day|month|deadline)\b"
+    r"\bwhat time\b|\A(?:(?!\b(?:what|which|who|whose|whom|how|where)\b).)*\bwhen\b"
+    r"|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:year|date|day|month|deadline)\b"
 )
 _NUMERALS = (
     r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred"
@@ -205,7 +206,7 @@ def fit_type(question: str, answer: str) -> float:
     if re.search(r"\b(?:what|which) month\b", lowered):
         return 1.0 if re.search(_TIMES.partition("|monday")[0], answer) else -1.0
     if _ASKS_TIME.search(lowered):
-        return 0.0 if is_number else 1.0 if re.search(rf"{_TIMES}|{_DATE}|{_NUMERALS}", answer) else -1.0
+        return 1.0 if re.search(rf"{_TIMES}|{_DATE}|{_NUMERALS}", answer) else 0.0 if is_number else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):
         return -1.0 if re.search(r"\d", answer) else 1.0
     return 0.0

@@ -225,6 +225,7 @@ def lists(tmp_path_factory, encoder):
         ("Which van does Osei drive?", "LX19 KDP"),
         ("How much is the second part?", "£900"),
         ("how many oars are in locker 733?", "6 oars"),
+        ("In which year did Bruns get plot 3b?", "2020-02-01"),
         ("How much are 5 kg of yeast?", ""),  # the row of 5 kg is another's
         ("What do 5 kg of rye flour cost?", ""),
         ("Has Falk paid?", ""),
