@@ -29,10 +29,10 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     said = [process.stderr.readline()]
     assert process.stderr.readline() == "following changes in .\n"
     assert "1 added" in said[0]
-    time.sleep(2.5)  # what the index wrote is no change of the directory
+    time.sleep(1.5)  # what the index wrote is no change of the directory
     (docs / "indexes/default.txt").write_text("The lamp is red.")
     said.append(process.stderr.readline())
-    time.sleep(2.5)
+    time.sleep(1.5)
     (docs / "a.txt").unlink()
     said.append(process.stderr.readline())
     process.send_signal(signal.SIGINT)
