@@ -20,7 +20,7 @@ from lmkrag.errors import LmkragError
 PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
-ABANDONED: ContextVar[threading.Event] = ContextVar("ABANDONED")  # set once nobody waits for the running call
+ABANDONED: ContextVar[threading.Event] = ContextVar("ABANDONED")  # set once the request of the running call has ended
 _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
@@ -40,9 +40,9 @@ def locate_index(path: str | Path) -> Path:
 
 
 def stop_if_abandoned() -> None:
-    """Raise TimeoutError: the request that is being answered has ended without."""
+    """Raise TimeoutError if the request of the running call has ended."""
     if (abandoned := ABANDONED.get(None)) and abandoned.is_set():
-        raise TimeoutError("nobody waits for this any more")
+        raise TimeoutError("the request has ended")
 
 
 class FileStamp(NamedTuple):

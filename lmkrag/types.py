@@ -255,7 +255,7 @@ def check_doc_id(doc_id: object) -> str:
 
 
 def check_limit(limit: object) -> None:
-    """Raise UsageError unless so many documents may be asked for; None for all."""
+    """Raise UsageError unless a limit on documents is a whole number of at least 0, or None."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
 

@@ -141,7 +141,7 @@ def join_words(words: tuple[str, ...]) -> str:
 
 
 def decode(data: bytes, name: str = "standard input") -> str:
-    """Return the text of a file in whatever encoding, as a document is read. Raises UsageError: it is no text."""
+    """Return the text of a file; its encoding is guessed as a document's is. Raises UsageError: it is no text."""
     from lmkrag.formats.text import decode_labelled
 
     try:

@@ -196,9 +196,9 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
 
 
 def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
-    """Return the title and metadata of a package of python-docx or python-pptx, which fill in today where it has none.
+    """Return the title and metadata of a package of python-docx or python-pptx; both empty if it has no properties.
 
-    A package is empty of both if no core properties are in it.
+    The libraries would fill in properties of their own, dated today.
     """
     try:
         package.part_related_by(_CORE)

@@ -15,8 +15,17 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from lmkrag.formats import base
-from lmkrag.formats.base import MATH_TEXT, Loaded, mark_raised, open_office_file, read_margins, read_run, read_whole
+from lmkrag.formats.base import (
+    MATH_TEXT,
+    Loaded,
+    mark_raised,
+    open_office_file,
+    read_core_properties,
+    read_margins,
+    read_run,
+    read_whole,
+    show_symbols,
+)
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, find_value, format_ordinal
@@ -45,7 +54,7 @@ def read(data: bytes, name: str) -> Loaded:
     document = docx.Document(open_office_file(data, "Word", ".docx"))
     reader = _Reader(document)
     text = "\n\n".join([*reader.margins(), *reader.blocks(document.element.body)])
-    title, meta = base.read_core_properties(document.part.package)
+    title, meta = read_core_properties(document.part.package)
     return Loaded(text, "docx", title or reader.title, meta=meta)
 
 
@@ -183,6 +192,6 @@ def _text(paragraph: Any) -> str:
         symbols = "".join(chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym")))
         lifts = [read_whole(lift.get(qn("w:val")), 0) for lift in run.iterfind(_LIFT)]
         raised = run.find(_RAISED) is not None or any(lift > 0 for lift in lifts)
-        shown = read_run(run) + base.show_symbols(symbols)
+        shown = read_run(run) + show_symbols(symbols)
         text += mark_raised(text, shown) if raised else shown
     return text.strip()

@@ -141,8 +141,7 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     counts = Counter(key for part in objects for key in part)
     records = len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)  # most have the same names
     for key, part in value.items():
-        is_outline = _OUTLINE.search(key) and isinstance(part, list) and not _is_flat(part)
-        if is_outline or (columns and isinstance(part, list | dict)):
+        if _is_outline(key, part) or (columns and isinstance(part, list | dict)):
             continue  # of a map, or in the table
         holds_records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
         read_part = _read_value if (isinstance(part, dict) and not records) or holds_records else _read_record
@@ -173,6 +172,10 @@ def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     return columns if is_table and len({len(column) for _, column in columns}) == 1 else []
 
 
+def _is_outline(name: str, value: Any) -> bool:
+    return isinstance(value, list) and _OUTLINE.search(name) is not None and not _is_flat(value)
+
+
 def _is_flat(values: list[Any]) -> bool:
     return not any(isinstance(value, dict | list) for value in values)
 
@@ -199,9 +202,9 @@ def _leaves(value: Any, name: str, depth: int, inner: list[tuple[Any, str]]) -> 
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, part in value.items():
             yield from _leaves(part, _join(name, key), depth + 1, inner)
+    elif depth < _MAX_DEPTH and _is_outline(name, value):
+        return
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        if _OUTLINE.search(name) and not _is_flat(value):
-            return
         keys = [{*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value]
         if len(value) > 1 and all(len(names) > 1 for names in keys):  # {"name": "size", "value": 1} is no record
             inner += [(part, name) for part in value]

@@ -65,7 +65,7 @@ _HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
-_LONGEST_TITLE = 200  # characters that tell
+_LONGEST_TITLE = 200  # characters of a title that are compared
 _NO_TITLE = re.compile(  # what programs write into PDFs and slides where nobody gave a title
     r"\W*(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*\d*\W*|microsoft \w+ - .*"
     r"|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",

@@ -8,8 +8,16 @@ from itertools import chain
 
 from lxml import etree
 
-from lmkrag.formats import base
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, read_margins, read_whole
+from lmkrag.formats.base import (
+    SOFT_HYPHEN,
+    Loaded,
+    describe_properties,
+    join_pages,
+    mark_raised,
+    open_archive,
+    read_margins,
+    read_whole,
+)
 from lmkrag.formats.html_render import read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 from lmkrag.specs import NOT_COMPUTED
@@ -63,7 +71,7 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
         kind, pages = "odp", [_join(_read_slide(slide)) for slide in content.iter(f"{_DRAW}page")]
     text, starts = join_pages(pages)
     title, author, changed = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date"))
-    return Loaded(text, kind, title, starts if kind == "odp" else (), base.describe_properties(author, changed))
+    return Loaded(text, kind, title, starts if kind == "odp" else (), describe_properties(author, changed))
 
 
 def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:

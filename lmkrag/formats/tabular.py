@@ -283,8 +283,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []
         figures = sum(map(bool, map(_VALUE.match, column)))
         is_code = name and any(map(str.isdigit, name)) and {*map(_find_shape, column)} == {_find_shape(name)} != {""}
-        prefixes = {*map(_find_prefix, column)} if is_code and len(column) > 1 else {_find_prefix(name)}
-        is_code = is_code and (len(prefixes) > 1 or _find_prefix(name) in prefixes)  # MTFCC10 above G5200 names them
+        prefixes = {*map(_drop_numbers, column)} if is_code and len(column) > 1 else {_drop_numbers(name)}
+        is_code = is_code and (len(prefixes) > 1 or _drop_numbers(name) in prefixes)  # MTFCC10 above G5200 names them
         if name in column or is_code:
             return None
         if _VALUE.match(name):
@@ -310,7 +310,7 @@ def _find_shape(cell: str) -> str:
     return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
 
 
-def _find_prefix(code: str) -> str:
+def _drop_numbers(code: str) -> str:
     return _NUMBER.sub("", code)
 
 

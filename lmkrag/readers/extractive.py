@@ -29,7 +29,7 @@ _GREETING = re.compile(
     r"|evening|night)|bye|goodbye|ok|okay)(?: (?:there|all|everyone|very much|so much|a lot|again))?\W*",
     re.IGNORECASE,
 )
-_FEW_WORDS = 3  # of which no language is sure
+_FEW_WORDS = 3  # too few for their language to be detected
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED, _LONG = 40, 80  # characters, at least, of a line of a paragraph or of an item that is continued in the next
@@ -93,8 +93,8 @@ class ExtractiveReader(Reader):
             citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
-            tells = len(question.split()) > _FEW_WORDS or not question.isascii()  # its language
-            is_other = tells and not asks_in_english(question) and detect_language(question) != ENGLISH
+            is_long = len(question.split()) > _FEW_WORDS or not question.isascii()
+            is_other = is_long and not asks_in_english(question) and detect_language(question) != ENGLISH
             return self._make(spans, OTHER_LANGUAGE if is_other else NOT_FOUND, [], confidence)
         # 3. Show the first passage, those with other parts of the question, and others that score nearly as high, or
         # where the first is not sure.

@@ -31,6 +31,7 @@ _ASKED = {
     "what time": ("time", "departure", "arrival", "opens", "closes"),
 }
 """Headers of the kind that a question asks for."""
+_NO_SUBJECT = f"{LIGHT} {' '.join(_ASKED)}"  # words of questions that name no row
 _MEANINGS = """
 heavy weight mass|weigh weight mass|long length duration|tall height|high height|wide width|deep depth draught
 far distance|thick thickness|fast speed|hot temperature temp|old age|large size area|big size area|loud noise
@@ -91,14 +92,18 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         named = {cell for cell, value in enumerate(values) if _is_named(question, value, question_words)}
         # A number names one cell: in "how many days to zone 2?", not that with 2 days.
         named -= {cell for cell in named if values[cell].isdigit() and len(named) > 1 and min(named) < cell}
+        if not named:
+            continue
+        if all(
+            _QUANTITY.fullmatch(values[cell]) for cell in named
+        ):  # the row needs the words beside it: "5 kg of yeast"
+            known = around[row.number - 1] | hash_singles(f"{cells} {_NO_SUBJECT}")
+            if any(ids and not ids & known for _, ids in terms):
+                continue
         words = set().union(*(hash_singles(values[cell]) for cell in named))
-        if all(_QUANTITY.fullmatch(values[cell]) for cell in named):  # of something that is named, too: "5 kg of yeast"
-            known = hash_singles(f"{cells}\n{contexts[row.number - 1]} {LIGHT} {' '.join(_ASKED)}")
-            named = named if all(not ids or ids & known for _, ids in terms) else set()
-        if named:
-            weight = len(words & question_words), len(around[row.number - 1] & question_words)
-            column = _find_column(question, terms, row, named, words, around[row.number - 1])
-            best.append((weight, row, column))
+        weight = len(words & question_words), len(around[row.number - 1] & question_words)
+        column = _find_column(question, terms, row, named, words, around[row.number - 1])
+        best.append((weight, row, column))
     top = max((weight for weight, _, _ in best), default=None)
     rows = [(row, cell) for weight, row, cell in best if weight == top]
     if not rows or any(cell is None for _, cell in rows):
@@ -187,7 +192,7 @@ def _find_column(
         meant = [cell for cell in others if fit_type(question, row.cells[cell][1]) > 0]
     if len(row.cells) > 2 or (meant and meant[0] not in headers):
         return meant[0] if len(meant) == 1 else None
-    known = row_words | around | hash_singles(LIGHT) | hash_singles(" ".join(_ASKED))
+    known = row_words | around | hash_singles(_NO_SUBJECT)
     if not others or any(words and not words & known for _, words in terms):
         return None
     # 3. The value of a property.

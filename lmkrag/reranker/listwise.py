@@ -1,6 +1,6 @@
 """Compare all sentences that were read for a question, across passages and documents.
 
-``landmark-reranker`` reads each passage by itself. An ensemble of small transformers then reads features of all its
+``landmark-reranker`` reads each passage separately. An ensemble of small transformers then reads features of all its
 sentences: the rank and the search score of each, those of its neighbours, and how good the others are (Pang et al.,
 "SetRank", arXiv 1912.05891). The members differ in their initial weights, and their mean is better than any of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so

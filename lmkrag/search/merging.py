@@ -125,7 +125,7 @@ def merge_passages(
     """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
 
     Unless ``collapse`` is 0, only the best passage of each document is returned, with the lines of the others in
-    ``more``. If there are fewer documents than ``collapse``, the next best of the others are returned, too.
+    ``more``. If fewer than ``collapse`` documents match, their next best passages are returned as well.
     """
     choose = _best_of_each if collapse else list
     merged: list[_Passage] = []

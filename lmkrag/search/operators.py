@@ -1,6 +1,6 @@
 """Search operators: ``"quoted phrases"`` rank higher, ``-word`` and ``-"a phrase"`` at the end exclude results.
 
-Rows of tables that have a code, version or identifier of the query rank higher, too.
+Rows of tables with a code, version or identifier of the query also rank higher.
 """
 
 import re

@@ -9,8 +9,15 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Scores
 from lmkrag.index.view import DocumentView
-from lmkrag.reranker import base
-from lmkrag.reranker.base import ListwiseReranker, PassageScores, Reranker, RerankPassage, ScoredSentences
+from lmkrag.reranker.base import (
+    PASSAGE_CHARS,
+    ListwiseReranker,
+    PassageScores,
+    Reranker,
+    RerankPassage,
+    ScoredSentences,
+    unread_scores,
+)
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
 from lmkrag.search.results import Views
@@ -123,7 +130,7 @@ class Reranking:
             return self._reranker.read(self._question, passages)
         scored = self._reranker.score(self._question, passages)
         return [
-            base.unread_scores(len(passage.sentences))._replace(rank=_validate(scores, len(passage.sentences)))
+            unread_scores(len(passage.sentences))._replace(rank=_validate(scores, len(passage.sentences)))
             for passage, scores in zip(passages, scored, strict=True)
         ]
 
@@ -175,7 +182,7 @@ def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> t
     """Take sentences before and after by turns, within ``[low, high)``, while the passage is short enough."""
 
     def fits(start: int, end: int) -> bool:
-        return low <= start and end <= high and view.bounds(end - 1)[1] - view.bounds(start)[0] <= base.PASSAGE_CHARS
+        return low <= start and end <= high and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
 
     while True:
         before = first

@@ -137,7 +137,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
-    """Whether a line could be a heading by itself, in a text whose headings have markup or not."""
+    """Whether a line could be a heading, judged without its neighbours; ``marked``: headings have markup."""
     kind, body = line.kind, line.body
     if kind not in ("text", "item", "turn") or not line.single or not line.line_ends or not line.gap:
         return False

@@ -207,7 +207,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             if line.lstrip().startswith(fence):
                 yield from _code_blocks(start, block)
                 start, kind, block, fence, blank = end, None, [], "", True
-        elif is_asciidoc and _ADOC_RULE.match(line) and (blank or not _is_title(block[-1], line)):
+        elif is_asciidoc and _ADOC_RULE.match(line) and (blank or not _is_asciidoc_title(block[-1], line)):
             yield from _close(start, block, kind)
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
@@ -260,9 +260,9 @@ def _underlines(line: str, title: str) -> bool:
     return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
 
 
-def _is_title(title: str, rule: str) -> bool:
-    """Whether a line of AsciiDoc is as long as the rule below it, and no attribute of a block."""
-    return title[0] not in "[." and abs(len(rule.strip()) - len(title.strip())) <= _ADOC_SLACK
+def _is_asciidoc_title(line: str, rule: str) -> bool:
+    """Whether a line is a title, about as long as the rule below it, and no attribute or title of a block."""
+    return line[0] not in "[." and abs(len(rule.strip()) - len(line.strip())) <= _ADOC_SLACK
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:

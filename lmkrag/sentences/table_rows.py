@@ -17,7 +17,7 @@ _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x
 _YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
-_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # a line with a stop and so many words is no caption
+_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # a sentence ends with one of these, has as many words, and is no caption
 _LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
 _RUNNING = re.compile(r"^\d+ |\b[ivxl]+$|^\D* \d{1,3}$")  # a header of a page
 _LABELS = 1  # lines in a row that may stand between the rows of one table
@@ -114,7 +114,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
 
 
 def name_pieces(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield the sentences of a file of records; pieces of a long record are read with the first value of it."""
+    """Yield the sentences of a file of records; pieces of a long record have its first value as their context."""
     name = ""
     for sentence in sentences:
         if sentence.kind != "record" or sentence.start == 0 or text[sentence.start - 1 : sentence.start] in "\r\n":

@@ -154,7 +154,7 @@ class _Paths:
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed when it sends no whole header for as long as one is kept between requests."""
+    """Closes a connection that has not sent a complete request header within the keep-alive timeout."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
