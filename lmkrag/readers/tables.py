@@ -185,7 +185,7 @@ def _find_column(
     # 2. By kind, of the header or of the only value of this type; in a table of two columns the question must have no
     # other words than the row and its kind.
     spelled = {word for word, _ in terms}
-    plain = [cell for cell in others if columns[cell] and cell not in headers]
+    plain = [cell for cell in others if cell not in headers and split_words(columns[cell])]
     meant = [cell for cell in plain if {*split_words(columns[cell])} <= spelled]
     meant = meant or [cell for cell in others if _is_kind(question, columns[cell])]
     if len(row.cells) > 2 and not meant:

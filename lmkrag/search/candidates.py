@@ -12,7 +12,8 @@ from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.words.lexical import Terms, count_document_words, find_first
+from lmkrag.index.words.lexical import Terms, count_document_words, count_held, find_first
+from lmkrag.index.words.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -74,6 +75,8 @@ class SearchQuery(NamedTuple):
     allowed: Selection | None = None  # the documents to search, None for all
     weights: Weights = WEIGHTS
     variants: Sequence[tuple[int, ...]] = ()  # hashes of each word by several languages; empty where each has one
+    names: Sequence[tuple[int, ...]] = ()  # the same of words that are names
+    numbers: Sequence[tuple[int, ...]] = ()  # and of those that are numbers
 
     def match(
         self,
@@ -117,7 +120,11 @@ class DocumentMatch(NamedTuple):
 
 
 def match_document(
-    snapshot: Snapshot, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
+    snapshot: Snapshot,
+    terms: Terms,
+    among: Ids | None = None,
+    weights: Weights = WEIGHTS,
+    names: Sequence[tuple[int, ...]] = (),
 ) -> DocumentMatch | None:
     """Return the document that a question names by words of its opening or title; None if no single one stands out.
 
@@ -125,15 +132,16 @@ def match_document(
     only rare words say which one is meant: "Consider the agreement between X and Y; may the recipient share ...?"
 
     Words are weighted by their inverse document frequency. The document must be ahead of all others, and no other may
-    have as many of the words anywhere. ``among`` are the positions of the documents to choose from, increasing.
+    have as many of the words anywhere, or one of the question's ``names`` that it lacks. ``among`` are the positions of
+    the documents to choose from, increasing.
     """
     count = len(snapshot.documents.keys if among is None else among)
     if count < 2:
         return None
     places = find_first(snapshot.segments, snapshot.documents, terms)
     holding = np.zeros(len(snapshot.documents.keys), bool)
-    for owners, _ in places:
-        holding[owners] = True
+    for place in places:
+        holding[place.documents] = True
     chosen = holding.copy()  # others may be named by their titles
     others = np.flatnonzero(~holding[:_TITLED])
     chosen[others[: max(0, _TITLED - np.count_nonzero(holding))]] = True
@@ -142,12 +150,13 @@ def match_document(
     documents = np.flatnonzero(chosen)
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
-    held, opened, inverse = [], [], []
-    for owners, before in places:
-        mask = chosen[owners]
-        owners, before = np.searchsorted(documents, owners[mask]), before[mask]
+    held, opened, in_rows, inverse = [], [], [], []
+    for place in places:
+        mask = chosen[place.documents]
+        owners = np.searchsorted(documents, place.documents[mask])
         held.append(owners)
-        opened.append(owners[before < border[owners]])
+        opened.append(owners[place.before[mask] < border[owners]])
+        in_rows.append(owners[(place.roles[mask] & RECORD) != 0])
         inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
     total = sum(inverse)
     if total <= 0:
@@ -162,8 +171,14 @@ def match_document(
     margin = float(shares[best] - np.delete(shares, best).max(initial=0))
     if margin < weights.document_margin or mass[best] < mass.max():
         return None
+    for forms in names:
+        columns = (column for column, word in enumerate(terms.words.tolist()) if word in forms)
+        holders = {owner for column in columns for owner in (*held[column], *opened[column])}
+        if holders and best not in holders:
+            return None
     most = max(1, weights.common_share * count)
     naming = np.array([best in owners and len(owners) <= most for owners in opened])
+    naming &= [best not in owners for owners in in_rows]  # words in rows of a table tell the rows apart
     left = terms.words[~naming]
     return DocumentMatch(int(documents[best]), documents, shares, margin, left if len(left) else terms.words)
 
@@ -196,7 +211,9 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     # The most frequent form of a word shows how rare it is: in an index of one language the others are in no text.
     words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
     allowed = None if query.allowed is None else query.allowed.positions
-    match = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
+    match = None
+    if matches.terms is not None:
+        match = match_document(snapshot, matches.terms, allowed, query.weights, query.names)
     if match is None:
         return Preferred(matches, words)
     named = Selection(snapshot.documents, np.array([match.document]))
@@ -260,6 +277,11 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     )
     if factors is not None:
         fused = fused.times("named document", factors(owners))
+    record = (known.roles & RECORD) != 0
+    if matches.terms is not None and record.any():
+        keys = merge_variants([*query.names, *query.numbers])
+        held = count_held(snapshot.segments, matches.terms, keys, sentences)
+        fused = fused.times("names and numbers", np.where(record, weights.key**held, 1).astype(np.float32))
     navigation = (known.roles & NAVIGATION) != 0
     if navigation.any():
         fused = fused.times("contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32))
@@ -271,7 +293,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         lexical=lexical,
         has_content=(known.roles & NO_CONTENT) == 0,
         lead_in=(known.roles & LEAD_IN) != 0,
-        record=(known.roles & RECORD) != 0,
+        record=record,
         heading=(known.roles & HEADING) != 0,
         words=words,
         fused=fused,

@@ -16,7 +16,7 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.words.exact import asks_in_english
+from lmkrag.index.words.exact import asks_in_english, read_keys
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 20_000  # vectors in memory
+_ABBREVIATION = 3  # letters, at most: a text may have the words that it stands for
 _SWITCH = "question_dates=off searches all"
 
 
@@ -120,7 +121,7 @@ class Searcher:
         period: Period | None,
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
-        variants = query_variants(text, languages)
+        variants, keys = query_variants(text, languages), read_keys(text)
         if period is not None:
             expression = filter_period(expression, period)
         weights = self._weights
@@ -134,6 +135,8 @@ class Searcher:
             allowed=self._filters.select(snapshot, expression) if expression else None,
             weights=weights,
             variants=variants,
+            names=query_variants(" ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages),
+            numbers=query_variants(" ".join(keys.numbers), languages),
         )
         reranking, ranking = self._start_reranking(text, request)
         notes: list[str] = []

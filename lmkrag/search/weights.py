@@ -66,9 +66,11 @@ class Weights:
     only_phrases: float = 100.0
     """The same for a query of nothing but phrases."""
 
-    # Exact words (2026-11-25)
+    # Exact words (2026-11-28)
     exact: float = 1.3
     """Factor of the score of a table's row for each code, version or identifier of the query that it holds."""
+    key: float = 1.1
+    """The same for each name and number."""
 
     # Source code (2026-11-26)
     definition: float = 1.5

@@ -2,6 +2,8 @@
 
 import re
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from lmkrag.index.words.quantities import Day, find_days, find_numbers, is_same_day
 from lmkrag.index.words.terms import drop_stop_words, hash_words
@@ -42,11 +44,21 @@ def find_exact_words(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def find_keys(question: str) -> tuple[str, ...]:
-    """Return the exact words of a question, its numbers of two digits and more, and in English its names.
+class Keys(NamedTuple):
+    """What a passage that answers a question holds, or its document."""
 
-    A name is a capitalised word that the question does not begin with.
-    """
+    exact: tuple[str, ...]  # see :func:`find_exact_words`
+    numbers: tuple[str, ...]  # of two digits and more
+    names: tuple[str, ...]  # of an English question: capitalised words that it does not begin with
+
+
+def find_keys(question: str) -> tuple[str, ...]:
+    """Return the exact words of a question, its numbers and names, once each."""
+    return tuple(dict.fromkeys(chain(*read_keys(question))))
+
+
+def read_keys(question: str) -> Keys:
+    """Return the exact words of a question, its numbers and names."""
     exact = find_exact_words(question)
     rest = _QUOTED.sub(" ", question)
     for word in exact:
@@ -55,7 +67,7 @@ def find_keys(question: str) -> tuple[str, ...]:
     numbers += [match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])]
     words = [match[0] for match in _TOKEN.finditer(rest)][1:] if asks_in_english(question) else []
     names = [name for word in words if _NAME.fullmatch(name := word.removesuffix("'s").removesuffix("’s"))]
-    return tuple(dict.fromkeys([*exact, *numbers, *names]))
+    return Keys(exact, tuple(numbers), tuple(names))
 
 
 def add_fiscal_years(question: str) -> str:

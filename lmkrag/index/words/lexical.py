@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Hashes, Ids, Scores
+from lmkrag.arrays import Bytes, Hashes, Ids, Scores
 from lmkrag.index.live import LiveSegment, Selection
-from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
+from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, find_rows
 from lmkrag.index.words.postings import Posting
 
 K1, B = 1.2, 0.75  # saturation and length normalisation
@@ -100,14 +100,29 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
     return lengths
 
 
-def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> list[tuple[Ids, Ids]]:
-    """Find where each word first stands in each document; a word in more than 100,000 sentences is left out.
+def count_held(segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids) -> Ids:
+    """Return how many of some of the terms each of the increasing ``sentences`` ``[k]`` has: ``[k]``."""
+    counts = np.zeros(len(sentences), np.int64)
+    chosen = np.flatnonzero(np.isin(terms.words, words))
+    for live, postings in zip(segments, terms.postings, strict=True):
+        inside, rows = find_rows(live.by_sentence, sentences)
+        counts[inside] += sum(np.isin(rows, postings[number].rows) for number in chosen)
+    return counts
 
-    Returns for each word positions of documents ``[k]``, and how many words stand before the sentence ``[k]``.
-    """
+
+class Places(NamedTuple):
+    """Where a word first stands in each document that has it."""
+
+    documents: Ids  # positions, ``[k]``
+    before: Ids  # how many words stand before the sentence, ``[k]``
+    roles: Bytes  # of the sentence, ``[k]``
+
+
+def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> list[Places]:
+    """Find where each word first stands in each document; a word in more than 100,000 sentences is left out."""
     places = []
     for column in zip(*terms.postings, strict=True):
-        owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        owners, before, roles = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)]
         if sum(len(posting.rows) for posting in column) <= _COMMON:
             for live, posting in zip(segments, column, strict=True):
                 sentences = live.sentences(posting.rows.astype(np.int64))
@@ -119,7 +134,8 @@ def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms
                 words = live.segment.postings.before
                 owners.append(owner)
                 before.append(words[rows] - words[rows - above])
-        places.append((np.concatenate(owners), np.concatenate(before)))
+                roles.append(live.segment.structure["roles"][rows])
+        places.append(Places(np.concatenate(owners), np.concatenate(before), np.concatenate(roles)))
     return places
 
 
