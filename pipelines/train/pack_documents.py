@@ -113,8 +113,9 @@ def main() -> None:
     settings = read_settings(encoder)
     tokens = SentenceTokenizer(
         Tokenizer.from_file(str(encoder / "tokenizer.json")),
-        window=510,
+        window=max(510, settings["window"]),
         landmark=settings["landmark"],
+        query_prefix=settings["query_prefix"],
         title_tokens=settings["title_tokens"],
     )
     pack = Pack(tokens)

@@ -4,7 +4,7 @@
     python pipelines/train/pack_encoder.py START runs/mini/model.safetensors OUT SET...
 
 The embeddings of words stay those of START. Each SET is a folder in the data format, on which the ranges for int8 are
-measured.
+measured. A decoder that was trained with `--rank` is written whole, in float16, and has no ranges: it takes no SET.
 """
 
 import argparse
@@ -12,7 +12,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+from low_rank import LANDMARK, merge_adapter
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import read_settings
 from lmkrag.models.files import hash_weights, make_readable, write_json
@@ -26,18 +28,24 @@ def main() -> None:
     parser.add_argument("start", type=Path)
     parser.add_argument("weights", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("sets", type=Path, nargs="+", metavar="SET")
+    parser.add_argument("sets", type=Path, nargs="*", metavar="SET")
     options = parser.parse_args()
-    shutil.copytree(options.start, options.out, dirs_exist_ok=True)
-    stored = load_file(options.start / "model.safetensors")
-    for name, values in load_file(options.weights).items():
+    shutil.copytree(options.start, options.out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("base-*"))
+    stored, trained = load_file(options.start / "model.safetensors"), load_file(options.weights)
+    if LANDMARK in trained:
+        tokenizer = Tokenizer.from_file(str(options.start / "tokenizer.json"))
+        landmark = tokenizer.token_to_id(read_settings(options.start)["landmark"])
+        stored, trained = merge_adapter(stored, trained, landmark), {}
+        stored = {name: values.astype(np.float16) for name, values in stored.items()}
+    for name, values in trained.items():
         if name in stored:
             stored[name] = values.astype(np.float16)
         elif name in unpacked_names(stored):
             stored |= pack_matrices({name: values.astype(np.float32)})
     save_file(stored, options.out / "model.safetensors", {"format": "pt"})
     write_json(options.out / "landmark.json", {**read_settings(options.out), "weights": hash_weights(options.out)})
-    calibrate_encoder(options.out, sample_texts(options.sets))
+    if options.sets:
+        calibrate_encoder(options.out, sample_texts(options.sets))
     make_readable(options.out)
 
 

@@ -2,14 +2,15 @@
 
     python pipelines/train/train_landmarks.py DATA.npz OUT --start ENCODER|MODEL.onnx [--watch WATCH.npz] [--minutes 9]
     python pipelines/train/train_landmarks.py DATA.npz OUT --start ENCODER --teacher RUN RUN --imitate 1
+    python pipelines/train/train_landmarks.py DATA.npz OUT --start DECODER --rank 16 --windows 2048 --questions 32
 
 Steps and losses are those of `lmkrag train`; the packages are torch, transformers, NumPy, tokenizers, safetensors and
 onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` learns the teachers' mean order of the
-sentences; teachers may have other layers. With `--watch` it prints, at the beginning and at the end, how many questions
-have evidence in the best sentence, the best three and the best ten. Run it again to go on from the last
-checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* >
-model.safetensors` gives the weights in float16, all but the embeddings of words, which stay as they are
-(`pack_encoder.py`).
+sentences; teachers may have other layers. Of a decoder, `--rank` trains the landmark and products of low rank alone,
+and all else stays as it is (`low_rank.py`). With `--watch` it prints, at the beginning and at the end, how many
+questions have evidence in the best sentence, the best three and the best ten. Run it again to go on from the last
+checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors`
+gives the weights in float16, all but the embeddings of words, which stay as they are (`pack_encoder.py`).
 """
 
 import argparse
@@ -26,17 +27,19 @@ from typing import Any
 import numpy as np
 import torch
 from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from low_rank import Adapter
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from lmkrag.encoder.spec import DEFAULT_WINDOW, read_settings
 from lmkrag.encoder.torch_model import Pooling, pack_windows, read_sentences
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.settings import SetSettings, StageSettings
 from lmkrag.training.steps import Question, Step, StepBuilder, TokenDocument
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
-WINDOW = 254
+WATCHED = 65_024  # tokens in a batch
 OTHER_WORDS = 3  # sampling weight of a question in other words than its evidence; others have 1
 
 
@@ -129,12 +132,12 @@ class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
 
 
 class Encoder(nn.Module):
-    """A BERT whose sentences are pooled with their landmarks."""
+    """A transformer whose sentences are pooled with their landmarks, or by them alone."""
 
-    def __init__(self, backbone: Any) -> None:
+    def __init__(self, backbone: Any, pooling: str = "lmk+mean") -> None:
         super().__init__()
         self.backbone = backbone
-        self.pooling = Pooling("lmk+mean")
+        self.pooling = Pooling(pooling)
 
     def forward(self, batch: Any) -> Tensor:
         """Return the vectors of a batch of windows, ``[sentences, dimensions]``."""
@@ -144,7 +147,7 @@ class Encoder(nn.Module):
 def load_encoder(path: Path, landmark: int, layers: list[int]) -> Encoder:
     """Load an encoder folder, or a BERT of ONNX Runtime in int8, which gets a landmark token and may lose layers."""
     if path.suffix != ".onnx":
-        return Encoder(load_student(path).backbone)
+        return Encoder(load_student(path).backbone, read_settings(path)["pooling"])
     from int8_onnx import unpack
     from transformers import BertModel
 
@@ -190,20 +193,21 @@ def load_run(folder: Path, device: torch.device) -> Encoder:
 
 
 @torch.no_grad()
-def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
+def watch(encoder: Encoder, pack: Pack, window: int, device: torch.device) -> str:
     """Return how many questions of each set have evidence in the best sentence, the best three and the best ten."""
     encoder.eval()
+    size = max(1, WATCHED // window)
     lines, total = [], np.zeros(4, int)
     for number, data in enumerate(pack.sets):
         vectors, owners, offsets = [], [], [0]
         for index in range(len(data)):
             ids, title = data.document(index).ids, data.titles[index]
-            room = WINDOW - len(title)
+            room = window - len(title)
             ids = [sentence if len(sentence) <= room else sentence[: room - 1] + sentence[-1:] for sentence in ids]
             plan = plan_windows(map(len, ids), budget=room, overlap=0.0)
-            windows = [ids[window.first : window.stop] for window in plan]
-            for first in range(0, len(windows), 256):
-                batch = windows[first : first + 256]
+            windows = [ids[part.first : part.stop] for part in plan]
+            for first in range(0, len(windows), size):
+                batch = windows[first : first + size]
                 vectors.append(encoder(pack_windows(pack.special, batch, [title] * len(batch)).to(device)).float())
             owners += [index] * len(ids)
             offsets.append(len(owners))
@@ -261,6 +265,9 @@ def main() -> None:
     parser.add_argument("--watch", type=Path)
     parser.add_argument("--teacher", type=Path, nargs="+", default=[], help="the folders of other runs")
     parser.add_argument("--layers", default="", help="of a start in ONNX, such as 0,1,3,5")
+    parser.add_argument("--rank", type=int, default=0, help="train products of this rank alone, all weights without")
+    parser.add_argument("--windows", type=int, nargs="+", default=[254, 254, 254, 510], help="tokens, one for a step")
+    parser.add_argument("--questions", type=int, default=4, help="for each window")
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--steps", type=int, default=0, help="instead of minutes")
     parser.add_argument("--tokens", type=int, default=16_384)
@@ -285,23 +292,25 @@ def main() -> None:
     pack = Pack(options.data)
     landmark, layers = pack.special.landmark[0], [int(n) for n in options.layers.split(",") if n]
     model = load_encoder(options.start, landmark, layers).to(device).train()
-    model.backbone.embeddings.word_embeddings.requires_grad_(False)
+    model.backbone.get_input_embeddings().requires_grad_(False)
+    trained = Adapter(model.backbone, landmark, options.rank).to(device) if options.rank else model
     anchor = load_encoder(options.start, landmark, layers).to(device).eval() if options.anchor else None
     teachers = [load_run(folder, device) for folder in options.teacher]
     watched = Pack(options.watch) if options.watch else None
+    window = read_settings(options.start).get("window", DEFAULT_WINDOW)
     optimizer = torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        [parameter for parameter in trained.parameters() if parameter.requires_grad],
         options.learning_rate,
         weight_decay=0.01,
     )
     checkpoint = options.out / "last.pt"
-    step, seconds = load_checkpoint(checkpoint, model, optimizer, device)
+    step, seconds = load_checkpoint(checkpoint, trained, optimizer, device)
     if not step and watched:
-        say(f"before: {watch(model, watched, device)}")
+        say(f"before: {watch(model, watched, window, device)}")
     began, saved = time.monotonic() - seconds, time.monotonic()
     stage = StageSettings(
-        "packed", [], 1, tokens=options.tokens, windows=[254, 254, 254, 510], queries_per_window=4, titles=0.6,
-        temperature=options.temperature,
+        "packed", [], 1, tokens=options.tokens, windows=options.windows, queries_per_window=options.questions,
+        titles=0.6, temperature=options.temperature,
     )  # fmt: skip
     batches = iter(
         torch.utils.data.DataLoader(
@@ -324,7 +333,7 @@ def main() -> None:
             (loss / options.accumulate).backward()
             totals += [value.item() for value in losses]
             counted += 1
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
         optimizer.step()
         step += 1
         if step % 20 == 0 or step == options.steps:
@@ -333,13 +342,13 @@ def main() -> None:
             say(f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
             totals[:] = counted = 0
         if time.monotonic() - saved > 120:
-            save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
+            save_checkpoint(checkpoint, trained, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
-    save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
+    save_checkpoint(checkpoint, trained, optimizer, step, time.monotonic() - began)
     if watched:
-        say(f"after: {watch(model, watched, device)}")
-    trained = {name: value for name, value in model.backbone.state_dict().items() if "word_embeddings" not in name}
-    write_parts(options.out, trained)
+        say(f"after: {watch(model, watched, window, device)}")
+    weights = (trained if options.rank else model.backbone).state_dict()
+    write_parts(options.out, {name: value for name, value in weights.items() if "word_embeddings" not in name})
 
 
 if __name__ == "__main__":
