@@ -92,11 +92,7 @@ def pack_base(gguf: Path, out: Path) -> None:
 
 
 def rename(name: str) -> str:
-    """Return transformers' name of a weight.
-
-    >>> rename("blk.3.attn_q.weight")
-    'layers.3.self_attn.q_proj.weight'
-    """
+    """Return transformers' name of a weight: of `blk.3.attn_q.weight`, `layers.3.self_attn.q_proj.weight`."""
     *block, part, kind = name.split(".")
     return ".".join([*(["layers", block[1]] if block else []), NAMES[part], kind])
 

@@ -34,7 +34,7 @@ def main() -> None:
     stored, trained = load_file(options.start / "model.safetensors"), load_file(options.weights)
     if LANDMARK in trained:
         tokenizer = Tokenizer.from_file(str(options.start / "tokenizer.json"))
-        landmark = tokenizer.token_to_id(read_settings(options.start)["landmark"])
+        landmark = tokenizer.get_vocab()[read_settings(options.start)["landmark"]]
         stored, trained = merge_adapter(stored, trained, landmark), {}
         stored = {name: values.astype(np.float16) for name, values in stored.items()}
     for name, values in trained.items():

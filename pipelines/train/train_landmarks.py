@@ -91,7 +91,7 @@ class Pack:
         with np.load(path) as stored:
             self.arrays = dict(stored)
         self.settings = json.loads(str(self.arrays.pop("sets")))
-        self.special = SimpleNamespace(**json.loads(str(self.arrays.pop("special"))))
+        self.special: Any = SimpleNamespace(**json.loads(str(self.arrays.pop("special"))))
         self._starts, self.sentences, self.runs = (
             np.concatenate([[0], np.cumsum(self.arrays[name], dtype=np.int64)])
             for name in ("lengths", "sentences", "runs")
@@ -126,7 +126,7 @@ class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
                 place, chosen = self._tasks[int(rng.choice(len(self._tasks), p=self._shares))]
                 builder = StepBuilder(self._stage, chosen, self._pack.sets[place], rng)  # type: ignore[arg-type]
                 if builder.build():
-                    yield builder.step(self._pack.special)  # type: ignore[arg-type]
+                    yield builder.step(self._pack.special)
                     break
             number += apart
 
@@ -216,8 +216,8 @@ def watch(encoder: Encoder, pack: Pack, window: int, device: torch.device) -> st
         for index, question in enumerate(data.questions):
             by_text[question.text].append(index)
         firsts = [indexes[0] for indexes in by_text.values()]
-        ids = [[data.questions[index].ids] for index in firsts]
-        questions = encoder(pack_windows(pack.special, ids).to(device)).float()
+        asked = [[data.questions[index].ids] for index in firsts]
+        questions = encoder(pack_windows(pack.special, asked).to(device)).float()
         counts = np.zeros(4, int)
         for row, indexes in zip(questions @ sentences.T, by_text.values(), strict=True):
             if pack.settings[number]["within"]:

@@ -260,9 +260,8 @@ def test_weights_that_are_not_finite_are_not_saved(one_stage, tmp_path):
         average_encoders([start], [1.0], tmp_path / "out")
 
 
-def test_a_decoder_is_trained_end_to_end(settings, tmp_path, corpus):
-    base = make_decoder(tmp_path / "decoder", corpus)
-    model = ModelSettings(base=str(base), pooling="lmk", window=64)
+def test_a_decoder_is_trained_end_to_end(settings, small_decoder):
+    model = ModelSettings(base=str(small_decoder), pooling="lmk", window=64)
     stage = replace(settings.stages[2], learning_rate=5e-3, steps=6)
     folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
     encoder = LandmarkEncoder.load(str(folder), dtype=torch.float32)
@@ -277,34 +276,6 @@ def test_a_decoder_is_trained_end_to_end(settings, tmp_path, corpus):
     moved = [name for name in trained if not torch.equal(start[name].half(), trained[name])]
     assert any("q_proj" in name for name in moved)
     assert any("embed_tokens" in name for name in moved)
-
-
-def make_decoder(folder, corpus):
-    """A Llama of two layers with random weights, and a tokenizer learnt from the sample corpus."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import LlamaConfig, LlamaModel, PreTrainedTokenizerFast
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<s>", "</s>"], show_progress=False)
-    tokenizer.train([str(corpus / "glass-river.txt"), str(corpus / "lighthouse-handbook.md")], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>", model_max_length=256
-    )
-    wrapped.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(wrapped),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=256,
-    )
-    LlamaModel(config).save_pretrained(folder)
-    return folder
 
 
 def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(large_settings, corpus):
