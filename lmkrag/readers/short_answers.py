@@ -71,11 +71,15 @@ _UNIT = re.compile(
 )
 _ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
 _CLAUSE = re.compile(r"[,;](?: and| but| while)? | (?:and|but|while) ")
-_CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
+_CODE = re.compile(r"\w+(?:[-_/.@]\w+)+")
 _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
+_OWNER = re.compile(
+    r"\b(?!V(?:ersions?)?\b)([A-Z][\w.+#]+)(?:'s)?(?: versions?)? \Z"
+)  # Python in "Python versions 3.6"
+_NOUN_AFTER = re.compile(r"[ \u00a0]+[^\W\d_]{3,}")
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 
 LIGHT = "much many people have get give last take need use current exact tell show please"  # words without a subject
@@ -126,7 +130,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     words = sentence[start:end]
     fit = fit_type(question, words)
     is_torn = "\n" in words and (":" in words or not fit)  # labels and values on several lines, or words of two lines
-    if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0:
+    if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0 or _is_of_other(question, sentence, start, end):
         return None
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
@@ -142,6 +146,15 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())
     return ShortAnswer(citation.number, words, citation.start + start, citation.start + end)
+
+
+def _is_of_other(question: str, sentence: str, start: int, end: int) -> bool:
+    """Whether a number is one of something else: another product's version, or a count of no noun in other words."""
+    lowered = question.lower()
+    if "version" in lowered and (owner := _OWNER.search(sentence[:start])):
+        return owner[1].lower() not in lowered
+    is_bare = sentence[start:end].replace(",", "").isdigit() and not _NOUN_AFTER.match(sentence, end)
+    return "how many" in lowered and is_bare and not hash_singles(sentence) & hash_singles(question)
 
 
 def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]:
@@ -196,8 +209,10 @@ def fit_type(question: str, answer: str) -> float:
     """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if unknown."""
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
-    if re.search(r"\be-?mail(?: address)?\b", lowered):
+    if re.search(r"\be-?mail\b|\bmail address\b", lowered):
         return 1.0 if "@" in answer else -1.0
+    if "@" in answer and re.search(r"\bwhere\b(?!.*\b(?:ask|send|write|apply|report|order)\b)", lowered):
+        return -1.0
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):
         return 0.0 if is_number else 1.0 if re.search(_COUNT, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):

@@ -28,7 +28,7 @@ LINES = {
     "integrations": 250,  # options that do not exist get a hint
     "models": 772,  # weights in 4 bits, words in 8; a single question in NumPy
     "qdrant": 683,  # an index on Qdrant
-    "readers": 2_160,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_175,  # which cell, whose version, which of several values; warnings; a model on this machine
     "rendering": 647,  # rows without names of columns
     "reranker": 767,  # a reader of passages, which marks words
     "search": 4_482,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_473,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
+    "lines": 31_488,  # below the 31,500 that are to be the most; an index on Qdrant takes 690 of them
     "files": 219,
     "files at the top": 17,
     "base dependencies": 24,

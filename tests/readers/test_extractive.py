@@ -304,6 +304,31 @@ def test_names_of_two_roles_are_no_short_answer(words, shown):
     assert (short is not None) is shown
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "words", "short"),
+    [
+        ("How many towns sent crews?", "[In tens (1,240.5 represents 12,405) of all towns.", "12,405", "12,405"),
+        ("How many towns sent crews?", "[In tens (1,240.5 represents 12,405) for the year.", "12,405", None),
+        ("How many towns sent crews?", "Boats came from 14 villages.", "14", "14 villages"),
+        ("Since which version are tides shown?", "* CHANGED: Python versions 3.6 and later work.", "3.6", None),
+        ("Since which version are tides shown?", "* ADDED: Tides, in version 3.6 and later.", "3.6", "3.6"),
+        ("Which Python version do the tides need?", "They need Python versions above Python 3.6 here.", "3.6", "3.6"),
+        ("Where is Ida Rehn's review?", "Ida Rehn <rehn@harbour.example> calls the review.", "harbour.example", None),
+        (
+            "Ida Rehn's mail address?",
+            "Ida Rehn <rehn@harbour.example> calls.",
+            "harbour.example",
+            "rehn@harbour.example",
+        ),
+        ("Ida Rehn's mail address?", "Ida Rehn is reached at 0498 271 in the evening.", "0498 271", None),
+    ],
+)
+def test_words_of_something_else_are_no_short_answer(question, text, words, short):
+    reading = Reading(2.0, text.index(words), text.index(words) + len(words), 9.0, 9.0)
+    found = find_short_answer(question, reading, Citation(1, make_span(text=text, start=0), text, 0, len(text)), 0.9)
+    assert (found and found.text) == short
+
+
 @pytest.mark.parametrize("question", ["Who?", "灯台はいつ建てられたか", "qzxv wqpt", "?"])
 def test_a_question_that_can_not_be_read_has_no_answer(encoder, tmp_path, question):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
