@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from mining import ANSWERS
+from mined_passages import ANSWERS
 from sklearn.metrics import roc_auc_score
 
 from lmkrag.evaluation.metrics import paired_interval

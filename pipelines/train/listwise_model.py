@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from mining import ANSWERS, UNKNOWN
+from mined_passages import ANSWERS, UNKNOWN
 from reranker_files import save_half
 from reranker_settings import MiningSettings, share_sets
 from torch import Tensor, nn

@@ -4,9 +4,9 @@ import gzip
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
+from mined_passages import ANSWERS, NO_ANSWER, UNKNOWN, MinedPassage, MinedQuestion, read_mined
 from reranker_settings import MiningSettings, RerankerSet
 
 from lmkrag.arrays import Ids, Mask, Scores
@@ -26,32 +26,10 @@ from lmkrag.search.weights import WEIGHTS
 
 log = logging.getLogger(__name__)
 
-ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1  # what is known of a sentence
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
 _BESIDE = 2  # sentences before and after that of a short answer which are not used as negatives
-
-
-class MinedPassage(NamedTuple):
-    """A passage that a search would let the model read: its sentences, their scores and their labels."""
-
-    title: str
-    sentences: tuple[str, ...]
-    scores: tuple[float, ...]
-    similarities: tuple[float, ...]
-    labels: tuple[int, ...]
-    scored: tuple[bool, ...]  # false for sentences without a score of the search, which get the lowest of the passage
-    answers: tuple[tuple[int, int, int], ...]  # short answers: number of the sentence, start and end in it
-    document: int  # its id in the index that was searched
-    first: int  # the id of the first sentence there
-
-
-class MinedQuestion(NamedTuple):
-    """A question and its passages; one holds a sentence that answers."""
-
-    question: str
-    passages: tuple[MinedPassage, ...]
 
 
 def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQuestion]:
@@ -65,14 +43,7 @@ def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQu
             for question in _mine(settings, chosen):
                 file.write(json.dumps(question) + "\n")
         partial.rename(path)
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
-    return [MinedQuestion(question, tuple(map(_read_passage, passages))) for question, passages in records]
-
-
-def _read_passage(record: list[Any]) -> MinedPassage:
-    title, *values, answers, document, first = record
-    return MinedPassage._make([title, *map(tuple, values), tuple(map(tuple, answers)), document, first])
+    return read_mined(path)
 
 
 def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:

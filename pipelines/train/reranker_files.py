@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from reranker_model import RerankerModel
+from reranker_settings import RerankerSettings
 from safetensors.numpy import load_file
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
@@ -12,11 +14,12 @@ from torch import Tensor, isfinite
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
-from lmkrag.models.bert import AFTER, BEFORE
+from lmkrag.models.bert import AFTER, BEFORE, has_codewords
+from lmkrag.models.files import make_readable, write_json
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.packing import pack_matrices
-from lmkrag.models.quantization import quantize, read_ranges
-from lmkrag.reranker.landmark import ANSWER_BOUNDS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
+from lmkrag.models.quantization import RANGES, quantize, read_ranges
+from lmkrag.reranker.landmark import ANSWER_BOUNDS, FORMAT, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
 from lmkrag.reranker.listwise import LOGITS
 
 # members: the share of each token in its sentence's mean. question: where it ends; it begins at 1.
@@ -37,6 +40,29 @@ def save_half(
 def pack_layers(path: Path) -> None:
     """Write a file of weights anew, the matrices of its layers in 8 bits (:mod:`lmkrag.models.packing`)."""
     save_arrays(pack_matrices(load_file(path)), path, {"format": "pt"})
+
+
+def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path, *, packed: bool = False) -> None:
+    """Write the folder of a re-ranker, float16 without the words' embeddings, or raise EncoderError: not finite.
+
+    The matrices of its layers are in 8 bits with ``packed``, and always if the words of its base are codewords.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    save_half(model.trained_weights(), folder / "model.safetensors")
+    if packed or has_codewords(find_model(settings.base)):
+        pack_layers(folder / "model.safetensors")
+    described = {
+        "format": FORMAT,
+        "base": settings.base,
+        "layers": settings.layers,
+        "landmark": model.landmark,
+        "weight": settings.weight,
+        "passage_tokens": settings.passage_tokens,
+    }
+    write_json(folder / "reranker.json", described)
+    make_readable(folder)
+    (folder / RANGES).unlink(missing_ok=True)  # of earlier weights
+    write_reranker_graphs(folder)
 
 
 def write_reranker_graphs(folder: Path) -> None:

@@ -1,28 +1,30 @@
 """The re-ranker in training: the model that :mod:`lmkrag.reranker.landmark` runs, and its losses."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from mining import ANSWERS, UNKNOWN
-from reranker_files import pack_layers, save_half, write_reranker_graphs
+from group_losses import MASKED, softmax_costs
+from mined_passages import ANSWERS, UNKNOWN
+from place_steps import PlaceBatch, PlaceStep
 from reranker_settings import RerankerSettings
-from reranker_steps import PlaceBatch, PlaceStep
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.models.bert import has_codewords
-from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.quantization import RANGES
-from lmkrag.reranker.landmark import FORMAT
+from lmkrag.models.packing import unpack_weights
 
 _ANSWER_SHARE, _SHORT_SHARE = 0.3, 0.4  # of the losses beside the order's
 _SCALE = 20.0  # of similarities in the softmax, at the start
-_MASKED = -1e4
+_HEAD_RATE, _SCALE_RATE = 8, 60  # times the learning rate: the head is new, and its scales are single numbers
+
+Reading = tuple[Tensor, Tensor]
+"""What the head says of a batch: see :meth:`Head.forward`."""
 
 
 class Head(nn.Module):
@@ -59,7 +61,7 @@ class Head(nn.Module):
         longest = int(question_mask.sum(1).max())
         question, real = after[:, 1 : 1 + longest], question_mask[:, 1 : 1 + longest]
         whole = (question * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
-        weights = self.weigh(question)[..., 0].masked_fill(~real, _MASKED).softmax(1)
+        weights = self.weigh(question)[..., 0].masked_fill(~real, MASKED).softmax(1)
         matches = []
         for states in (after, before):
             unit = functional.normalize(states, dim=-1)
@@ -87,7 +89,8 @@ class RerankerModel(nn.Module):
             config = AutoConfig.from_pretrained(base)
             config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
             # For texts this short the fused attention is half as fast on a CPU.
-            bert = load_backbone(base, config=config, dtype=torch.float32, attn_implementation="eager")
+            attention = "sdpa" if torch.cuda.is_available() else "eager"
+            bert = load_backbone(base, config=config, dtype=torch.float32, attn_implementation=attention)
         except (OSError, ValueError, TypeError) as error:
             raise EncoderError(f"{base}: can't be loaded as a base ({error})") from error
         if not self.landmark or bert.config.model_type != "bert" or len(bert.encoder.layer) < settings.layers:
@@ -101,85 +104,85 @@ class RerankerModel(nn.Module):
             self._load(settings.resolve(settings.start))
 
     def _load(self, folder: Path) -> None:
-        weights = load_file(folder / "model.safetensors")
-        body = {name: value.float() for name, value in weights.items() if not name.startswith("head.")}
+        stored = unpack_weights(load_file(folder / "model.safetensors"))
+        weights = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in stored.items()}
+        body = {name: value for name, value in weights.items() if not name.startswith("head.")}
         missing, unknown = self.bert.load_state_dict(body, strict=False)
         if unknown or [name for name in missing if "word_embeddings" not in name and "position_ids" not in name]:
             raise UsageError(f"{folder}: holds no re-ranker of {self._settings.layers} layers")
-        head = {
-            name.removeprefix("head."): value.float() for name, value in weights.items() if name.startswith("head.")
-        }
-        self.head.load_state_dict(head)
+        self.head.load_state_dict(
+            {name.removeprefix("head."): value for name, value in weights.items() if name.startswith("head.")}
+        )
 
-    def read(self, batch: PlaceBatch) -> tuple[Tensor, Tensor]:
-        """Return the head's scores of passages: see :meth:`Head.forward`."""
+    def trained_weights(self) -> dict[str, Tensor]:
+        """Return the weights that a re-ranker's folder holds: all but the embeddings of words."""
+        weights = {name: value for name, value in self.bert.state_dict().items() if "word_embeddings" not in name}
+        weights |= {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        return {name: value for name, value in weights.items() if value.is_floating_point()}
+
+    def read(self, batch: PlaceBatch) -> Reading:
+        """Return what the head says of passages; it computes in float32."""
         before = self.bert.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
         after = self.bert(
             input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask.long()
         ).last_hidden_state
-        scores, ends = self.head(after, before, batch.question_mask, batch.owners, batch.labels.shape[1])
+        with torch.autocast(after.device.type, enabled=False):
+            scores, ends = self.head(
+                after.float(), before.float(), batch.question_mask, batch.owners, batch.labels.shape[1]
+            )
         return scores, ends
 
-    def forward(self, step: PlaceStep) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``.
+    def order(self, batch: PlaceBatch, reading: Reading) -> Tensor:
+        """Return the logits of the sentences' order, ``[p, k]``: those of similarity and rank together."""
+        return batch.scores * self.head.scale.exp() + reading[0][..., 0]
 
-        The loss has three parts: for each question, the softmax of similarity and rank together over the sentences
-        read; for each sentence, whether it answers; for each short answer, where it starts and ends in its passage.
+    def losses(self, step: PlaceStep, readings: Sequence[Reading]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return three losses of what was read of the batches of a step.
+
+        For each question, the softmax of similarity and rank together over the sentences read; for each sentence,
+        whether it answers; for each short answer, where it starts and ends in its passage.
         """
         logits, says, labels, questions, marked = [], [], [], [], []
-        for batch in step.batches:
-            scores, ends = self.read(batch)
+        for batch, reading in zip(step.batches, readings, strict=True):
             known = batch.labels != UNKNOWN
-            logits.append((batch.scores * self.head.scale.exp() + scores[..., 0])[known])
-            says.append(scores[..., 1][known])
+            logits.append(self.order(batch, reading)[known])
+            says.append(reading[0][..., 1][known])
             labels.append(batch.labels[known])
             questions.append(batch.question[:, None].expand_as(batch.labels)[known])
-            marked.append(_short_losses(batch, ends, step.answerable))
-        logit, good, question = torch.cat(logits), torch.cat(labels) == ANSWERS, torch.cat(questions)
-        order = logit.new_zeros(())
-        for number in step.answerable.nonzero()[:, 0].tolist():
-            group = question == number
-            if (group & good).any():
-                order = order + logit[group].logsumexp(0) - logit[group & good].logsumexp(0)
-        answers = functional.binary_cross_entropy_with_logits(
-            torch.cat(says), (good & step.answerable[question]).to(logit.dtype)
-        )
+            marked.append(_short_losses(batch, reading[1], step.answerable))
+        logit, question, count = torch.cat(logits), torch.cat(questions), len(step.answerable)
+        good = (torch.cat(labels) == ANSWERS) & step.answerable[question]
+        order = softmax_costs(logit, good, question, count).sum() / count
+        answers = functional.binary_cross_entropy_with_logits(torch.cat(says), good.to(logit.dtype))
         short = torch.cat(marked)
-        loss = order / len(step.answerable) + _ANSWER_SHARE * answers
-        return {"loss": loss + _SHORT_SHARE * short.mean() if len(short) else loss}
+        return order, answers, short.mean() if len(short) else short.sum()
+
+    def forward(self, step: PlaceStep) -> dict[str, Tensor]:
+        """Return ``{"loss": scalar}``."""
+        return {"loss": sum_losses(*self.losses(step, [self.read(batch) for batch in step.batches]))}
+
+
+def sum_losses(order: Tensor, answers: Tensor, short: Tensor) -> Tensor:
+    """Return the loss of :meth:`RerankerModel.losses` together."""
+    return order + _ANSWER_SHARE * answers + _SHORT_SHARE * short
+
+
+def group_parameters(model: RerankerModel, rate: float) -> list[dict[str, Any]]:
+    """Return the parameters by their learning rates, ``lr``, which are ``times`` the one that is given."""
+    scales = [model.head.scale, model.head.match.weight]
+    single = {id(parameter) for parameter in scales}
+    head = [parameter for parameter in model.head.parameters() if id(parameter) not in single]
+    body = [parameter for parameter in model.bert.parameters() if parameter.requires_grad]
+    groups = ((body, 1), (head, _HEAD_RATE), (scales, _SCALE_RATE))
+    return [{"params": chosen, "lr": rate * times, "times": times} for chosen, times in groups]
 
 
 def _short_losses(batch: PlaceBatch, ends: Tensor, answerable: Tensor) -> Tensor:
     """The losses of the passages that hold a short answer."""
     marked = answerable[batch.question] & batch.starts.any(1)
-    inside = ends[marked].masked_fill((batch.owners[marked] < 0)[..., None], _MASKED).log_softmax(1)
+    inside = ends[marked].masked_fill((batch.owners[marked] < 0)[..., None], MASKED).log_softmax(1)
     sums = [
-        inside[..., side].masked_fill(~gold[marked], _MASKED).logsumexp(1)
+        inside[..., side].masked_fill(~gold[marked], MASKED).logsumexp(1)
         for side, gold in enumerate((batch.starts, batch.ends))
     ]
     return -(sums[0] + sums[1]) / 2
-
-
-def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path) -> None:
-    """Write the folder of a re-ranker, float16 without the words' embeddings, or raise EncoderError: not finite."""
-    folder.mkdir(parents=True, exist_ok=True)
-    weights: dict[str, Any] = {
-        name: value for name, value in model.bert.state_dict().items() if "word_embeddings" not in name
-    }
-    weights |= {f"head.{name}": value for name, value in model.head.state_dict().items()}
-    weights = {name: value for name, value in weights.items() if value.is_floating_point()}
-    save_half(weights, folder / "model.safetensors")
-    if has_codewords(find_model(settings.base)):
-        pack_layers(folder / "model.safetensors")
-    described = {
-        "format": FORMAT,
-        "base": settings.base,
-        "layers": settings.layers,
-        "landmark": model.landmark,
-        "weight": settings.weight,
-        "passage_tokens": settings.passage_tokens,
-    }
-    write_json(folder / "reranker.json", described)
-    make_readable(folder)
-    (folder / RANGES).unlink(missing_ok=True)  # of earlier weights
-    write_reranker_graphs(folder)

@@ -2,50 +2,19 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
+from mined_passages import ANSWERS, MinedPassage, MinedQuestion
+from place_steps import PlaceRow, PlaceStep, collate_places, group_by_length
 from reranker_settings import RerankerSettings, share_sets
-from torch import Tensor
 from torch.utils.data import Dataset
 
-from lmkrag.encoder.torch_model import move_tensors
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.landmark import PairTokenizer, PairTokens
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
-_BATCHES = 4  # of passages by their lengths, so that little is padding
 _GOOD_PASSAGES = 2  # that answer, of one question, at most
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceBatch:
-    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded."""
-
-    ids: Tensor  # ``[p, t]``
-    types: Tensor  # ``[p, t]``
-    mask: Tensor  # ``[p, t]``, what is no padding
-    question_mask: Tensor  # ``[p, t]``, the question's tokens
-    owners: Tensor  # ``[p, t]``, the sentence each is of, -1 for none
-    starts: Tensor  # ``[p, t]``, where a short answer may start
-    ends: Tensor  # ``[p, t]``, where it may end
-    scores: Tensor  # ``[p, k]``
-    labels: Tensor  # ``[p, k]``, padding is unknown
-    question: Tensor  # ``[p]``, that each passage is read with
-
-
-class PlaceStep(NamedTuple):
-    """One step: ``batches`` of passages, and whether each question is ``answerable`` ``[questions]``: not changed."""
-
-    batches: tuple[PlaceBatch, ...]
-    answerable: Tensor
-
-    def to(self, device: torch.device) -> "PlaceStep":
-        """Return the same on a device."""
-        return PlaceStep(tuple(move_tensors(batch, device) for batch in self.batches), self.answerable.to(device))
 
 
 class RerankerData(Dataset[PlaceStep]):
@@ -67,7 +36,7 @@ class RerankerData(Dataset[PlaceStep]):
 
     def __getitem__(self, index: int) -> PlaceStep:
         rng = np.random.default_rng((self._settings.seed, index))
-        rows: list[tuple[PairTokens, MinedPassage, int]] = []
+        rows: list[PlaceRow] = []
         answerable = []
         for number in range(self._settings.questions):
             chosen = int(rng.choice(len(self._mined), p=self._shares))
@@ -81,10 +50,8 @@ class RerankerData(Dataset[PlaceStep]):
             for passage in picked:
                 title = passage.title if rng.random() < self._settings.titles else ""
                 pair = self._tokens.pair(changed or text, RerankPassage(title, passage.sentences))
-                rows.append((pair, passage, number))
-        rows.sort(key=lambda row: len(row[0].ids))
-        parts = np.array_split(np.arange(len(rows)), _BATCHES)
-        batches = (_pack([rows[number] for number in part]) for part in parts if len(part))
+                rows.append(lay_out(pair, passage, number))
+        batches = (collate_places([rows[row] for row in group]) for group in group_by_length(rows))
         return PlaceStep(tuple(batches), torch.tensor(answerable))
 
     def _pick(self, mined: MinedQuestion, rng: np.random.Generator) -> list[MinedPassage]:
@@ -95,31 +62,17 @@ class RerankerData(Dataset[PlaceStep]):
         return good + [others[number] for number in rng.permutation(len(others))[:room]]
 
 
-def _pack(rows: Sequence[tuple[PairTokens, MinedPassage, int]]) -> PlaceBatch:
-    """Lay passages side by side, each with its tokens and the number of the question that it is read with."""
-    pairs, passages, question = zip(*rows, strict=True)
-    shape = len(pairs), max(len(pair.ids) for pair in pairs)
-    sentences = len(pairs), max(len(passage.sentences) for passage in passages)
-    arrays: dict[str, Any] = {name: np.zeros(shape, np.int64) for name in ("ids", "types")}
-    arrays |= {name: np.zeros(shape, bool) for name in ("mask", "question_mask", "starts", "ends")}
-    arrays["owners"] = np.full(shape, -1, np.int64)
-    arrays["scores"] = np.zeros(sentences, np.float32)
-    arrays["labels"] = np.full(sentences, UNKNOWN, np.int64)
-    for row, (pair, passage) in enumerate(zip(pairs, passages, strict=True)):
-        length = len(pair.ids)
-        for name in ("ids", "types", "owners"):
-            arrays[name][row, :length] = getattr(pair, name)
-        arrays["mask"][row, :length] = True
-        arrays["question_mask"][row, 1 : 1 + pair.question] = True
-        read = int(pair.owners.max(initial=-1)) + 1  # what did not fit is not known
-        arrays["scores"][row, :read] = passage.scores[:read]
-        arrays["labels"][row, :read] = passage.labels[:read]
-        for number, start, end in passage.answers:
-            inside = np.flatnonzero((pair.owners == number) & (pair.offsets[:, 1] > start) & (pair.offsets[:, 0] < end))
-            if len(inside):
-                arrays["starts"][row, inside[0]] = arrays["ends"][row, inside[-1]] = True
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    return PlaceBatch(**tensors, question=torch.tensor(question))
+def lay_out(pair: PairTokens, passage: MinedPassage, question: int) -> PlaceRow:
+    """Return a mined passage as it is read with the question of a number."""
+    read = int(pair.owners.max(initial=-1)) + 1  # what did not fit is not known
+    answers = []
+    for number, start, end in passage.answers:
+        inside = np.flatnonzero((pair.owners == number) & (pair.offsets[:, 1] > start) & (pair.offsets[:, 0] < end))
+        if len(inside):
+            answers.append((int(inside[0]), int(inside[-1])))
+    return PlaceRow(
+        pair.ids, pair.question, pair.owners, passage.scores[:read], passage.labels[:read], answers, question
+    )
 
 
 _NAMES = re.compile(r"(?<!^)\b[A-Z][\w'-]+(?: (?:of |the )?[A-Z][\w'-]+)*|\b\d[\d,.]*\d\b|\b\d\b")

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from listwise_model import LabelledList, ListwiseData, ListwiseSettings, ListwiseTrainee, measure_features
+from mined_passages import ANSWERS, MinedQuestion
 from mined_training import mining_arguments, run_command, train_steps
-from mining import ANSWERS, MinedQuestion, mine_passages
+from mining import mine_passages
 from reranker_settings import check_settings, load_table
 
 from lmkrag.errors import TrainingError

@@ -10,13 +10,13 @@ Mines questions into the folder `mined` of the run, trains, and prints the folde
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
+from mined_passages import MinedQuestion
 from mined_training import mining_arguments, run_command, train_steps
-from mining import MinedQuestion, mine_passages
-from reranker_files import write_reranker_graphs
-from reranker_model import RerankerModel, save_reranker
+from mining import mine_passages
+from reranker_files import save_reranker, write_reranker_graphs
+from reranker_model import RerankerModel, group_parameters
 from reranker_settings import RerankerSettings, load_reranker_settings
 from reranker_steps import RerankerData
 from tokenizers import Tokenizer
@@ -33,7 +33,6 @@ from lmkrag.training.settings import prepare_training, use_bfloat16
 log = logging.getLogger(__name__)
 
 _QUESTIONS = 8  # of each set, that ranges are measured on
-_HEAD_RATE, _SCALE_RATE = 8, 60  # times the learning rate: the head is new, and its scales are single numbers
 
 
 def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Path:
@@ -51,24 +50,11 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     arguments = mining_arguments(settings, report_to, bf16=use_bfloat16(settings.precision))
     tokens = PairTokenizer(tokenizer, model.landmark, settings.passage_tokens)
     data = RerankerData(settings, mined, tokens, arguments.world_size)
-    if train_steps("re-ranker", model, data, _groups(model, settings.learning_rate), arguments):
+    if train_steps("re-ranker", model, data, group_parameters(model, settings.learning_rate), arguments):
         save_reranker(model, settings, out / "reranker")
         log.info("measuring the ranges for int8")
         calibrate_reranker(out / "reranker", settings.base, settings.layers, tokens, mined)
     return out / "reranker"
-
-
-def _groups(model: RerankerModel, rate: float) -> list[dict[str, Any]]:
-    """The parameters, each with its learning rate."""
-    scales = [model.head.scale, model.head.match.weight]
-    single = {id(parameter) for parameter in scales}
-    head = [parameter for parameter in model.head.parameters() if id(parameter) not in single]
-    body = [parameter for parameter in model.bert.parameters() if parameter.requires_grad]
-    return [
-        {"params": body, "lr": rate},
-        {"params": head, "lr": rate * _HEAD_RATE},
-        {"params": scales, "lr": rate * _SCALE_RATE},
-    ]
 
 
 def calibrate_reranker(

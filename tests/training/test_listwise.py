@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from listwise_model import ListwiseData, ListwiseSettings, ListwiseTrainee, keep_passages, measure_features
-from mining import ANSWERS, UNKNOWN, mine_passages
+from mined_passages import ANSWERS, UNKNOWN
+from mining import mine_passages
 from reranker_settings import RerankerSet
 from train_listwise import load_settings, read_list, train_listwise
 

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 import train_reranker as recipe
-from mining import ANSWERS, MinedPassage, mine_passages
-from reranker_model import RerankerModel, save_reranker
+from mined_passages import ANSWERS, MinedPassage
+from mining import mine_passages
+from place_steps import collate_places
+from reranker_files import save_reranker
+from reranker_model import RerankerModel
 from reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
-from reranker_steps import RerankerData, _pack, make_unanswerable
+from reranker_steps import RerankerData, lay_out, make_unanswerable
 from tokenizers import Tokenizer
 
 from lmkrag import Engine
@@ -31,6 +34,12 @@ QUESTION = "How often is the clockwork wound?"
 PASSAGE = RerankPassage(
     "The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings.")
 )
+
+
+def run_script(name, *arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(RECIPES / name), run_name="__main__")
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +159,8 @@ def test_numpy_says_what_torch_says(settings, tmp_path):
     loaded = LandmarkReranker.load(str(tmp_path / "saved"))
     (reading,) = loaded.read(QUESTION, [PASSAGE])
     pair = loaded._tokens.pair(QUESTION, PASSAGE)
-    batch = _pack([(pair, MinedPassage(*PASSAGE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1), 0)])
+    mined = MinedPassage(*PASSAGE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1)
+    batch = collate_places([lay_out(pair, mined, 0)])
     with torch.no_grad():
         scores, ends = model.read(batch)
     np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)
@@ -195,25 +205,20 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
         load_reranker_settings(path)
 
 
-def run_recipe(config, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["train_reranker.py", str(config)])
-    runpy.run_path(str(RECIPES / "train_reranker.py"), run_name="__main__")
-
-
-def test_the_command_line_trains_one(sample_set, settings, mined, tmp_path, monkeypatch, capsys):
+def test_the_command_line_trains_one(sample_set, settings, mined, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mined").symlink_to(settings.folder / "run" / "mined")
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent).replace("steps = 2", "steps = 1\nlayers = 1\nquestions = 2"))
-    run_recipe(config, monkeypatch)
+    run_script("train_reranker.py", config)
     assert capsys.readouterr().out.strip() == str(tmp_path / "run" / "reranker")
     assert json.loads((tmp_path / "run" / "reranker" / "reranker.json").read_text())["layers"] == 1
 
 
-def test_the_command_line_names_a_bad_configuration(tmp_path, monkeypatch, capsys):
+def test_the_command_line_names_a_bad_configuration(tmp_path, capsys):
     config = tmp_path / "train.toml"
     config.write_text("[reranker]\nstepps = 1\n")
     with pytest.raises(SystemExit) as ended:
-        run_recipe(config, monkeypatch)
+        run_script("train_reranker.py", config)
     assert ended.value.code == 2
     assert f"error: {config}: reranker: unknown key 'stepps'" in capsys.readouterr().err
