@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from mined_passages import ANSWERS, NO_ANSWER
 
-from lmkrag import Document, Engine, Span
+from lmkrag import Document, Engine
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.sentences.split import split_sentences
 
@@ -30,7 +31,6 @@ RESULTS = 24
 CHARACTERS, MOST = 600_000, 2_000_000  # of a set that are indexed, at least and at most
 HALF = 0.5  # a sentence answers if so much of it is evidence, or if it has so much of the evidence
 HELD = 5  # every fifth document, by its hash, is held out
-ANSWERS, NO_ANSWER = 1, 0
 
 
 class Question(NamedTuple):
@@ -124,7 +124,9 @@ def write_mined(path: Path, engine: Engine, questions: Sequence[Question]) -> No
     with gzip.open(partial, "wt", encoding="utf-8") as file:
         for question in questions:
             spans = list(engine.search(question.text, top_k=RESULTS, rerank=False))
-            passages = [label_passage(span, span.doc_id, span.text, span.start, question) for span in spans]
+            passages = [
+                label_passage(span.title, span.score, span.doc_id, span.text, span.start, question) for span in spans
+            ]
             labelled = [any(passage[4]) for passage in passages]
             count += 1
             answered += any(labelled)
@@ -132,14 +134,15 @@ def write_mined(path: Path, engine: Engine, questions: Sequence[Question]) -> No
                 start, end = question.spans[0][0], question.spans[-1][1]
                 low = max(0, start - 200)
                 text = engine.read(question.doc_id, low, end + 200)
-                passages.append(label_passage(None, question.doc_id, text, low, question))
+                lowest = min((span.score for span in spans), default=0.0)
+                passages.append(label_passage("", lowest, question.doc_id, text, low, question))
             file.write(json.dumps([question.text, passages]) + "\n")
     partial.rename(path)
     print(f"{path}: {count} questions, {answered} answered by one of the first {RESULTS} passages", flush=True)
 
 
-def label_passage(span: Span | None, doc_id: str, text: str, begin: int, question: Question) -> list[Any]:
-    """Return a passage as `mining.py` writes it: its sentences, and which of them answer."""
+def label_passage(title: str, score: float, doc_id: str, text: str, begin: int, question: Question) -> list[Any]:
+    """Return a passage as `mining.py` writes it: its sentences, with the score of all, and which of them answer."""
     sentences = list(split_sentences(text)) or []
     labels = [NO_ANSWER] * len(sentences)
     answers = []
@@ -156,8 +159,8 @@ def label_passage(span: Span | None, doc_id: str, text: str, begin: int, questio
     if question.short == () and any(labels):
         answers.append([-1, 0, 0])
     texts = [text[sentence.start : sentence.end] for sentence in sentences]
-    scores = [0.0] * len(texts)
-    return [span.title if span else "", texts, scores, scores, labels, [True] * len(texts), answers, 0, 0]
+    scores = [score] * len(texts)
+    return [title, texts, scores, scores, labels, [True] * len(texts), answers, 0, 0]
 
 
 if __name__ == "__main__":
