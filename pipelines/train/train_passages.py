@@ -20,12 +20,15 @@ import copy
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from group_losses import MASKED, log_softmax, softmax_loss
+from mined_passages import ANSWERS
+from passage_steps import Data, Step, Steps
 from safetensors.numpy import load_file as load_arrays
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -37,130 +40,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from four_bits import round_blocks
 
 from lmkrag.models.packing import unpack_weights
-
-FIRST, LAST = 101, 102
-ANSWERS, NO_ANSWER = 1, 0
-MASKED = -1e4
-HEADINGS = ["aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"]  # weigh half, as mined
-
-
-class Row(NamedTuple):
-    """A question and a passage: their tokens, the sentence of each token (-1 for none), the token at which the passage
-    begins, the labels of its sentences, and the first and last token of a short answer: 0 for none, -1 if unknown.
-    """
-
-    tokens: list[int]
-    owners: list[int]
-    begin: int
-    labels: list[int]
-    ends: tuple[int, int]
-
-
-class Data:
-    """Packed questions: see pack_passages.py."""
-
-    def __init__(self, path: Path, seed: int, titles: float) -> None:
-        self.arrays = dict(np.load(path))
-        starts = {"lengths": "text", "passages": "passage", "passage_sentences": "sentence_of"}
-        self.starts = {
-            name: np.concatenate([[0], np.cumsum(self.arrays[counts], dtype=np.int64)])
-            for counts, name in starts.items()
-        }
-        sets, little = self.arrays["set"], self.arrays["little"]
-        sizes = np.bincount(sets, minlength=len(self.arrays["names"])).astype(float)
-        share = sizes**0.6 / np.maximum(sizes, 1)
-        share[np.isin(self.arrays["names"], [f"mined/{name}" for name in HEADINGS])] *= 0.5
-        self._answers = {int(row[0]): row[1:].tolist() for row in self.arrays["answer"][::-1]}
-        weights = share[sets] * np.where(little, 3.0, 1.0)
-        self._cumulative, self._seed, self._titles = np.cumsum(weights / weights.sum()), seed, titles
-
-    def text(self, number: int) -> np.ndarray:
-        """The tokens of a text."""
-        starts = self.starts["text"]
-        tokens: np.ndarray = self.arrays["tokens"][starts[number] : starts[number + 1]]
-        return tokens
-
-    def step(self, number: int, questions: int, passages: int) -> "Step":
-        """Return the passages of some questions, drawn by the step's number."""
-        rng = np.random.default_rng((self._seed, number))
-        rows: list[Row] = []
-        question_of: list[int] = []
-        for place in range(questions):
-            chosen = int(np.searchsorted(self._cumulative, rng.random()))
-            low, high = self.starts["passage"][chosen : chosen + 2]
-            tokens = self.text(self.arrays["question"][chosen]).tolist()
-            rows += [self.row(tokens, passage, rng) for passage in self.pick(np.arange(low, high), passages, rng)]
-            question_of += [place] * (len(rows) - len(question_of))
-        return collate(rows, np.array(question_of))
-
-    def pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
-        """Return at most two passages that answer, and others that do not, most of them the first of the search."""
-        known = [self._labels(int(number)) for number in numbers]
-        good = [int(number) for number, labels in zip(numbers, known, strict=True) if ANSWERS in labels]
-        bad = [int(number) for number, labels in zip(numbers, known, strict=True) if (labels == NO_ANSWER).all()]
-        chosen = [good[i] for i in rng.permutation(len(good))[:2]]
-        room = passages - len(chosen)
-        near = bad[: room * 3 // 4]
-        rest = [bad[i] for i in len(near) + rng.permutation(len(bad) - len(near))[: room - len(near)]]
-        return chosen + near + rest
-
-    def _labels(self, number: int) -> np.ndarray:
-        low, high = self.starts["sentence_of"][number : number + 2]
-        labels: np.ndarray = self.arrays["label"][low:high]
-        return labels
-
-    def row(self, question: list[int], number: int, rng: np.random.Generator) -> Row:
-        """Return a passage with its question."""
-        tokens = [FIRST, *question, LAST]
-        begin = len(tokens)
-        if rng.random() < self._titles:
-            tokens += self.text(self.arrays["passage_title"][number]).tolist()
-        owners = [-1] * len(tokens)
-        low, high = self.starts["sentence_of"][number : number + 2]
-        labels = self.arrays["label"][low:high].tolist()
-        place_of, first, last = self._answers.get(number, (-1, 0, 0))
-        unknown = number not in self._answers and any(label != NO_ANSWER for label in labels)
-        ends = (-1, -1) if unknown else (0, 0)
-        for place, sentence in enumerate(self.arrays["sentence"][low:high]):
-            text = self.text(sentence).tolist()
-            if len(tokens) + len(text) > begin + 240:
-                break
-            if place == place_of:
-                ends = (len(tokens) + first, len(tokens) + last)
-            tokens += text
-            owners += [place] * len(text)
-        return Row([*tokens, LAST], [*owners, -1], begin, labels, ends)
-
-
-class Step(NamedTuple):
-    """``p`` passages of ``t`` tokens and ``k`` sentences.
-
-    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``, ``ends`` ``[p,
-    2]``.
-    """
-
-    ids: Tensor
-    types: Tensor
-    mask: Tensor
-    owners: Tensor
-    labels: Tensor
-    question: Tensor
-    ends: Tensor
-
-
-def collate(rows: list[Row], question_of: np.ndarray) -> Step:
-    """Return passages as padded tensors; ``question_of`` are the numbers of their questions."""
-    length, most = max(len(row.tokens) for row in rows), max(len(row.labels) for row in rows)
-    ids, types, owners = (np.zeros((len(rows), length), np.int64) for _ in range(3))
-    owners -= 1
-    labels = np.full((len(rows), most), -1, np.int64)
-    mask = np.zeros((len(rows), length), bool)
-    for i, (tokens, sentence_of, begin, known, _) in enumerate(rows):
-        ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, sentence_of, True
-        types[i, begin : len(tokens)], labels[i, : len(known)] = 1, known
-    ends = np.array([row.ends for row in rows])
-    arrays = (ids, types, mask, owners, labels, question_of, ends)
-    return Step(*(torch.from_numpy(array) for array in arrays))
 
 
 class Reader(nn.Module):
@@ -232,11 +111,11 @@ def losses(
     """Return the losses of passages, of sentences, of single passages, of ends, and the divergence from the teacher."""
     count = int(step.question.max()) + 1
     good = (step.labels == ANSWERS).any(1)
-    passage = _softmax_loss(scores, good, step.question, count)
+    passage = softmax_loss(scores, good, step.question, count)
     known = step.labels >= 0
     owner = step.question[:, None].expand_as(step.labels)[known]
-    sentence = _softmax_loss(sentences[known], (step.labels == ANSWERS)[known], owner, count)
-    student, teacher = (_log_softmax(values / temperature, step.question, count) for values in (scores, taught))
+    sentence = softmax_loss(sentences[known], (step.labels == ANSWERS)[known], owner, count)
+    student, teacher = (log_softmax(values / temperature, step.question, count) for values in (scores, taught))
     divergence = (teacher.exp() * (teacher - student)).sum() / count * temperature**2
     single = nn.functional.binary_cross_entropy_with_logits(scores, good.float())
     costs = nn.functional.cross_entropy(
@@ -245,24 +124,6 @@ def losses(
     costs, marks = costs.view(-1, 2).mean(1), step.ends[:, 0]
     marked = [costs[group].mean() for group in (marks > 0, marks == 0) if bool(group.any())]
     return passage, sentence, single, torch.stack(marked).sum(), divergence
-
-
-def _log_sums(values: Tensor, group: Tensor, count: int) -> Tensor:
-    """The logarithm of the sum of the exponentials in each group."""
-    greatest = values.new_full((count,), MASKED).scatter_reduce(0, group, values.detach(), "amax")
-    sums = values.new_zeros(count).scatter_add(0, group, (values - greatest[group]).exp())
-    return sums.clamp(min=1e-30).log() + greatest
-
-
-def _log_softmax(values: Tensor, group: Tensor, count: int) -> Tensor:
-    return values - _log_sums(values, group, count)[group]
-
-
-def _softmax_loss(values: Tensor, good: Tensor, group: Tensor, count: int) -> Tensor:
-    """Return the negative log-likelihood of what answers, the mean over groups that have some."""
-    best = _log_sums(torch.where(good, values, MASKED), group, count)
-    costs = (_log_sums(values, group, count) - best)[best > MASKED / 2]
-    return costs.mean() if len(costs) else values.sum() * 0
 
 
 def load_start(path: Path) -> dict[str, Tensor]:
@@ -330,7 +191,7 @@ def main() -> None:
     began, saved = time.monotonic() - seconds, time.monotonic()
     data = Data(options.data, options.seed, options.titles)
     batches = torch.utils.data.DataLoader(
-        _Steps(data, step, options.questions, options.passages),
+        Steps(partial(data.step, questions=options.questions, passages=options.passages), step),
         batch_size=None,
         num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
     )
@@ -373,20 +234,6 @@ def main() -> None:
         parametrize.remove_parametrizations(matrix, "weight", leave_parametrized=False)
     trained = {name: value for name, value in model.state_dict().items() if not name.startswith("bert.embeddings.")}
     write_parts(options.out, trained)
-
-
-class _Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
-    """The steps from one on, shared by the workers, without end."""
-
-    def __init__(self, data: Data, first: int, questions: int, passages: int) -> None:
-        self._data, self._first, self._size = data, first, (questions, passages)
-
-    def __iter__(self) -> Any:
-        worker = torch.utils.data.get_worker_info()
-        number, apart = (self._first + worker.id, worker.num_workers) if worker else (self._first, 1)
-        while True:
-            yield self._data.step(number, *self._size)
-            number += apart
 
 
 def _load_run(folder: Path, device: torch.device) -> Reader:

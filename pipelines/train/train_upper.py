@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from checkpoints import load_checkpoint, save_checkpoint, write_parts
+from mined_passages import ANSWERS, NO_ANSWER
+from passage_steps import Data, Row, Step, collate
 from torch import Tensor, nn
-from train_passages import ANSWERS, NO_ANSWER, Data, Reader, Row, Step, collate, load_start, losses
+from train_passages import Reader, load_start, losses
 
 SIZE = 384
 AT_A_TIME = 16  # passages of alike length that are read together
@@ -109,9 +111,9 @@ def choose_rows(data: Data, passages: int) -> list[list[Row]]:
     chosen = []
     starts = data.starts["passage"]
     for question, (low, high) in enumerate(pairwise(starts)):
-        tokens = data.text(data.arrays["question"][question]).tolist()
+        tokens = data.text(data.arrays["question"][question])
         numbers = data.pick(np.arange(low, high), passages, rng)
-        rows = [data.row(tokens, number, rng) for number in numbers]
+        rows = [data.row(tokens, number, data.title(number, rng)) for number in numbers]
         kinds = {ANSWERS if ANSWERS in row.labels else NO_ANSWER for row in rows}
         if len(kinds) == 2:
             chosen.append(rows)
