@@ -103,9 +103,8 @@ class SentenceData(Data):
             for place, first, last in self.answers(passage)
             if 0 <= place < read
         ]
-        return PlaceRow(
-            [*tokens, self.last], len(question), [*owners, -1], scores[:read], labels[:read], answers, number
-        )
+        known = scores[:read].tolist(), labels[:read].tolist()
+        return PlaceRow([*tokens, self.last], len(question), [*owners, -1], *known, answers, number)
 
 
 class Rounding(nn.Module):
