@@ -76,9 +76,8 @@ _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
-_OWNER = re.compile(
-    r"\b(?!V(?:ersions?)?\b)([A-Z][\w.+#]+)(?:'s)?(?: versions?)? \Z"
-)  # Python in "Python versions 3.6"
+# Python in "Python versions 3.6"
+_OWNER = re.compile(r"\b(?!V(?:ersions?)?\b)([A-Z][\w.+#]+)(?:'s)?(?: versions?)? \Z")
 _NOUN_AFTER = re.compile(r"[ \u00a0]+[^\W\d_]{3,}")
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 

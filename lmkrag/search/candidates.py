@@ -172,9 +172,9 @@ def match_document(
     if margin < weights.document_margin or mass[best] < mass.max():
         return None
     for forms in names:
-        columns = (column for column, word in enumerate(terms.words.tolist()) if word in forms)
-        holders = {owner for column in columns for owner in (*held[column], *opened[column])}
-        if holders and best not in holders:
+        columns = [column for column, word in enumerate(terms.words.tolist()) if word in forms]
+        holders = [owners[column] for owners in (held, opened) for column in columns]
+        if any(map(len, holders)) and not any(best in owners for owners in holders):
             return None
     most = max(1, weights.common_share * count)
     naming = np.array([best in owners and len(owners) <= most for owners in opened])

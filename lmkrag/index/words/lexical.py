@@ -106,7 +106,10 @@ def count_held(segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sen
     chosen = np.flatnonzero(np.isin(terms.words, words))
     for live, postings in zip(segments, terms.postings, strict=True):
         inside, rows = find_rows(live.by_sentence, sentences)
-        counts[inside] += sum(np.isin(rows, postings[number].rows) for number in chosen)
+        rows = rows.astype(np.uint32)  # else each posting would be copied
+        for matching in (postings[number].rows for number in chosen if len(postings[number].rows)):
+            places = np.minimum(np.searchsorted(matching, rows), len(matching) - 1)
+            counts[inside] += matching[places] == rows
     return counts
 
 
