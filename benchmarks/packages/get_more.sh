@@ -109,7 +109,7 @@ put $X/gammu-doc/usr/share/doc/gammu/html/faq/general.html $D/web/gammu-faq-gene
 put $X/gammu-doc/usr/share/doc/gammu/html/faq/phone.html $D/web/gammu-faq-phone.html
 # mail: the raw text in the package's JSON (field "text") written out as .eml
 python3 - <<'P'
-import json,glob,os,re
+import json,glob,os
 os.makedirs('bureau/files/mail',exist_ok=True)
 N={'00003':'domain-renewal','00004':'cauce-news','00143':'cert-php','00171':'effector-15-24','00177':'ryanair-insurance','00181':'sourceforge-update','00185':'storm-warning','00186':'world-wide-words','00206':'geocaching','00219':'reich-report','00227':'red-hat-8','00237':'amazon-apparel'}
 for n,s in N.items():

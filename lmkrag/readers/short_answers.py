@@ -129,7 +129,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     words = sentence[start:end]
     fit = fit_type(question, words)
     is_torn = "\n" in words and (":" in words or not fit)  # labels and values on several lines, or words of two lines
-    if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0 or _is_of_other(question, sentence, start, end):
+    if is_asked or is_torn or _OTHER_ROLE.search(words) or fit < 0 or _is_unrelated(question, sentence, start, end):
         return None
     if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
@@ -147,8 +147,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation, confi
     return ShortAnswer(citation.number, words, citation.start + start, citation.start + end)
 
 
-def _is_of_other(question: str, sentence: str, start: int, end: int) -> bool:
-    """Whether a number is one of something else: another product's version, or a count of no noun in other words."""
+def _is_unrelated(question: str, sentence: str, start: int, end: int) -> bool:
+    """Whether a number is another product's version, or has no noun in a sentence without words of the question."""
     lowered = question.lower()
     if "version" in lowered and (owner := _OWNER.search(sentence[:start])):
         return owner[1].lower() not in lowered

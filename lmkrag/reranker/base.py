@@ -12,6 +12,7 @@ MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other la
 PASSAGE_RERANKER = "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
 SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
 PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer
+PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
 
 
 class RerankPassage(NamedTuple):

@@ -30,6 +30,7 @@ from lmkrag.models.session import Session
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
     PASSAGE_RERANKER,
+    PASSAGE_TOKENS,
     SHIPPED,
     PassageScores,
     RerankPassage,
@@ -49,7 +50,6 @@ interaction, the similarity of the question's tokens to all: ``[question, length
 _LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
 _LONGEST = 2_000  # characters of a question, title or sentence that are tokenized
 
 

@@ -12,7 +12,7 @@ from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.words.lexical import Terms, count_document_words, count_held, find_first
+from lmkrag.index.words.lexical import Terms, count_document_words, count_sentence_words, find_first
 from lmkrag.index.words.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
@@ -280,7 +280,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     record = (known.roles & RECORD) != 0
     if matches.terms is not None and record.any():
         keys = merge_variants([*query.names, *query.numbers])
-        held = count_held(snapshot.segments, matches.terms, keys, sentences)
+        held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
         fused = fused.times("names and numbers", np.where(record, weights.key**held, 1).astype(np.float32))
     navigation = (known.roles & NAVIGATION) != 0
     if navigation.any():

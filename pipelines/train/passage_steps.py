@@ -1,13 +1,18 @@
 """The steps of training on packed questions (pack_passages.py), by number."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from mined_passages import ANSWERS, NO_ANSWER
 from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from lmkrag.reranker.base import PASSAGE_TOKENS
 
 _LITTLE = 3.0  # sampling weight of a question in other words than its evidence; others have 1
 
@@ -43,7 +48,7 @@ class Step(NamedTuple):
 class Data:
     """Packed questions: see pack_passages.py."""
 
-    def __init__(self, path: Path, seed: int, titles: float, passage_tokens: int = 240) -> None:
+    def __init__(self, path: Path, seed: int, titles: float, passage_tokens: int = PASSAGE_TOKENS) -> None:
         """Take the file, the share of passages that are read with titles, and the most tokens of one."""
         self.arrays = dict(np.load(path))
         self.seed, self.passage_tokens, self._titles = seed, passage_tokens, titles
@@ -143,18 +148,3 @@ def collate(rows: list[Row], question_of: np.ndarray) -> Step:
     ends = np.array([row.ends for row in rows])
     arrays = (ids, types, mask, owners, labels, question_of, ends)
     return Step(*(torch.from_numpy(array) for array in arrays))
-
-
-class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
-    """The steps from one on, shared by the workers, without end."""
-
-    def __init__(self, build: Callable[[int], Any], first: int) -> None:
-        """Take the function that builds a step of a number, and the number of the first."""
-        self._build, self._first = build, first
-
-    def __iter__(self) -> Iterator[Any]:
-        worker = torch.utils.data.get_worker_info()
-        number, apart = (self._first + worker.id, worker.num_workers) if worker else (self._first, 1)
-        while True:
-            yield self._build(number)
-            number += apart

@@ -10,6 +10,7 @@ import numpy as np
 
 from lmkrag.arrays import Floats
 from lmkrag.errors import UsageError
+from lmkrag.reranker.base import PASSAGE_TOKENS
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 
@@ -66,7 +67,7 @@ class RerankerSettings(MiningSettings):
     unanswerable: float = 0.2  # share of questions of sets with ``strings`` that are changed so that nothing answers
     titles: float = 0.5  # share of passages that are read with their documents' titles
     weight: float = 0.03  # of the scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`
-    passage_tokens: int = 240  # of a passage that are read, at most
+    passage_tokens: int = PASSAGE_TOKENS  # of a passage that are read, at most
     precision: str = "auto"
 
 

@@ -15,18 +15,25 @@ gives the weights in float16, all but the embeddings of words, which stay as the
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from checkpoints import (
+    load_checkpoint,
+    load_steps,
+    log_line,
+    log_means,
+    save_checkpoint,
+    set_rate,
+    start_run,
+    write_parts,
+)
 from low_rank import Adapter
 from torch import Tensor, nn
 
@@ -40,6 +47,7 @@ from lmkrag.training.steps import Question, Step, StepBuilder, TokenDocument
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
 WATCHED = 65_024  # tokens in a batch
+LOGGED = ("labels", "order", "anchor")
 OTHER_WORDS = 3  # sampling weight of a question in other words than its evidence; others have 1
 
 
@@ -104,11 +112,11 @@ class Pack:
         return ids
 
 
-class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
-    """The steps from one on, shared by the workers, without end."""
+class StepsOfPack:
+    """The steps of training on a packed file, by number."""
 
-    def __init__(self, pack: Pack, stage: StageSettings, first: int, seed: int) -> None:
-        self._pack, self._stage, self._first, self._seed = pack, stage, first, seed
+    def __init__(self, pack: Pack, stage: StageSettings, seed: int) -> None:
+        self._pack, self._stage, self._seed = pack, stage, seed
         self._tasks = [
             (number, SetSettings(entry["path"], task, within=entry["within"], documents=2 * values["documents"]))
             for number, entry in enumerate(pack.settings)
@@ -117,18 +125,14 @@ class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
         weights = [values["weight"] for entry in pack.settings for values in entry["tasks"].values()]
         self._shares = np.array(weights) / sum(weights)
 
-    def __iter__(self) -> Iterator[Step]:
-        worker = torch.utils.data.get_worker_info()
-        number, apart = (self._first + worker.id, worker.num_workers) if worker else (self._first, 1)
+    def step(self, number: int) -> Step:
+        """Return the step of a number."""
+        rng = np.random.default_rng((self._seed, number))
         while True:
-            rng = np.random.default_rng((self._seed, number))
-            while True:
-                place, chosen = self._tasks[int(rng.choice(len(self._tasks), p=self._shares))]
-                builder = StepBuilder(self._stage, chosen, self._pack.sets[place], rng)  # type: ignore[arg-type]
-                if builder.build():
-                    yield builder.step(self._pack.special)
-                    break
-            number += apart
+            place, chosen = self._tasks[int(rng.choice(len(self._tasks), p=self._shares))]
+            builder = StepBuilder(self._stage, chosen, self._pack.sets[place], rng)  # type: ignore[arg-type]
+            if builder.build():
+                return builder.step(self._pack.special)
 
 
 class Encoder(nn.Module):
@@ -279,16 +283,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    torch.manual_seed(options.seed)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    options.out.mkdir(parents=True, exist_ok=True)
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-        with (options.out / "log.txt").open("a") as log:
-            log.write(line + "\n")
-
+    device = start_run(options.out, options.seed)
     pack = Pack(options.data)
     landmark, layers = pack.special.landmark[0], [int(n) for n in options.layers.split(",") if n]
     model = load_encoder(options.start, landmark, layers).to(device).train()
@@ -306,20 +301,15 @@ def main() -> None:
     checkpoint = options.out / "last.pt"
     step, seconds = load_checkpoint(checkpoint, trained, optimizer, device)
     if not step and watched:
-        say(f"before: {watch(model, watched, window, device)}")
+        log_line(options.out, f"before: {watch(model, watched, window, device)}")
     began, saved = time.monotonic() - seconds, time.monotonic()
     stage = StageSettings(
         "packed", [], 1, tokens=options.tokens, windows=options.windows, queries_per_window=options.questions,
         titles=0.6, temperature=options.temperature,
     )  # fmt: skip
-    batches = iter(
-        torch.utils.data.DataLoader(
-            Steps(pack, stage, step * options.accumulate, options.seed),
-            batch_size=None,
-            num_workers=min(5, os.cpu_count() or 1) if device.type == "cuda" else 0,
-        )
-    )
-    totals, counted = np.zeros(3), 0
+    builder = StepsOfPack(pack, stage, options.seed)
+    batches = load_steps(builder.step, step * options.accumulate, device, workers=5)
+    totals, counted = np.zeros(len(LOGGED)), 0
     while True:
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
@@ -337,16 +327,14 @@ def main() -> None:
         optimizer.step()
         step += 1
         if step % 20 == 0 or step == options.steps:
-            names = ("labels", "order", "anchor")
-            means = dict(zip(names, totals / counted, strict=True))
-            say(f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
+            log_means(options.out, step, elapsed, LOGGED, totals / counted)
             totals[:] = counted = 0
         if time.monotonic() - saved > 120:
             save_checkpoint(checkpoint, trained, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
     save_checkpoint(checkpoint, trained, optimizer, step, time.monotonic() - began)
     if watched:
-        say(f"after: {watch(model, watched, window, device)}")
+        log_line(options.out, f"after: {watch(model, watched, window, device)}")
     weights = (trained if options.rank else model.backbone).state_dict()
     write_parts(options.out, {name: value for name, value in weights.items() if "word_embeddings" not in name})
 

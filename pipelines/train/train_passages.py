@@ -17,7 +17,6 @@ was trained, which is all but the embeddings.
 
 import argparse
 import copy
-import os
 import sys
 import time
 from functools import partial
@@ -25,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from checkpoints import load_checkpoint, load_steps, log_means, save_checkpoint, set_rate, start_run, write_parts
 from group_losses import MASKED, log_softmax, softmax_loss
 from mined_passages import ANSWERS
-from passage_steps import Data, Step, Steps
+from passage_steps import Data, Step
 from safetensors.numpy import load_file as load_arrays
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -40,6 +39,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from four_bits import round_blocks
 
 from lmkrag.models.packing import unpack_weights
+
+LOGGED = ("passages", "sentences", "single passages", "ends", "from the teacher")
 
 
 class Reader(nn.Module):
@@ -167,10 +168,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    torch.manual_seed(options.seed)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    options.out.mkdir(parents=True, exist_ok=True)
+    device = start_run(options.out, options.seed)
     weights = load_start(options.start)
     model = Reader(weights, options.layers).to(device).train()
     teachers = [_load_run(run, device) for run in options.teacher or ()] or [copy.deepcopy(model)]
@@ -190,13 +188,9 @@ def main() -> None:
     step, seconds = load_checkpoint(checkpoint, model, optimizer, device)
     began, saved = time.monotonic() - seconds, time.monotonic()
     data = Data(options.data, options.seed, options.titles)
-    batches = torch.utils.data.DataLoader(
-        Steps(partial(data.step, questions=options.questions, passages=options.passages), step),
-        batch_size=None,
-        num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
-    )
-    total, counted = np.zeros(5), 0
-    for batch in batches:
+    build = partial(data.step, questions=options.questions, passages=options.passages)
+    total, counted = np.zeros(len(LOGGED)), 0
+    for batch in load_steps(build, step, device, workers=8):
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
         if done >= 1:
@@ -219,12 +213,7 @@ def main() -> None:
         total += [value.item() for value in (passage, sentence, single, marked, divergence)]
         counted += 1
         if step % 20 == 0 or step == options.steps:
-            names = ("passages", "sentences", "single passages", "ends", "from the teacher")
-            means = dict(zip(names, total / counted, strict=True))
-            line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-            print(line, flush=True)
-            with (options.out / "log.txt").open("a") as log:
-                log.write(line + "\n")
+            log_means(options.out, step, elapsed, LOGGED, total / counted)
             total[:] = counted = 0
         if time.monotonic() - saved > 120:
             save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)

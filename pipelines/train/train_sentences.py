@@ -14,7 +14,6 @@ was trained, of which `sentence_reranker.py` makes a re-ranker.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -25,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from checkpoints import load_checkpoint, load_steps, log_means, save_checkpoint, set_rate, start_run, write_parts
 from group_losses import MASKED, log_softmax
-from passage_steps import Data, Row, Step, Steps, collate
+from passage_steps import Data, Row, Step, collate
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from train_passages import Reader, load_start
@@ -62,7 +61,8 @@ class SentenceData(Data):
     ) -> SentenceStep:
         """Return the passages of some questions, drawn by the step's number.
 
-        A share of the questions that can be is ``unanswerable``; with ``taught`` a teacher reads the passages, too.
+        ``unanswerable`` is the share of questions that are exchanged for their changed forms, where they have one. With
+        ``taught``, the step also holds the passages as a teacher reads them.
         """
         rng = np.random.default_rng((self.seed, number))
         places: list[PlaceRow] = []
@@ -185,10 +185,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    torch.manual_seed(options.seed)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    options.out.mkdir(parents=True, exist_ok=True)
+    device = start_run(options.out, options.seed)
     settings = describe_settings(options.start)
     settings = replace(settings, base=options.base or settings.base, start=str(options.start))
     model = RerankerModel(settings).to(device).train()
@@ -207,9 +204,8 @@ def main() -> None:
         unanswerable=options.unanswerable,
         taught=teacher is not None,
     )
-    workers = min(8, os.cpu_count() or 1) if device.type == "cuda" else 0
     total, counted = np.zeros(len(LOGGED)), 0
-    for batch in torch.utils.data.DataLoader(Steps(build, step), batch_size=None, num_workers=workers):
+    for batch in load_steps(build, step, device, workers=8):
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
         if done >= 1:
@@ -229,11 +225,7 @@ def main() -> None:
         total += [value.item() for value in (*labels, *taught)]
         counted += 1
         if step % 20 == 0 or step == options.steps:
-            means = zip(LOGGED, total / counted, strict=True)
-            line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means)
-            print(line, flush=True)
-            with (options.out / "log.txt").open("a") as log:
-                log.write(line + "\n")
+            log_means(options.out, step, elapsed, LOGGED, total / counted)
             total[:] = counted = 0
         if time.monotonic() - saved > 120:
             save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)

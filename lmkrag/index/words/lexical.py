@@ -100,8 +100,8 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
     return lengths
 
 
-def count_held(segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids) -> Ids:
-    """Return how many of some of the terms each of the increasing ``sentences`` ``[k]`` has: ``[k]``."""
+def count_sentence_words(segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids) -> Ids:
+    """Return how many of some ``words``, which are among the terms, each of the ``sentences`` ``[k]`` has: ``[k]``."""
     counts = np.zeros(len(sentences), np.int64)
     chosen = np.flatnonzero(np.isin(terms.words, words))
     for live, postings in zip(segments, terms.postings, strict=True):
