@@ -45,7 +45,6 @@ class CommonOptions(TypedDict, total=False):
     rerank_timeout_ms: float | None
     since: str | None
     until: str | None
-    question_dates: bool | None
 
 
 class AskOptions(CommonOptions, total=False):
@@ -107,7 +106,6 @@ class SearchRequest:
         rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
         since: only passages from this day, month or year on, such as ``2026-03``; see ``Span.date``.
         until: only passages up to this day, month or year, which is included.
-        question_dates: "last week" or "since March" in the question limit the search; on by default. A note says so.
 
     Raises:
         UsageError: an option is out of range, or the filter can't be parsed.
@@ -169,9 +167,6 @@ class SearchRequest:
     )
     until: str | None = _option(
         None, "date", "Only passages up to this day, month or year, such as 2026-03.", metavar="DATE", agents=True
-    )
-    question_dates: bool | None = _option(
-        None, "switch", "Limit the search where the question says 'last week' or 'since March'; on by default."
     )
 
     def __new__(cls, **options: Any) -> Self:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import date
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
-from lmkrag.search.periods import Period, filter_period, find_period, keep_period
+from lmkrag.search.periods import Period, filter_period, keep_period
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 20_000  # vectors in memory
 _ABBREVIATION = 3  # letters, at most: a text may have the words that it stands for
-_SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
@@ -101,9 +99,9 @@ class Searcher:
                 results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     stop_if_abandoned()
-                    run = partial(self._search_one, snapshot, text, vector, operators, request, cost, not similarity)
+                    spans = self._search_one(snapshot, text, vector, operators, request, cost, not similarity)
                     index = self._encoders.path if self.names_folders else None
-                    spans = mark_stale(snapshot, search_period(text, request, run), index)
+                    spans = mark_stale(snapshot, spans, index)
                     results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
                 return results
 
@@ -118,12 +116,18 @@ class Searcher:
         request: SearchRequest,
         cost: Cost,
         collapse: bool,
-        period: Period | None,
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants, keys = query_variants(text, languages), read_keys(text)
-        if period is not None:
-            expression = filter_period(expression, period)
+        allowed = self._filters.select(snapshot, expression) if expression else None
+        notes: list[str] = []
+        period = None
+        if request.since or request.until:
+            period = Period(request.since or "", request.until or "")
+            searched = len(snapshot.documents.keys if allowed is None else allowed.positions)
+            allowed = self._filters.select(snapshot, filter_period(expression, period))
+            left_out = searched - len(allowed.positions)
+            notes.append(f"only passages {period}; {left_out} of {searched} documents are from another time")
         weights = self._weights
         if request.level == "passage":
             weights = replace(weights, keep=weights.passage_keep)
@@ -132,17 +136,17 @@ class Searcher:
             merge_variants(variants),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
-            allowed=self._filters.select(snapshot, expression) if expression else None,
+            allowed=allowed,
             weights=weights,
             variants=variants,
             names=query_variants(" ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages),
             numbers=query_variants(" ".join(keys.numbers), languages),
         )
         reranking, ranking = self._start_reranking(text, request)
-        notes: list[str] = []
+        compared: list[str] = []
 
         def compare(spans: list[Span]) -> list[Span]:
-            spans, notes[:] = compare_passages(text, spans, partial(read_text, snapshot))
+            spans, compared[:] = compare_passages(text, spans, partial(read_text, snapshot))
             return spans
 
         def find(count: int) -> list[Span]:
@@ -161,8 +165,10 @@ class Searcher:
             )
 
         if request.token_limit is None:
-            return SpanList(find(request.limit or 0), notes)
-        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
+            spans = find(request.limit or 0)
+        else:
+            spans = fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
+        return SpanList(spans, [*notes, *compared])
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""
@@ -235,22 +241,6 @@ def read_text(snapshot: Snapshot, doc_id: str, start: int, end: int) -> str:
     """Return characters of a document by its name, or an empty string if it is gone."""
     row = snapshot.find_document(doc_id)
     return "" if row is None else snapshot.read_text(row, start, end)
-
-
-def search_period(question: str, request: SearchRequest, search: Callable[[Period | None], SpanList]) -> SpanList:
-    """Search the period of a request, or else of its question; without results from the question's, search all."""
-    if request.since or request.until:
-        return search(Period(request.since or "", request.until or ""))
-    period = None if request.question_dates is False else find_period(question, date.today())
-    spans = search(period)
-    if period is None:
-        return spans
-    if spans:
-        note = f"only passages {period}, since the question says “{period.words}”; {_SWITCH}"
-    else:
-        spans = search(None)
-        note = f"no passage is {period}, though the question says “{period.words}”: all were searched"
-    return SpanList(spans, [note, *spans.notes])
 
 
 def find_spans(
