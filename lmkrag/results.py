@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
 STRONG = 0.8  # the least confidence of a strong answer
-FOUND = 0.45  # the least evidence of an answer: similarity and words of the question; see ``benchmarks/LOG.md``
+FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/log/confidence.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
