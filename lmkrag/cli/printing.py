@@ -36,7 +36,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         _print_copies(span)
         click.echo()
         return
-    from lmkrag.index.words.terms import find_words, query_words
+    from lmkrag.language.terms import find_words, query_words
 
     console = _console()
     _print_place(f"{number}. ", span.place, span, f"  {_rate(span)}")

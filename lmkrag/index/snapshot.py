@@ -44,7 +44,7 @@ class Snapshot:
         """Find the sentences nearest to a question, and those with its words, ``top_k`` each at most.
 
         ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities are 0 then. ``words``
-        are from :func:`lmkrag.index.words.terms.query_words`. ``allowed`` are the documents to search in; words weigh
+        are from :func:`lmkrag.language.terms.query_words`. ``allowed`` are the documents to search in; words weigh
         the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
         found.
         """
@@ -141,7 +141,7 @@ class Snapshot:
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
     def find_terms(self, words: Hashes) -> Terms:
-        """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
+        """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
         return lexical.find_terms(self.segments, self.totals, words)
 
     @computed_once

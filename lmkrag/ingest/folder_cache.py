@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeVar
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.terms import find_stems
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import SourceFile
+from lmkrag.language.terms import find_stems
 from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp, log
 
-from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.index.words.quantities import find_days, find_numbers
+from lmkrag.language.dates import find_days
+from lmkrag.language.keys import add_fiscal_years, find_exact_words, find_keys, holds
+from lmkrag.language.languages import asks_in_english, detect_language
+from lmkrag.language.quantities import find_numbers
 from lmkrag.readers.base import Reader
 from lmkrag.readers.parts import add_context, cover_parts, find_parts
 from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
@@ -14,7 +16,6 @@ from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
 from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
-from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import OWN_LINE, is_lead_in, is_navigation
 from lmkrag.specs import CODE, ENGLISH

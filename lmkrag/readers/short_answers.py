@@ -2,8 +2,8 @@
 
 import re
 
-from lmkrag.index.words.exact import find_keys, holds
-from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
+from lmkrag.language.keys import find_keys, holds
+from lmkrag.language.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.passages import Reading

@@ -10,8 +10,9 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.index.words.terms import drop_stop_words, split_words
+from lmkrag.language.keys import find_exact_words, find_keys, holds
+from lmkrag.language.languages import asks_in_english
+from lmkrag.language.terms import drop_stop_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_singles
 from lmkrag.readers.weights import ANSWERS

@@ -11,10 +11,9 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import PurePath
 
-from lmkrag.index.words.quantities import MONTHS
+from lmkrag.language.dates import MONTHS, find_date
+from lmkrag.language.differences import Difference, Token, find_differences, read_sentence, read_tokens
 from lmkrag.results import Contrast, Span
-from lmkrag.search.dating import find_date
-from lmkrag.search.differences import Difference, Token, find_differences, read_sentence, read_tokens
 from lmkrag.system import LateRegex
 
 _COMPARED = 12  # passages, the best ones

@@ -16,10 +16,10 @@ from operator import eq
 from typing import Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
-from lmkrag.index.words.terms import STRAIGHT
+from lmkrag.language.differences import find_differences, read_tokens
+from lmkrag.language.terms import STRAIGHT
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
-from lmkrag.search.differences import find_differences, read_tokens
 from lmkrag.search.outline import outline
 from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions

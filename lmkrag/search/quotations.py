@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmkrag.errors import UsageError
-from lmkrag.index.words.terms import split_words
+from lmkrag.language.terms import split_words
 from lmkrag.readers.citations import place_quotations
 from lmkrag.results import Answer, Span
 

@@ -8,7 +8,7 @@ from itertools import islice
 from lmkrag.arrays import Scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import hash_forms
+from lmkrag.language.terms import hash_forms
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates

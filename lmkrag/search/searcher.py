@@ -15,8 +15,9 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.words.exact import asks_in_english, read_keys
-from lmkrag.index.words.terms import merge_variants, query_variants, query_words
+from lmkrag.language.keys import read_keys
+from lmkrag.language.languages import asks_in_english
+from lmkrag.language.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
@@ -181,7 +182,7 @@ class Searcher:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
         is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         if not is_default:
-            from lmkrag.sentences.languages import detect_language  # other searches do without this import
+            from lmkrag.language.languages import detect_language  # other searches do without this import
 
             is_default = detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER

@@ -18,7 +18,7 @@ from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import query_words
+from lmkrag.language.terms import query_words
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.rerank import find_passage, find_positions
 from lmkrag.search.results import Views

@@ -23,7 +23,7 @@ from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.verify import find_problems
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
-from lmkrag.index.words.terms import query_words, split_words
+from lmkrag.language.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
 from lmkrag.sentences.split import split_sentences

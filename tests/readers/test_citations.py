@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag.index.words.terms import STRAIGHT
+from lmkrag.language.terms import STRAIGHT
 from lmkrag.readers.citations import check_answer, locate_quote
 from lmkrag.results import Span
 from lmkrag.types import Hit

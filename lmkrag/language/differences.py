@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from lmkrag.index.words.quantities import MONTHS, find_days
-from lmkrag.index.words.terms import STRAIGHT, drop_stop_words
+from lmkrag.language.dates import MONTHS, find_days
+from lmkrag.language.terms import STRAIGHT, drop_stop_words
 
 Kind = Literal["number", "date", "unit", "name", "negation", "word"]
 
