@@ -163,6 +163,8 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
         for each in find_differences(first.text, second.text)
         if _slice(first, 0, each) + _slice(second, 1, each) != "ne"  # of "ne … pas"
     ]
+    if len(differences) > 1:  # "release 17 is the stable one since November 2026": its date is no other value
+        differences = [each for each in differences if not _dates_both(each, (first, second), (span, other))]
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
     (difference,) = differences
@@ -176,6 +178,12 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
     if difference.kind != "negation" and not _are_values(difference, values, first.tokens, words):
         return None
     return difference if _same_subject(span, other) else None
+
+
+def _dates_both(difference: Difference, sentences: Sequence[_BestSentence], spans: Sequence[Span]) -> bool:
+    """Whether a difference is in the dates that two passages are from."""
+    days = [find_date(_slice(sentence, side, difference), years=True) for side, sentence in enumerate(sentences)]
+    return all(day and span.date.startswith(day) for day, span in zip(days, spans, strict=True))
 
 
 def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], words: set[str]) -> bool:

@@ -41,7 +41,7 @@ TOKENS = {
     "readers": 17_457,
     "rendering": 5_986,
     "reranker": 5_616,
-    "search": 32_644,
+    "search": 32_760,
     "sentences": 7_997,
     "server": 22_268,
     "training": 10_267,
@@ -49,7 +49,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 245_491,
+    "tokens": 245_607,
     "tokens of pipelines": 39_195,
     "tokens of benchmarks": 56_682,
     "lines of JavaScript": 1_372,
