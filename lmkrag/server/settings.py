@@ -1,6 +1,5 @@
 """The settings that a server starts with."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmkrag.clients import is_loopback
 from lmkrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,16 +77,6 @@ class ServerSettings:
         if self.token is None and self.authenticated and not is_loopback(self.host):
             advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
             raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
