@@ -75,7 +75,7 @@ class Searcher:
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
         self.pages = Pages()
-        self.names_folders = True  # in the note that says how to bring the index in step
+        self.names_folders = True  # in the note that says how to bring the index in step, and in filters
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -132,7 +132,7 @@ class Searcher:
             merge_variants(variants),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
-            allowed=self._filters.select(snapshot, expression) if expression else None,
+            allowed=self._select(snapshot, expression) if expression else None,
             weights=weights,
             variants=variants,
             names=query_variants(" ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages),
@@ -163,6 +163,9 @@ class Searcher:
         if request.token_limit is None:
             return SpanList(find(request.limit or 0), notes)
         return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
+
+    def _select(self, snapshot: Snapshot, expression: str) -> Selection:
+        return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""

@@ -59,6 +59,7 @@ class ServerSettings:
     token: str | None = None  # what every request must carry
     authenticated: bool = True  # False: serve any address without a token
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
+    show_paths: bool = False  # in replies; only where no other machine reaches the server
     reader: "Reader | None" = None  # defaults to quoting the passages
     rerank: bool = True  # default of searches, as is the next field
     rerank_timeout_ms: float | None = 300.0
@@ -74,6 +75,8 @@ class ServerSettings:
                 raise UsageError(f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'")
         if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
             raise UsageError("the token must be at least 8 ASCII characters, such as `openssl rand -hex 32` prints")
+        if self.show_paths and not is_loopback(self.host):
+            raise UsageError(f"--show-paths is for this machine, and others reach {self.host}: leave one of them out")
         if self.token is None and self.authenticated and not is_loopback(self.host):
             advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
             raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
