@@ -13,6 +13,7 @@ from lmkrag.errors import UsageError
 if TYPE_CHECKING:
     from lmkrag.readers.base import Reader
 
+_SHORTEST_TOKEN = 16  # characters
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -73,13 +74,20 @@ class ServerSettings:
         for name in self.indexes:
             if not _NAME.fullmatch(name):
                 raise UsageError(f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'")
-        if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
-            raise UsageError("the token must be at least 8 ASCII characters, such as `openssl rand -hex 32` prints")
+        if self.token is not None:
+            _check_token(self.token)
         if self.show_paths and not is_loopback(self.host):
             raise UsageError(f"--show-paths is for this machine, and others reach {self.host}: leave one of them out")
         if self.token is None and self.authenticated and not is_loopback(self.host):
             advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
             raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
+
+
+def _check_token(token: str) -> None:
+    """Raise UsageError: a token is too short, or has characters that a header can't hold."""
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        wanted = f"at least {_SHORTEST_TOKEN} printable ASCII characters"
+        raise UsageError(f"the token must be {wanted}, such as `openssl rand -hex 32` prints")
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
