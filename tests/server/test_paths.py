@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ QUESTION = "How often is the crank turned?"
 LAMP = "/api/documents/lamp.md"
 PDF = "/api/documents/reports%2Fviaduct-inspection.pdf"
 CITED = {"doc_id": "lamp.md", "start": 8, "end": 44, "quote": "The crank is turned 62 times at dusk."}
-REQUESTS = {
+REQUESTS: dict[str, list[Any]] = {
     "GET /api/documents": ["/api/documents", "/api/documents?filter=kind%3Dmarkdown"],
     "GET /api/documents/{doc_id}": [LAMP, PDF, "/api/documents/lost.md"],
     "GET /api/documents/{doc_id}/blocks": [f"{LAMP}/blocks"],

@@ -23,7 +23,7 @@ CALLS = "connect,sendto,sendmsg,sendmmsg,open,openat,creat"
 STRACE = ["strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", f"trace={CALLS}"]
 NAMES = 53  # the port of name servers, which are asked for other machines
 ADDRESS = re.compile(r'sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"')
-WRITTEN = re.compile(r"open(?:at)?\(.*O_(?:WRONLY|RDWR|CREAT)\b.*= \d+<(.+)>|creat\(.*= \d+<(.+)>")
+WRITTEN = re.compile(r"open(?:at)?\(.*O_(?:W[A-Z]+|RDWR|CREAT)\b.*= \d+<(.+)>|creat\(.*= \d+<(.+)>")
 IN_PASSING = re.compile(
     r"/dev/|/proc/|.*/__pycache__/|.*\(deleted\)"
 )  # devices, compiled modules, files without a name
