@@ -299,7 +299,8 @@ class Answer:
     words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability that the
     documents answer the question; None if it is unknown. An answer that is not ``found`` but has citations cites the
     nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
-    answered. Citation ``[number]`` is of ``spans[number - 1]``.
+    answered. ``answered_by`` names that model, and the server that it is on. Citation ``[number]`` is of
+    ``spans[number - 1]``.
     """
 
     text: str
@@ -311,6 +312,7 @@ class Answer:
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
     quotes: tuple[Quote, ...] = ()
+    answered_by: str = ""
     derived: ClassVar = ("label",)  # of its JSON, beside the fields
 
     def to_dict(self) -> dict[str, Any]:
@@ -365,18 +367,23 @@ class Answer:
         return nodes
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
+        """Return what a notebook shows: the answer, the place of each citation, who answered, and the warnings."""
         from lmkrag.rendering.tree import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        warnings = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
-        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{warnings}"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{notes}"
+
+    def _notes(self) -> list[str]:
+        """Which language model answered, and the warnings, in a line each."""
+        answered_by = [f"Answered by {self.answered_by}"] if self.answered_by else []
+        return answered_by + [f"Warning: {warning}" for warning in self.warnings]
 
     def __str__(self) -> str:
-        """Return the text, where each citation stands, and the warnings."""
+        """Return the text, where each citation stands, who answered, and the warnings."""
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        notes = [*places, *(f"Warning: {warning}" for warning in self.warnings)]
+        notes = [*places, *self._notes()]
         return "\n".join([self.text, *([""] if notes else []), *notes])
 
 

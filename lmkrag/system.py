@@ -112,6 +112,11 @@ def find_path(name: str) -> Path:
     return path
 
 
+def is_local_path(place: object) -> bool:
+    """Return whether the place of a document names a folder of a machine, as no URL or relative path does."""
+    return isinstance(place, str) and place.startswith(("/", "file:"))
+
+
 def count_cpus() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -74,7 +74,7 @@ class Searcher:
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
         self.pages = Pages()
-        self.names_folders = True  # in the note that says how to bring the index in step
+        self.names_folders = True  # in the note that says how to bring the index in step, and in filters
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -120,13 +120,13 @@ class Searcher:
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants, keys = query_variants(text, languages), read_keys(text)
-        allowed = self._filters.select(snapshot, expression) if expression else None
+        allowed = self._select(snapshot, expression) if expression else None
         notes: list[str] = []
         period = None
         if request.since or request.until:
             period = Period(request.since or "", request.until or "")
             searched = len(snapshot.documents.keys if allowed is None else allowed.positions)
-            allowed = self._filters.select(snapshot, filter_period(expression, period))
+            allowed = self._select(snapshot, filter_period(expression, period))
             left_out = searched - len(allowed.positions)
             notes.append(f"only passages {period}; {left_out} of {searched} documents are from another time")
         weights = self._weights
@@ -170,6 +170,9 @@ class Searcher:
         else:
             spans = fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
         return SpanList(spans, [*notes, *compared])
+
+    def _select(self, snapshot: Snapshot, expression: str) -> Selection:
+        return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""

@@ -8,11 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
 from lmkrag.index.searchable import retry_expired
+from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
 from lmkrag.system import ABANDONED, locate_index
@@ -61,31 +62,42 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
-    def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
-        self.name, self.path = name, path
+    def __init__(
+        self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine], *, for_owner: bool
+    ) -> None:
+        self.name, self.path, self.for_owner = name, path, for_owner
         self._workers = workers
         self._guard = threading.Lock()
-        self._open = partial(open_engine, name)
+        self._open_engine = partial(open_engine, name)
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on a thread and return its result. Raises Problem: it failed, or the server is busy."""
+        """Run a call on a thread and return its result: see :meth:`call`. Raises Problem: or the server is busy."""
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine, again if the index was replaced meanwhile. Raises Problem: it failed."""
+        """Call with the engine, again if the index was replaced meanwhile; clients learn no folder from the result.
+
+        Raises Problem: it failed.
+        """
         engine = self.engine
         try:
             try:
-                return retry_expired(lambda: call(engine))
+                result = retry_expired(lambda: call(engine))
             except IndexMismatch:
-                return call(self._reopen(engine))
+                result = call(self._reopen(engine))
         except LmkragError as error:
             raise self.to_problem(error) from error
+        return result if self.for_owner else cast(Result, hide_folders(result, self.name))
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
         return from_error(error, self.name, str(self.engine.encoders.path))
+
+    def _open(self) -> Engine:
+        engine = self._open_engine()
+        engine.searcher.names_folders = self.for_owner
+        return engine
 
     def _reopen(self, old: Engine) -> Engine:
         with self._guard:
@@ -103,16 +115,24 @@ class ServedIndexes:
     """All indexes of a server, by name, and the threads that search them."""
 
     def __init__(
-        self, paths: Mapping[str, Path], limits: ServerLimits, open_engine: Callable[[str], Engine] | None = None
+        self,
+        paths: Mapping[str, Path],
+        limits: ServerLimits,
+        open_engine: Callable[[str], Engine] | None = None,
+        *,
+        for_owner: bool = False,
     ) -> None:
-        """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
+        """Open directories by their names; only clients that are ``for_owner`` alone learn where documents lie.
+
+        Raises IndexNotFound: one is not there. StorageError: it can't be used.
+        """
         self.by_name: dict[str, ServedIndex] = {}
         self.workers = Workers(limits)
         paths = {name: locate_index(path) for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, self.workers, opening)
+                self.by_name[name] = ServedIndex(name, path, self.workers, opening, for_owner=for_owner)
         except BaseException:
             self.close()
             raise

@@ -70,6 +70,7 @@ class AnswerWithQuotations(BaseModel):
     answer: str
     found: bool
     confidence: float | None
+    answered_by: str = Field(description="The language model that wrote it, and its server; empty for quotations.")
     label: str = Field(description="strong, fair or weak: how probable it is that the citations answer.")
     citations: list[Quotation]
     warnings: list[str] = Field(description="What did not hold when the answer was checked; tell the user.")

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -90,7 +91,8 @@ def test_a_person_reads_no_markup(on_terminal, lmkrag, guide, picky, streamed):
     for block in blocks if streamed else ["\n\n".join([*blocks, "The end."])]:
         assert block in text
     assert "    The Big Guide\n" in text
-    assert [line.split() for line in text.splitlines()][-1] == ["Basic", "10", "€", "see", "terms"]
+    *_, row, _, answered_by = text.splitlines()
+    assert row.split() == ["Basic", "10", "€", "see", "terms"] and answered_by.startswith("answered by m on 127.0.0.1:")
     piped = lmkrag(*arguments).stdout
     assert piped.startswith("## How to\n\nDo **three** things [1]:")
     assert "    The **Big** Guide\n" in piped and "»| **Basic** | 10 € |" in piped
@@ -176,10 +178,25 @@ def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):
     assert result.stdout == ""
 
 
+class PickyServer(ThreadingHTTPServer):
+    """A server of one model, which refuses every question that says "bad". It keeps the headers it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Picky)
+        self.headers: list[Message] = []
+
+
 class Picky(BaseHTTPRequestHandler):
-    """Refuses every question that says "bad"."""
+    server: PickyServer
+
+    def do_GET(self):
+        self.server.headers.append(self.headers)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "llama3", "owned_by": "library"}]}')
 
     def do_POST(self):
+        self.server.headers.append(self.headers)
         asked = self.rfile.read(int(self.headers["Content-Length"]))
         if b"bad" in asked.rpartition(b"Question:")[2]:
             self.send_response(404)
@@ -201,13 +218,32 @@ class Picky(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def picky():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Picky)
+def picky_server():
+    server = PickyServer()
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    yield ["--reader", "openai", "--base-url", url, "--model", "m"]
+    yield server
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def picky(picky_server):
+    return ["--reader", "openai", "--base-url", f"http://127.0.0.1:{picky_server.server_port}/v1", "--model", "m"]
+
+
+def test_a_model_that_is_found_gets_no_key_and_is_named(lmkrag, index, picky_server, monkeypatch):
+    port = picky_server.server_port
+    monkeypatch.setattr("lmkrag.readers.local_servers.PORTS", [port])
+    asking = ["ask", QUESTION, "--index", index, "--llm"]
+    found = lmkrag(*asking, env={"OPENAI_API_KEY": "sk-the-users-key"})
+    assert found.stdout.splitlines()[-1] == f"answered by llama3 on 127.0.0.1:{port}"
+    assert len(picky_server.headers) == 2 and "sk-the-users-key" not in str(list(map(str, picky_server.headers)))
+    record = json.loads(lmkrag(*asking, "--json").stdout)
+    assert record["answered_by"] == f"llama3 on 127.0.0.1:{port}"
+    named = lmkrag(*asking, "--base-url", f"http://127.0.0.1:{port}/v1", env={"OPENAI_API_KEY": "sk-the-users-key"})
+    assert named.returncode == 0
+    assert picky_server.headers[-1]["Authorization"] == "Bearer sk-the-users-key"  # the user named the server
+    assert "answered by" not in lmkrag("ask", QUESTION, "--index", index).stdout
 
 
 def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_path):

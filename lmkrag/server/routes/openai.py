@@ -99,8 +99,9 @@ async def _count_tokens(index: ServedIndex, question: str, reply: Answer) -> dic
 
 
 def _describe_checks(answer: Answer) -> dict[str, Any]:
-    """Return the fields that OpenAI's API lacks: exact citations, and the warnings of their check."""
-    return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
+    """Return the fields that OpenAI's API lacks: exact citations, the warnings of their check, and who answered."""
+    citations = [citation.to_dict() for citation in answer.citations]
+    return {"citations": citations, "warnings": list(answer.warnings), "answered_by": answer.answered_by}
 
 
 async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str) -> AsyncIterator[Event]:
