@@ -38,12 +38,12 @@ _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
+_BEFORE_NUMBER = re.compile(rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z")  # it may be empty
 _ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
 _LEFT_OUT = 600  # characters that an ellipsis stands for, at most
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 """Straight quotation marks, and no brackets and marks of Markdown."""
 
-_BEFORE_NUMBER = re.compile(r"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]*)?)?\Z")  # \Z: it may be empty
 _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
 _GAP = 0.85  # the least share of words in one place with which a quotation omits words there and is not stitched
 _WORD = re.compile(r"\w+")

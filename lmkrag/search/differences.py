@@ -41,7 +41,7 @@ _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
 _NO_STOP_WORD = "lighthouse"
 _BEFORE = 12  # characters before a word that show whether it begins a sentence
-_BEGINS = re.compile(r"(?:(?<!\d)\.|[!?:;|\n])\W*\Z")
+_BEGINS = re.compile(rf"(?:(?<!\d)\.|[!?:;|\n])\W{{0,{_BEFORE}}}\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 

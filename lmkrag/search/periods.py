@@ -64,9 +64,9 @@ _BORDER_WORD = (
 )
 _BORDER = LateRegex(rf"{_BORDER_WORD}(?P<rest>[^,;?]{{0,40}})", re.IGNORECASE)
 _BEFORE = LateRegex(rf"{_BORDER_WORD}\s+(?:the|la|le|der|dem|lo)?\s*\Z", re.IGNORECASE)
-_AND = LateRegex(r"\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
+_AND = LateRegex(r"(?<!\s)\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
 _MONTH = LateRegex(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
-_OTHER_YEAR = LateRegex(r"\s*,?\s*1\d{3}\b")
+_OTHER_YEAR = LateRegex(r"\s*+,?+\s*+1\d{3}\b")
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}
 _OLDEST = 10  # years: an earlier time in a question is hardly the time at which documents were written
