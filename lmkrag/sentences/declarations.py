@@ -33,11 +33,11 @@ def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
     constants = "|".join(re.escape(word) for word in names if word[0].isupper()) or r"(?!)"
     return re.compile(
         rf"""^[ \t]*(?:
-        (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
+        (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^<>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
         | \#[ \t]*define[ \t]+{name}
         # a type and the name: ``int name = 3;``, ``String name;``, ``int name(int x);``
         | (?!(?:{STATEMENTS}|var|let)\b)(?:[\w$<>\[\],.?*&:]+(?<!:)[ \t]+)+[*&$]*{name}[ \t]*
-          (?:\[[^\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b
+          (?:\[[^\[\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b
             |\((?:[^;{{}}()]|\([^;{{}}()]*\))*+\)[^;{{}}=\n]*;)
         | \}}[ \t]*\*?{name}[ \t]*;
         | typedef\b[^;\n]*\(\*{name}\)
