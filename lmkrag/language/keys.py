@@ -12,8 +12,10 @@ from lmkrag.language.terms import drop_stop_words, hash_words
 
 _QUOTED = re.compile(r"[\"“«`]\s*+([^\"”»`]{2,60}?)\s*+[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
-_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)+\S*)", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|[^_\n]*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+"
+)
+_VERSION = re.compile(r"v?(\d+\.\d\S*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{2,}")
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
 _NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d", re.IGNORECASE)

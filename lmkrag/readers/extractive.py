@@ -42,7 +42,7 @@ _REMAINS = re.compile(r"\A[”’»)\]*]+(?:\^\d+)?\s+")  # of a sentence before
 _OUTDENT = re.compile(r"^( +\S.*\n)(?![-*+•] |\d+[.)] |\s)", re.MULTILINE)
 _INDENT = re.compile(r"^ +(?![-*+•] |\d+[.)] | )", re.MULTILINE)
 _UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
-_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>]+)|[^\s)]+)>?\)|\[[^\[\]]*\])")
+_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>\[]+)|[^\s)\[]+)>?\)|\[[^\[\]]*\])")
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")

@@ -204,7 +204,7 @@ def _find_column(
 
 def _name_column(column: str) -> str:
     """The name of a column: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``, with whole years."""
-    name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
+    name = re.sub(r"\A\S+\.(?=\w)|(?:(?<!\s)\s+)?[(\[].*", "", column) or column
     name = _YEAR.sub(lambda match: f"{match[1]}{20 if match[2] < '50' else 19}{match[2]}", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))
 

@@ -41,7 +41,7 @@ _VERSION_WORDS = """version release edition draft final copy new old update upda
 current latest previous archive archived archives older former backup neu alt aktuell fassung ancien nouveau"""
 _VERSIONS = frozenset(_VERSION_WORDS.split())
 _DATED = LateRegex(
-    rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|\d+(?:\.\d+)+"
+    rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|(?<!\d)\d+(?:\.\d+)+"
     rf"|\d{{1,2}}[. ]+(?={'|'.join(MONTHS)})|\b(?:{'|'.join(MONTHS)})\b(?: \d{{1,2}}\b)?|(?<=\d)[_-](?=\d)",
     re.IGNORECASE,
 )

@@ -23,9 +23,10 @@ WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods",
 _GLUED = LateRegex(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d\d)(?=[^\W\d_]{4})")
 _HEADER = 600  # characters at a document's beginning that may date it
 _DATES_TEXT = LateRegex(
-    r"^(?:\W*(?:date|sent|version|release|revision|stand|datum|version du|fecha|data|[^\n]{0,40}?\b(?:dated|effective"
-    r"|amended|amendment|updated|modified|changed|revised|published|issued|valid from|in force|fassung vom|gültig ab"
-    r"|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)[^\n]{0,60}$",
+    r"^(?:[^\w\n]*+(?:date|sent|version|release|revision|stand|datum|version du|fecha|data"
+    r"|[^\n]{0,40}?\b(?:dated|effective|amended|amendment|updated|modified|changed|revised|published|issued"
+    r"|valid from|in force|fassung vom|gültig ab|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)"
+    r"[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
 _MAIL = re.compile(r"(?=[A-Z][a-z]+: )(?:(?:From|To|Cc): [^\n]*(?:\n|\Z))*(?:Date: ([^\n]*)|Subject: |\Z)")

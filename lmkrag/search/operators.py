@@ -17,7 +17,7 @@ from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import CodeQuestion, read_code_question
 
 _MOST_PHRASES = 8
-_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
+_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 
 

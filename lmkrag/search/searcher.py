@@ -40,7 +40,7 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE, ENGLISH
-from lmkrag.system import stop_if_abandoned
+from lmkrag.system import stop_if_late
 from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Searcher:
             with self._reading() as snapshot:
                 results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
-                    stop_if_abandoned()
+                    stop_if_late()
                     spans = self._search_one(snapshot, text, vector, operators, request, cost, not similarity)
                     index = self._encoders.path if self.names_folders else None
                     spans = mark_stale(snapshot, spans, index)
@@ -324,8 +324,11 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
-    parts = (sentences[low : low + _AT_ONCE] for low in range(0, len(sentences), _AT_ONCE))
-    dense = np.concatenate([np.zeros(0, np.float32), *(snapshot.read_vectors(part) @ vector for part in parts)])
+    parts = [np.zeros(0, np.float32)]
+    for low in range(0, len(sentences), _AT_ONCE):
+        stop_if_late()
+        parts.append(snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector)
+    dense = np.concatenate(parts)
     inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
     matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)

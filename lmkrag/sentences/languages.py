@@ -8,7 +8,7 @@ from lmkrag.specs import CODE, ENGLISH, Text
 
 _CHARACTERS = 2_000  # from the middle of a document
 _LETTERS = 100  # of a sample, at least, for its language to be detected
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>", re.DOTALL)
 _ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
 _CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -16,7 +17,7 @@ from lmkrag.index.searchable import retry_expired
 from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import ABANDONED, locate_index
+from lmkrag.system import DEADLINE, Deadline, RequestEnded, locate_index
 
 Result = TypeVar("Result")
 _LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended
@@ -30,20 +31,28 @@ class Workers:
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")
         self.pending: set[Future[Any]] = set()  # calls that run or wait
 
-    async def run(self, call: Callable[[], Result]) -> Result:
-        """Run a call on a thread. Raises Problem: too many wait already (429), or it took too long (504)."""
+    def find_deadline(self) -> float:
+        """Return until when a request that begins now may take, by ``time.monotonic``."""
+        return time.monotonic() + self._limits.seconds
+
+    async def run(self, call: Callable[[], Result], *, until: float | None = None) -> Result:
+        """Run a call on a thread, by default as the only one of its request.
+
+        Raises Problem: too many wait already (429), or it took too long (504).
+        """
+        until = self.find_deadline() if until is None else until
         if len(self.pending) >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         loop, context, abandoned = asyncio.get_running_loop(), copy_context(), threading.Event()
-        context.run(ABANDONED.set, abandoned)
+        context.run(DEADLINE.set, Deadline(until, abandoned))
         future = self._threads.submit(context.run, call)
         self.pending.add(future)
         # a running call is pending until it ends or notices that it is abandoned, even after a timeout
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self.pending.discard, future))
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(until - time.monotonic()):
                 return await asyncio.shield(asyncio.wrap_future(future))
-        except TimeoutError:
+        except (TimeoutError, RequestEnded):
             seconds = self._limits.seconds
             raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
         finally:
