@@ -11,6 +11,7 @@ from urllib.parse import quote, urldefrag
 from lmkrag.errors import UsageError
 from lmkrag.json_values import to_json
 from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.types import Explanation, Hit
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under, the header of its table and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
+        """Return where it is, what it stands under, and, quoted, the header of its table and its text."""
+        first = f"{' '.join(self.place.split())}  {' '.join(self.section.split())}".rstrip()
+        return "\n".join([first, *quote_lines(self.header), *quote_lines(self.text)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as JSON has them."""
@@ -358,10 +360,10 @@ class Answer:
                 *((cited.start, cited.end, "quoted") for cited in self.citations if cited.number == passage.number),
                 *((short.start, short.end, "short") for short in self.short if short.number == passage.number),
             ]
-            if passage.heading:
-                nodes.append(element("h4", text_node(passage.heading)))
-            nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
-            append_inline(nodes, cite(passage.number))
+            quoted = [element("h4", text_node(passage.heading))] if passage.heading else []
+            quoted += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
+            append_inline(quoted, cite(passage.number))
+            nodes.append(element("blockquote", *quoted))
         return nodes
 
     def _repr_html_(self) -> str:

@@ -11,6 +11,7 @@ from lmkrag.readers.parts import add_context, cover_parts, find_parts
 from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
 from lmkrag.readers.tables import find_cell, lacks_value
 from lmkrag.readers.weights import ANSWERS
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
 from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
@@ -211,18 +212,20 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes without marks of Markdown, each quote with its number at the end."""
-    lines: list[str] = []
+    """Return the lines of quotes without marks of Markdown, each marked as quoted, and each quote with its number."""
+    written: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
-        lines += [""] if lines else []
-        lines += filter(None, (quote.heading, quote.header))
+        lines = [quote.heading, ""] if quote.heading else []  # what stands together there is together here
+        lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
         text = _read_rst(text) if span.kind == "rst" else text
         lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
-    return lines
+        written += [""] if written else []
+        written += quote_lines("\n".join(lines))
+    return written
 
 
 def _read_rst(text: str) -> str:
