@@ -17,6 +17,12 @@ from lmkrag.types import Explanation, Hit
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
+CUT_SHORT = (
+    "re-ranking stopped at its time limit: with more time results may differ, and no answer counts as strong; "
+    "a greater rerank_timeout_ms gives more"
+)
+"""The note of a search that had no time to re-rank all passages that it would re-rank."""
+
 STRONG = 0.8  # the least confidence of a strong answer
 FOUND = 0.45  # the least evidence of an answer: similarity and words of the question; see ``benchmarks/LOG.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
@@ -218,6 +224,11 @@ class SpanList(list[Span]):
     def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
         super().__init__(spans)
         self.notes = tuple(notes)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether there was no time to re-rank all of them."""
+        return CUT_SHORT in self.notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lmkrag.index.words.exact import asks_in_english, read_keys
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
-from lmkrag.results import Context, Span, SpanList
+from lmkrag.results import CUT_SHORT, Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
@@ -161,8 +161,12 @@ class Searcher:
             )
 
         if request.token_limit is None:
-            return SpanList(find(request.limit or 0), notes)
-        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
+            found = find(request.limit or 0)
+        else:
+            found = fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
+        if any(each is not None and each.cut_short for each in (reranking, ranking)):
+            notes.append(CUT_SHORT)
+        return SpanList(found, notes)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""

@@ -41,7 +41,10 @@ def check_text(text: str) -> None:
 
 
 def test_texts_of_answers_quote(ferry, serve_settings):
-    with serve_settings(ServerSettings({"notes": ferry}, port=0)) as running, running.client() as client:
+    with (
+        serve_settings(ServerSettings({"notes": ferry}, port=0, rerank_timeout_ms=None)) as running,
+        running.client() as client,
+    ):
         reply = client.post("/api/ask", json={"question": QUESTION}).json()
         check_text(reply["text"])
         assert {citation["doc_id"] for citation in reply["citations"]} == {"fake.md"}
