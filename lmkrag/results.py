@@ -11,10 +11,17 @@ from urllib.parse import quote, urldefrag
 from lmkrag.errors import UsageError
 from lmkrag.json_values import to_json
 from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.types import Explanation, Hit
 
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
+
+CUT_SHORT = (
+    "re-ranking stopped at its time limit: with more time results may differ, and no answer counts as strong; "
+    "a greater rerank_timeout_ms gives more"
+)
+"""The note of a search that had no time to re-rank all passages that it would re-rank."""
 
 STRONG = 0.8  # the least confidence of a strong answer
 FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/log/confidence.md``
@@ -109,8 +116,9 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under, the header of its table and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
+        """Return where it is, what it stands under, and, quoted, the header of its table and its text."""
+        first = f"{' '.join(self.place.split())}  {' '.join(self.section.split())}".rstrip()
+        return "\n".join([first, *quote_lines(self.header), *quote_lines(self.text)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as JSON has them."""
@@ -216,6 +224,11 @@ class SpanList(list[Span]):
     def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
         super().__init__(spans)
         self.notes = tuple(notes)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether there was no time to re-rank all of them."""
+        return CUT_SHORT in self.notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,10 +373,10 @@ class Answer:
                 *((cited.start, cited.end, "quoted") for cited in self.citations if cited.number == passage.number),
                 *((short.start, short.end, "short") for short in self.short if short.number == passage.number),
             ]
-            if passage.heading:
-                nodes.append(element("h4", text_node(passage.heading)))
-            nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
-            append_inline(nodes, cite(passage.number))
+            quoted = [element("h4", text_node(passage.heading))] if passage.heading else []
+            quoted += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
+            append_inline(quoted, cite(passage.number))
+            nodes.append(element("blockquote", *quoted))
         return nodes
 
     def _repr_html_(self) -> str:

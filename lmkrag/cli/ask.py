@@ -248,7 +248,7 @@ def _is_live(reader: "Reader | None") -> bool:
 
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
-    from lmkrag.cli.printing import print_citations, print_stream, print_text
+    from lmkrag.cli.printing import print_citations, print_note, print_stream, print_text
 
     if live:
         print_stream(stream)
@@ -261,6 +261,6 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     if answer.answered_by:
         click.echo(f"\nanswered by {output.one_line(answer.answered_by)}")
     for warning in answer.warnings:
-        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
+        print_note(f"warning: {warning}")
     if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
         click.echo("lmkrag: --llm lets a language model on this machine answer from these passages", err=True)

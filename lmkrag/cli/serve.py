@@ -72,7 +72,7 @@ _indexes_option = click.option(
     "--rerank-timeout-ms",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MS",
-    default=300,
+    default=1_000,
     show_default=True,
     help="Default of searches: maximum time for re-ranking, in milliseconds.",
 )

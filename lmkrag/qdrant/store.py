@@ -242,5 +242,5 @@ class QdrantStore(IndexStore):
                 records = self._connection.call("retrieve", points.tolist(), with_payload=False)
                 lost = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
                 keys = snapshot.documents.keys[snapshot.documents.owners(lost)]
-                for row in snapshot.all_documents(among=set(keys.tolist())):
+                for row in snapshot.all_documents(among=np.unique(keys)):
                     yield f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it and index its file again"

@@ -56,6 +56,7 @@ _CORRECTS = re.compile(  # "We changed it: "
     r"|änderung|korrektur|neu|jetzt|correction|nouveau|correcci[óo]n|nuevo|correzione|nuovo)(?: (?:it|this))?:\s+",
     re.IGNORECASE,
 )
+_INNER = str.maketrans("“”", "‘’")  # quotation marks of a sentence that a note quotes
 _AS_OF = LateRegex(
     r"\b(?:as of|as at|back in|stand|en date de|a fecha de)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
     r"|\b(?:in|by|according to|under)\s+the\s+((?:19|20)\d\d)\s+(?:version|edition|release|rules|policy|handbook)\b",
@@ -255,6 +256,6 @@ def _describe(spans: Sequence[Span], sentences: Sequence[_BestSentence], differe
         + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
         for side, (span, each) in enumerate(pairs)
     ]
-    quotes = [f"{span.locate(each.start)} “{' '.join(each.text.split())}”" for span, each in pairs]
+    quotes = [f"{span.locate(each.start)} “{' '.join(each.text.translate(_INNER).split())}”" for span, each in pairs]
     count = len({span.doc_id for span in spans})
     return f"{f'{count} documents' if count > 1 else '2 passages'} differ: {' and '.join(values)}; {', '.join(quotes)}"

@@ -20,7 +20,7 @@ from lmkrag.language.languages import asks_in_english
 from lmkrag.language.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
-from lmkrag.results import Context, Span, SpanList
+from lmkrag.results import CUT_SHORT, Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
@@ -169,7 +169,10 @@ class Searcher:
             spans = find(request.limit or 0)
         else:
             spans = fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
-        return SpanList(spans, [*notes, *compared])
+        notes += compared
+        if any(each is not None and each.cut_short for each in (reranking, ranking)):
+            notes.append(CUT_SHORT)
+        return SpanList(spans, notes)
 
     def _select(self, snapshot: Snapshot, expression: str) -> Selection:
         return self._filters.select(snapshot, expression, names_folders=self.names_folders)

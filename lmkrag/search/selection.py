@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
@@ -75,9 +73,8 @@ def list_documents(
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    documents = read_ranges(snapshot.connection)  # the snapshot may have been opened without them
-    mask = parse_filter(expression)(_match(partial(match_field, snapshot.connection, documents), names_folders))
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[mask].tolist())]
+    mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, snapshot.documents.keys[mask])]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:

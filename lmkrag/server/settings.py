@@ -63,7 +63,7 @@ class ServerSettings:
     show_paths: bool = False  # in replies; only where no other machine reaches the server
     reader: "Reader | None" = None  # defaults to quoting the passages
     rerank: bool = True  # default of searches, as is the next field
-    rerank_timeout_ms: float | None = 300.0
+    rerank_timeout_ms: float | None = 1_000.0
     rerank_model: str | None = None  # a folder or hub name
     limits: ServerLimits = field(default_factory=ServerLimits)
     follower_state: Callable[[], FollowerState] = FollowerState  # of the served folder

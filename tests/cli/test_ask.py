@@ -23,9 +23,9 @@ def test_a_server_answers_and_is_checked(lmkrag, index, served):
     result = lmkrag("ask", QUESTION, "--index", index, *served)
     assert result.returncode == 0
     answer, _, sources = result.stdout.partition("\n\n")
-    assert answer.startswith("bonfires are allowed only in iron baskets")
+    assert answer.startswith("  bonfires are allowed only in iron baskets")
     assert "[1] reports/allotment-minutes.docx, " in sources
-    assert "»" in sources
+    assert re.search("^    > .*»", sources, re.MULTILINE)
     assert "lmkrag: warning: citation [99] matches no retrieved span; removed" in result.stderr
 
 
@@ -42,7 +42,7 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
 
 def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
     text = CONTROL.sub("", on_terminal("ask", QUESTION, "--index", index, *served))
-    assert text.startswith("bonfires\rbonfires are\rbonfires are allowed\r")
+    assert text.startswith("  bonfires\r  bonfires are\r  bonfires are allowed\r")
     assert "\n[1] reports/allotment-minutes.docx, " in text.replace("\r", "")
 
 
@@ -84,18 +84,19 @@ def test_a_person_reads_no_markup(on_terminal, lmkrag, guide, picky, streamed):
     assert "\x1b[1mthree\x1b[0m" in printed and "\x1b[31m" not in printed
     text = re.sub(r" *\r?\n", "\n", CONTROL.sub("", printed).replace("\r", ""))
     blocks = [
-        "How to\nDo three things [1]:",
-        " 1. Get the installer.\n 2. Run setup.",
-        "  setup --all\n\n  echo **done**",
+        "  How to\n  Do three things [1]:",
+        "   1. Get the installer.\n   2. Run setup.",
+        "    setup --all\n\n    echo **done**",
     ]
-    for block in blocks if streamed else ["\n\n".join([*blocks, "The end."])]:
+    for block in blocks if streamed else ["\n\n".join([*blocks, "  The end."])]:
         assert block in text
     assert "    The Big Guide\n" in text
     *_, row, _, answered_by = text.splitlines()
-    assert row.split() == ["Basic", "10", "€", "see", "terms"] and answered_by.startswith("answered by m on 127.0.0.1:")
+    assert row.split() == [">", "Basic", "10", "€", "see", "terms"]
+    assert answered_by.startswith("answered by m on 127.0.0.1:")
     piped = lmkrag(*arguments).stdout
-    assert piped.startswith("## How to\n\nDo **three** things [1]:")
-    assert "    The **Big** Guide\n" in piped and "»| **Basic** | 10 € |" in piped
+    assert piped.startswith("  ## How to\n\n  Do **three** things [1]:")
+    assert "    The **Big** Guide\n    > " in piped and "»| **Basic** | 10 € |" in piped
 
 
 def test_what_came_before_an_error_stays(on_terminal, guide, picky):
