@@ -10,10 +10,9 @@ from safetensors import safe_open
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
-from lmkrag.models.session import Session
+from lmkrag.models.session import AFTER, Session
 from lmkrag.system import computed_once
 
-BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
 _LONGEST = 64  # tokens of a text that NumPy reads; longer ones are faster in ONNX Runtime, its start included
