@@ -116,12 +116,13 @@ def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids |
     ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
     """
     with safe_open(path, "np") as file:
-        names = list(file.keys())
+        names = file.keys()
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         starts = tuple(prefix + part for part in ([only] if only else ["embeddings.", "encoder."]))
         read = file.get_tensor if words is None else file.get_slice
         tensors = {name.removeprefix(prefix): read(name) for name in names if name.startswith(starts)}
-        tensors = tensors if words is None else select_words(tensors, words)
+        if words is not None:
+            tensors = select_words(tensors, words)
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {
