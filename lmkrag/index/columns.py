@@ -2,15 +2,18 @@
 
 The column ``""`` of a block has its documents and what they are in all; the others have the values of their fields. The
 rows of documents are what counts: a transaction that changes some writes the columns of their blocks anew.
+
+A column of fields is JSON of the values of each (:class:`FieldValues`), a line end, and the counts and places of all of
+them, end to end, as packed numbers.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -24,6 +27,22 @@ from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 _BLOCK = 512  # documents; as many rows are read where one of them changes
 _SHARED = 32  # columns that the keys of front matter share: documents may have any number of keys
 _OWN = ("doc_id", "title", "kind", "root", "path", "modified")
+
+
+class FieldValues(NamedTuple):
+    """The values that documents of a block have in one field, each value once.
+
+    ``counts[n]`` documents have ``values[n]``. Their places in the block, from 0, are in ``places``,
+    those of one value after those of the value before it.
+    """
+
+    values: list[Any]
+    counts: Sequence[int] | Ids
+    places: Sequence[int] | Ids
+
+
+_Places = dict[str, tuple[Any, list[int]]]
+"""Each value of a field with the places of the documents that have it, by its JSON: 1, 1.0 and True differ."""
 
 
 def fields_of(row: DocumentRow) -> dict[str, Any]:
@@ -40,7 +59,7 @@ def fields_of(row: DocumentRow) -> dict[str, Any]:
 def refresh_columns(connection: Connection) -> None:
     """Write the columns of the blocks whose documents have changed, inside the transaction that changes them."""
     for (block,) in connection.execute("SELECT block FROM stale_block").fetchall():
-        built = _build(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK))
+        built = _build(connection, block)
         names = ((name, block) for name in ("", *_OWN, *map(str, range(_SHARED))))
         connection.executemany("DELETE FROM document_column WHERE name = ? AND block = ?", names)
         generation = catalog.generation(connection)
@@ -57,7 +76,7 @@ def find_wrong_columns(connection: Connection) -> Iterator[str]:
         rows = connection.execute("SELECT name, data FROM document_column WHERE block = ?", (block,))
         try:
             stored = {name: _unpack(data, name, block) for name, data in rows}
-            if stored != _build(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK)):
+            if stored != _build(connection, block):
                 yield f"catalog: the columns of documents {block * _BLOCK} and following are wrong; {REPAIR}"
         except IndexCorrupt as error:
             yield str(error)
@@ -68,20 +87,19 @@ def _column(key: str) -> str:
     return key if key in _OWN else str(xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")) % _SHARED)
 
 
-def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
-    """The columns of a block, by their names."""
-    rows = list(documents)
+def _build(connection: Connection, block: int) -> dict[str, bytes]:
+    """The columns that a block has by the rows of its documents, by their names."""
+    rows = list(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK))
     if not rows:
         return {}
-    fields: dict[str, dict[str, dict[Any, tuple[Any, list[int]]]]] = {}
-    for position, row in enumerate(rows):
+    columns: dict[str, dict[str, _Places]] = {}
+    for place, row in enumerate(rows):
         for key, value in fields_of(row).items():
-            entries = fields.setdefault(_column(key), {}).setdefault(key, {})
+            field = columns.setdefault(_column(key), {}).setdefault(key, {})
             for item in () if value is None else _items(value):
-                _, positions = entries.setdefault(item if type(item) is str else (json.dumps(item),), (item, []))
-                if positions[-1:] != [position]:
-                    positions.append(position)
-    columns = {name: _write({key: _lay_out(of.values()) for key, of in keys.items()}) for name, keys in fields.items()}
+                _, places = field.setdefault(json.dumps(item), (item, []))
+                if place not in places[-1:]:
+                    places.append(place)
     table = np.array([(row.id, row.first_sentence, row.sentences) for row in rows], "<i8")
     facts = {
         "columns": sorted(columns),
@@ -90,8 +108,10 @@ def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
         "roots": Counter(row.root for row in rows),
         "unread": sum(map(_count_unread, rows)),
     }
-    documents_column = len(rows).to_bytes(8, "little") + table.tobytes() + json.dumps(facts).encode()
-    return {"": documents_column, **columns}
+    written = {"": len(rows).to_bytes(8, "little") + table.tobytes() + json.dumps(facts).encode()}
+    for name, fields in columns.items():
+        written[name] = _write({key: _lay_out(field) for key, field in fields.items()})
+    return written
 
 
 def _items(value: Any) -> Iterator[Any]:
@@ -103,29 +123,42 @@ def _items(value: Any) -> Iterator[Any]:
         yield from _items(item)
 
 
-def _lay_out(entries: Collection[tuple[Any, list[int]]]) -> tuple[list[Any], list[int], list[int]]:
-    """Values, how many documents have each, and their positions in the block, end to end."""
-    places = [places for _, places in entries]
-    return [value for value, _ in entries], list(map(len, places)), list(chain(*places))
+def _lay_out(field: _Places) -> FieldValues:
+    places = [places for _, places in field.values()]
+    return FieldValues([value for value, _ in field.values()], list(map(len, places)), list(chain(*places)))
 
 
-def _write(fields: dict[str, tuple[list[Any], list[int], list[int]]]) -> bytes:
-    """A column: JSON of each field's values, a line end, then the numbers of all fields, each as what it adds (u16)."""
-    values = json.dumps({key: values for key, (values, _, _) in fields.items()})
-    numbers = [0, *(number for _, counts, places in fields.values() for number in counts + places)]
-    return values.encode() + b"\n" + np.diff(np.array(numbers, "<u2")).tobytes()
+def _write(fields: Mapping[str, FieldValues]) -> bytes:
+    """A column of some fields, by their names."""
+    values = {key: field.values for key, field in fields.items()}
+    numbers = chain(*((*field.counts, *field.places) for field in fields.values()))
+    return json.dumps(values).encode() + b"\n" + _pack_numbers(numbers)
 
 
-def _read(column: bytes, key: str) -> tuple[list[Any], Ids, Ids]:
-    """What :func:`_lay_out` gave of one field of a column."""
+def _read(column: bytes, key: str) -> FieldValues:
+    """The values of one field of a column; none if it has no such field."""
     text, _, packed = column.partition(b"\n")
-    numbers = np.cumsum(np.frombuffer(packed, "<u2"), dtype=np.uint16).astype(np.int64)
+    numbers = _unpack_numbers(packed)
     for name, values in json.loads(text).items():
-        counts, numbers = numbers[: len(values)], numbers[len(values) :]
-        places, numbers = numbers[: counts.sum()], numbers[counts.sum() :]
+        counts, numbers = np.split(numbers, [len(values)])
+        places, numbers = np.split(numbers, [counts.sum()])
         if name == key:
-            return values, counts, places
-    return [], numbers[:0], numbers[:0]
+            return FieldValues(values, counts, places)
+    return FieldValues([], numbers[:0], numbers[:0])
+
+
+def _pack_numbers(numbers: Iterable[int]) -> bytes:
+    """Numbers below 2^16, each as its difference from the one before it, from 0 at first.
+
+    Places mostly grow by one, which compresses well. A difference below 0 wraps round: 16 bits hold
+    it modulo 2^16, and the sums of :func:`_unpack_numbers` wrap back.
+    """
+    return np.diff(np.array([0, *numbers], "<u2")).tobytes()
+
+
+def _unpack_numbers(packed: bytes) -> Ids:
+    """The numbers that :func:`_pack_numbers` packed."""
+    return np.cumsum(np.frombuffer(packed, "<u2"), dtype=np.uint16).astype(np.int64)
 
 
 def _count_unread(row: DocumentRow) -> int:
@@ -137,7 +170,9 @@ def _count_unread(row: DocumentRow) -> int:
 def _unpack(packed: bytes, name: str, block: int) -> bytes:
     """A column of a block; the first ones of format 6 are JSON with the numbers in it."""
     column = codec.unpack(packed, f"column {name} {block}")
-    return column if not name or b"\n" in column else _write(json.loads(column))
+    if not name or b"\n" in column:
+        return column
+    return _write({key: FieldValues(*field) for key, field in json.loads(column).items()})
 
 
 def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
@@ -149,17 +184,15 @@ def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
 
 def count_documents(connection: Connection) -> dict[str, Any]:
     """Return how many documents, sentences, characters and unread pages there are, and documents by kind and root."""
+    totals = Counter(documents=0, sentences=0, characters=0, unread_pages=0)
     named: dict[str, Counter[str]] = {"kinds": Counter(), "roots": Counter()}
-    counts = np.zeros(4, np.int64)
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ''"):
         table, facts = _read_documents(block, packed)
-        counts += np.array([len(table), table[:, 2].sum(), facts["characters"], facts["unread"]])
+        totals.update(documents=len(table), sentences=int(table[:, 2].sum()))
+        totals.update(characters=facts["characters"], unread_pages=facts["unread"])
         for key, of in named.items():
             of.update(facts[key])
-    return {
-        **dict(zip(("documents", "sentences", "characters", "unread_pages"), counts.tolist(), strict=True)),
-        **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()},
-    }
+    return {**totals, **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()}}
 
 
 def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1) -> DocumentRanges:
@@ -184,7 +217,7 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
 def match_field(connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]) -> Mask:
     """Return which documents have a value of a field that passes a test, None where there is none; or IndexCorrupt."""
     name, without = _column(key), test(None)
-    passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
+    passed, present = np.zeros((2, len(documents.keys)), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
     for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
         missing.discard(block)

@@ -10,10 +10,9 @@ from safetensors import safe_open
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
-from lmkrag.models.session import Session
+from lmkrag.models.session import AFTER, Session
 from lmkrag.system import computed_once
 
-BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
 _LONGEST = 64  # tokens of a text that NumPy reads; longer ones are faster in ONNX Runtime, its start included
@@ -117,12 +116,13 @@ def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids |
     ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
     """
     with safe_open(path, "np") as file:
-        names = list(file.keys())
+        names = file.keys()
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         starts = tuple(prefix + part for part in ([only] if only else ["embeddings.", "encoder."]))
         read = file.get_tensor if words is None else file.get_slice
         tensors = {name.removeprefix(prefix): read(name) for name in names if name.startswith(starts)}
-        tensors = tensors if words is None else select_words(tensors, words)
+        if words is not None:
+            tensors = select_words(tensors, words)
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {

@@ -12,6 +12,9 @@ from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
 from lmkrag.system import count_cpus
 
+BEFORE, AFTER = "before", "after"
+"""Outputs of graphs: states around BERT's layers, ``[texts * length, dimensions]`` float32."""
+
 
 class Session:
     """Runs a graph with its weights. State: a session of the runtime. May be shared by threads.

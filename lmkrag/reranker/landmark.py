@@ -21,12 +21,12 @@ from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
+from lmkrag.models.bert import bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
 from lmkrag.models.files import encodable
 from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
-from lmkrag.models.session import Session
+from lmkrag.models.session import AFTER, BEFORE, Session
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
     PASSAGE_RERANKER,

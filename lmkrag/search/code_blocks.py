@@ -1,26 +1,20 @@
 """The function, class or section around some lines of source code, by indentation."""
 
 import re
-from collections.abc import Iterator, Sequence
-from io import StringIO
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import find_stems
 from lmkrag.search.candidates import Candidates
-from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
+from lmkrag.search.results import Views
+from lmkrag.sentences.code_lines import CLOSES, LEADS, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
-
-if TYPE_CHECKING:
-    from lmkrag.search.results import Views
-
-
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # the beginning of comments and decorators, which belong to the line below
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -71,7 +65,7 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
         bottom += 1
     # Flat lines continue to a blank line or the end of a block, comments and decorators with the lines below them.
     is_flat = bottom == stop
-    while bottom < len(lines) and continues(bottom) and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip())):
+    while bottom < len(lines) and continues(bottom) and (is_flat or LEADS.match(lines[bottom - 1].lstrip())):
         bottom += 1
         while bottom < len(lines) and is_inside(bottom) and not (is_flat and lines[bottom].isspace()):
             bottom += 1
@@ -79,23 +73,6 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     while bottom > stop and lines[bottom - 1].isspace():
         bottom -= 1
     return top, bottom
-
-
-def find_definitions(text: str, number: int) -> Iterator[int]:
-    """Yield the lines, from 1, that name the functions and classes around line ``number``, the innermost first.
-
-    A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
-    """
-    lines = StringIO(text).readlines()  # a form feed ends no line
-    while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
-        number += 1
-    start, limit = sum(map(len, lines[:number])), len(text)
-    for above, line in reversed(list(enumerate(lines[:number], 1))):
-        start -= len(line)
-        if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
-            limit = measure_indentation(line)
-            if DEFINITION.match(text, start):
-                yield above
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
@@ -160,13 +137,13 @@ def is_secondary(doc_id: str) -> bool:
     return _SECONDARY.search(doc_id) is not None
 
 
-def is_mostly_code(candidates: Candidates, views: "Views") -> bool:
+def is_mostly_code(candidates: Candidates, views: Views) -> bool:
     """Return whether candidates are of several documents, and at least half of these are source code."""
     first = np.unique(candidates.documents, return_index=True)[1].tolist()
     return len(first) > 1 and 2 * sum(views.view(position).row.kind == CODE for position in first) >= len(first)
 
 
-def rank_code(candidates: Candidates, views: "Views", question: CodeQuestion, *, mostly_code: bool) -> Candidates:
+def rank_code(candidates: Candidates, views: Views, question: CodeQuestion, *, mostly_code: bool) -> Candidates:
     """Return candidates with the scores of source code weighted.
 
     Definitions of the question's names and files that it names gain. Tests, generated code and, in a folder that is

@@ -12,9 +12,9 @@ from lmkrag.language.terms import hash_forms
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import Growth, explain_span
+from lmkrag.sentences.code_lines import find_definitions
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit

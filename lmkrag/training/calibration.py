@@ -11,10 +11,10 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.models.bert import AFTER, Bert, bert_inputs, fuse_weights, read_weights
+from lmkrag.models.bert import Bert, bert_inputs, fuse_weights, read_weights
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model, parse_nodes
 from lmkrag.models.quantization import product_names, quantize, read_ranges, write_ranges
-from lmkrag.models.session import Session
+from lmkrag.models.session import AFTER, Session
 from lmkrag.sentences.split import split_sentences
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set

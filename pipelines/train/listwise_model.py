@@ -18,9 +18,9 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEncoder
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.models.bert import AFTER, BEFORE
 from lmkrag.models.files import make_readable
 from lmkrag.models.graph import build_model, layer_nodes, normalize, shape_nodes
+from lmkrag.models.session import AFTER, BEFORE
 from lmkrag.reranker.base import DEFAULT_RERANKER, ScoredSentences
 from lmkrag.reranker.listwise import (
     CONFIG,

@@ -10,9 +10,9 @@ from four_bits import round_blocks
 from reranker_files import write_graphs
 
 from lmkrag.arrays import Vectors
-from lmkrag.models.bert import AFTER
 from lmkrag.models.graph import BERT_INPUTS
 from lmkrag.models.packing import INT4, SCALES
+from lmkrag.models.session import AFTER
 from lmkrag.reranker import passages
 
 

@@ -14,11 +14,12 @@ from torch import Tensor, isfinite
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
-from lmkrag.models.bert import AFTER, BEFORE, has_codewords
+from lmkrag.models.bert import has_codewords
 from lmkrag.models.files import make_readable, write_json
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.packing import pack_matrices
 from lmkrag.models.quantization import RANGES, quantize, read_ranges
+from lmkrag.models.session import AFTER, BEFORE
 from lmkrag.reranker.landmark import ANSWER_BOUNDS, FORMAT, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
 from lmkrag.reranker.listwise import LOGITS
 
