@@ -4,12 +4,11 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 import numpy as np
 
 from lmkrag.index.view import DocumentView
-from lmkrag.language.terms import find_stems
+from lmkrag.language.question import CodeQuestion, split_identifiers
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.results import Views
 from lmkrag.sentences.code_lines import CLOSES, LEADS, measure_indentation
@@ -75,14 +74,7 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     return top, bottom
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
-_IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
-_ABOUT_PROSE = re.compile(
-    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release notes|readme|documentation|tutorial|get started"
-    r"|getting started|roadmap|code of conduct|maintain(?:er|ed)\w*)\b",
-    re.IGNORECASE,
-)
-_ABOUT_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
+_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
 _BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
 _SECONDARY = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist|generated)/"
@@ -91,43 +83,9 @@ _SECONDARY = re.compile(
 )
 
 
-def find_identifiers(question: str) -> tuple[str, ...]:
-    """Return the names of a question that are written as in source code; all of it if it is a single name."""
-    alone = question.strip()
-    if _NAME.fullmatch(alone):
-        return tuple(re.findall(r"\w+", alone))
-    return tuple(dict.fromkeys(match[0] for match in _IDENTIFIER.finditer(question)))
-
-
-class CodeQuestion(NamedTuple):
-    """A question as it is matched with source code.
-
-    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are those of its words.
-    ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: it is about the documents of a
-    project, such as how to install it.
-    """
-
-    identifiers: tuple[str, ...] = ()
-    is_name: bool = False
-    stems: tuple[str, ...] = ()
-    about_tests: bool = False
-    about_prose: bool = False
-
-
-def read_code_question(question: str) -> CodeQuestion:
-    """Return a question as it is matched with source code."""
-    return CodeQuestion(
-        find_identifiers(question),
-        _NAME.fullmatch(question.strip()) is not None,
-        tuple(find_stems(_BORDER.sub(" ", question))),
-        _ABOUT_SECONDARY.search(question) is not None,
-        _ABOUT_PROSE.search(question) is not None,
-    )
-
-
 def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
     """Return the share of the stems that a file's path has, and the share of its name's parts that have a stem."""
-    path, parts = doc_id.lower(), _BORDER.sub(" ", PurePosixPath(doc_id).stem).lower().split()
+    path, parts = doc_id.lower(), split_identifiers(PurePosixPath(doc_id).stem).lower().split()
     named = [any(stem in part for stem in stems) for part in parts]
     return sum(stem in path for stem in stems) / max(1, len(stems)), sum(named) / max(1, len(named))
 

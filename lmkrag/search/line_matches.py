@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmkrag.language.question import find_identifiers
 from lmkrag.language.terms import find_stems
 from lmkrag.results import Span
-from lmkrag.search.code_blocks import find_identifiers
 from lmkrag.sentences.code_lines import DEFINITION, find_definitions
 from lmkrag.sentences.declarations import declares
 

@@ -15,8 +15,7 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.language.keys import read_keys
-from lmkrag.language.languages import asks_in_english
+from lmkrag.language.question import NO_QUESTION, Question
 from lmkrag.language.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
@@ -30,7 +29,7 @@ from lmkrag.search.freshness import find_boxes, mark_stale
 from lmkrag.search.fusion import fuse
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import merge_level, merge_passages
-from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
+from lmkrag.search.operators import apply_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
 from lmkrag.search.periods import Period, filter_period, keep_period
@@ -39,7 +38,7 @@ from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.specs import CODE, ENGLISH
+from lmkrag.specs import CODE
 from lmkrag.system import stop_if_late
 from lmkrag.types import Level, SentenceScore
 
@@ -86,21 +85,21 @@ class Searcher:
         ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, which readers ask for, all
         passages of a file are returned, and their hits have similarities in lexical mode, too.
         """
-        # 1. Parse exclusions and quoted phrases.
-        parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
+        # 1. Read the questions: their operators, names and numbers.
+        questions = [Question.read(check_query(query), exclusions=request.operators) for query in queries]
         # 2. Encode all questions together.
         vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:
-            vectors = list(self._encoders.encode_questions([text for text, _ in parsed]))
+            vectors = list(self._encoders.encode_questions([question.text for question in questions]))
 
         cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
 
         def search() -> list[SpanList]:
             with self._reading() as snapshot:
                 results = []
-                for (text, operators), vector in zip(parsed, vectors, strict=True):
+                for question, vector in zip(questions, vectors, strict=True):
                     stop_if_late()
-                    spans = self._search_one(snapshot, text, vector, operators, request, cost, not similarity)
+                    spans = self._search_one(snapshot, question, vector, request, cost, not similarity)
                     index = self._encoders.path if self.names_folders else None
                     spans = mark_stale(snapshot, spans, index)
                     results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
@@ -111,15 +110,14 @@ class Searcher:
     def _search_one(
         self,
         snapshot: Snapshot,
-        text: str,
+        question: Question,
         vector: Scores | None,
-        operators: Operators,
         request: SearchRequest,
         cost: Cost,
         collapse: bool,
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
-        variants, keys = query_variants(text, languages), read_keys(text)
+        variants, keys = query_variants(question.text, languages), question.keys
         allowed = self._select(snapshot, expression) if expression else None
         notes: list[str] = []
         period = None
@@ -136,18 +134,18 @@ class Searcher:
             vector,
             merge_variants(variants),
             mode=request.mode,
-            phrases=query_words(" ".join(operators.phrases), languages),
+            phrases=query_words(" ".join(question.phrases), languages),
             allowed=allowed,
             weights=weights,
             variants=variants,
             names=query_variants(" ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages),
             numbers=query_variants(" ".join(keys.numbers), languages),
         )
-        reranking, ranking = self._start_reranking(text, request)
+        reranking, ranking = self._start_reranking(question, request)
         compared: list[str] = []
 
         def compare(spans: list[Span]) -> list[Span]:
-            spans, compared[:] = compare_passages(text, spans, partial(read_text, snapshot))
+            spans, compared[:] = compare_passages(question.text, spans, partial(read_text, snapshot))
             return spans
 
         def find(count: int) -> list[Span]:
@@ -158,7 +156,7 @@ class Searcher:
                 per_document=request.per_document,
                 collapse=collapse and request.per_document is None and request.context_tokens is None,
                 explain=request.explain,
-                operators=operators,
+                question=question,
                 period=period,
                 compare=list if request.level == "document" else compare,
                 reranking=reranking,
@@ -177,23 +175,24 @@ class Searcher:
     def _select(self, snapshot: Snapshot, expression: str) -> Selection:
         return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
-    def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
+    def _start_reranking(
+        self, question: Question, request: SearchRequest
+    ) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""
         by_default = self._rerank and request.mode != "lexical"
         if not (by_default if request.rerank is None else request.rerank):
             return None, None
         timeout_ms = request.rerank_timeout_ms or self._timeout_ms
         options: dict[str, Any] = {"timeout_ms": timeout_ms, "weights": self._weights}
+        text = question.text
         if self._reranker is not None:
-            return Reranking(question, partial(load_reranker, self._reranker), **options), None
-        is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
-        if not is_default:
-            from lmkrag.language.languages import detect_language  # other searches do without this import
-
-            is_default = detect_language(question) == ENGLISH
-        name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
-        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
-        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
+            return Reranking(text, partial(load_reranker, self._reranker), **options), None
+        is_english = self._encoders.name != MULTILINGUAL_ENCODER or question.is_english
+        name = DEFAULT_RERANKER if is_english else MULTILINGUAL_RERANKER
+        prose_only = request.rerank is None
+        reranking = Reranking(text, partial(load_reranker, name), prose_only=prose_only, **options)
+        ranking = PassageRanking(text, load_passage_reranker, **options) if is_english else None
+        return reranking, ranking
 
     def score_sentences(self, query: str, find: Callable[[Snapshot], DocumentRow]) -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question; ``find`` returns its row."""
@@ -258,7 +257,7 @@ def find_spans(
     per_document: int | None = None,
     collapse: bool = False,
     explain: bool = False,
-    operators: Operators = NO_OPERATORS,
+    question: Question = NO_QUESTION,
     period: Period | None = None,
     compare: Callable[[list[Span]], list[Span]] = list,
     reranking: Reranking | None = None,
@@ -270,7 +269,7 @@ def find_spans(
     ``collapse`` returns one passage of each file where most files are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
-    factor = 2 if operators.excluded or period else 1  # some may be excluded
+    factor = 2 if question.excluded or period else 1  # some may be excluded
     top_k, least = query.top_k, query.top_k * factor
     count = least if ranking is None else max(least, query.weights.ranked_in_doubt * factor)
     query = query._replace(top_k=count)
@@ -283,8 +282,8 @@ def find_spans(
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
-    if operators != NO_OPERATORS:
-        candidates = apply_operators(operators, candidates, views.sentence)
+    if question.has_operators:
+        candidates = apply_operators(question, candidates, views.sentence)
         views = Views(snapshot, candidates)
     if period is not None:
         candidates = keep_period(period, candidates, views)
@@ -292,10 +291,10 @@ def find_spans(
     if not len(candidates.sentences):
         return []
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
-    if mostly_code and not operators.code.about_prose:
+    if mostly_code and not question.code.about_prose:
         count, ranking = least, None  # its model was trained on prose
     if CODE in views.languages:
-        candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
+        candidates = rank_code(candidates, views, question.code, mostly_code=mostly_code)
 
     # 7. Make the results, after step 6 or for it.
     def make(grown: Iterable[Grown], score: Scores) -> list[Span]:
@@ -317,7 +316,7 @@ def find_spans(
         order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
         spans = make_unranked() if order is None else make(*order)
         spans = spans if ranking is None else ranking.refine(spans)
-    return [span for span in compare(spans) if not operators.excludes(span.text)][:top_k]
+    return [span for span in compare(spans) if not question.excludes(span.text)][:top_k]
 
 
 def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:

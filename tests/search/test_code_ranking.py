@@ -3,7 +3,8 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.search.code_blocks import find_identifiers, is_secondary, match_path
+from lmkrag.language.question import find_identifiers
+from lmkrag.search.code_blocks import is_secondary, match_path
 from lmkrag.search.outline import outline
 from lmkrag.sentences.split import split_sentences
 

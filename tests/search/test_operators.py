@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.search.operators import parse_operators
+from lmkrag.language.question import Question
 from lmkrag.types import ScoreFactor
 
 
@@ -32,19 +32,19 @@ from lmkrag.types import ScoreFactor
     ],
 )
 def test_parsing(query, text, phrases, excluded):
-    found, operators = parse_operators(query)
-    assert found == text
-    assert [phrase.strip() for phrase in operators.phrases] == phrases
-    assert [phrase.strip() for phrase in operators.excluded] == excluded
+    question = Question.read(query)
+    assert question.text == text
+    assert [phrase.strip() for phrase in question.phrases] == phrases
+    assert [phrase.strip() for phrase in question.excluded] == excluded
 
 
 @given(st.text(alphabet='ab "-.“”«»\n'))
 def test_any_query_keeps_what_is_no_operator(query):
-    text, operators = parse_operators(query)
-    assert query.startswith(text)
+    question = Question.read(query)
+    assert query.startswith(question.text)
     if query.strip():
-        assert text.strip()
-    assert text == query or operators.excluded
+        assert question.text.strip()
+    assert question.text == query or question.excluded
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,5 @@ def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(tmp_
             engine.search(query, operators=1)
 
 
-def test_parse_operators_by_example():
-    text, operators = parse_operators('"steam pump" seals -gasket')
-    assert (text, operators.phrases, operators.excluded) == ('"steam pump" seals', (" steam pump ",), (" gasket ",))
-    assert parse_operators("what does ls -al print?")[1].exact == ("-al",)
+def test_an_option_of_a_command_is_no_exclusion():
+    assert Question.read("what does ls -al print?").exact == ("-al",)

@@ -1,0 +1,150 @@
+"""What a question says, read once for all parts of a search.
+
+Its operators are ``"quoted phrases"``, which rank higher, and ``-word`` and ``-"a phrase"`` at its end,
+which exclude results.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple, Self
+
+from lmkrag.language.keys import Keys, add_fiscal_years, find_exact_words, read_keys
+from lmkrag.language.languages import asks_in_english, detect_language
+from lmkrag.language.quantities import add_spellings
+from lmkrag.language.terms import find_stems, split_words
+from lmkrag.specs import ENGLISH
+
+_MOST_PHRASES = 8
+_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
+_EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
+_IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
+_ABOUT_PROSE = re.compile(
+    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release notes|readme|documentation|tutorial"
+    r"|get started|getting started|roadmap|code of conduct|maintain(?:er|ed)\w*)\b",
+    re.IGNORECASE,
+)
+_ABOUT_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
+_BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
+
+
+class CodeQuestion(NamedTuple):
+    """A question as it is matched with source code.
+
+    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are those of
+    its words. ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: it is
+    about the documents of a project, such as how to install it.
+    """
+
+    identifiers: tuple[str, ...] = ()
+    is_name: bool = False
+    stems: tuple[str, ...] = ()
+    about_tests: bool = False
+    about_prose: bool = False
+
+
+class Question(NamedTuple):
+    """A question, its operators, and the words in it that no others can stand for.
+
+    Attributes:
+        text: the question without its exclusions, its dates and numbers also as tables spell them.
+        keys: its exact words, numbers and names.
+        exact: the codes, versions and identifiers outside its quoted phrases.
+        phrases: its quoted phrases, in the form of :func:`normalize_phrase`.
+        excluded: what excludes a result, in the same form.
+        is_phrases: whether it is nothing but phrases.
+        code: the question as it is matched with source code.
+    """
+
+    text: str
+    keys: Keys
+    exact: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    is_phrases: bool = False
+    code: CodeQuestion = CodeQuestion()
+
+    @classmethod
+    def read(cls, query: str, *, exclusions: bool = True) -> Self:
+        """Read a query; without ``exclusions``, a word with a hyphen before it is a word.
+
+        A phrase has two words or more, since questions quote single words that results need not have.
+        It may be one word in a query of nothing but phrases. A word with a hyphen before it is an
+        exclusion only at the query's end: elsewhere it is an option of a command.
+
+        >>> question = Question.read('"steam pump" seals -gasket')
+        >>> question.text, question.phrases, question.excluded
+        ('"steam pump" seals', (' steam pump ',), (' gasket ',))
+        """
+        text, excluded = add_fiscal_years(query.rstrip()), []
+        while exclusions and (match := _EXCLUDED.search(text)):
+            words = match[1] or match[2]
+            if not split_words(words):
+                break
+            text = text[: match.start()]
+            excluded.append(normalize_phrase(words))
+        unquoted = _QUOTED.sub(" ", text)
+        is_quoted = not split_words(unquoted)
+        quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
+        least = 1 if is_quoted else 2
+        phrases = dict.fromkeys(phrase for phrase in map(normalize_phrase, quotations) if len(phrase.split()) >= least)
+        searched = add_spellings(text if excluded else query)
+        return cls(
+            searched,
+            read_keys(searched),
+            find_exact_words(unquoted)[:_MOST_PHRASES],
+            tuple(phrases)[:_MOST_PHRASES],
+            tuple(excluded),
+            is_quoted and bool(phrases),
+            _read_code_question(unquoted),
+        )
+
+    @property
+    def has_operators(self) -> bool:
+        """Whether candidates are compared with it word by word."""
+        return bool(self.phrases or self.exact or self.excluded)
+
+    @property
+    def is_english(self) -> bool:
+        """Whether it is in English; the model that tells languages apart is loaded only in doubt."""
+        return asks_in_english(self.text) or detect_once(self.text) == ENGLISH
+
+    def excludes(self, text: str) -> bool:
+        """Return whether a text has an excluded phrase."""
+        if not self.excluded:
+            return False
+        words = normalize_phrase(text)
+        return any(phrase in words for phrase in self.excluded)
+
+
+NO_QUESTION = Question("", Keys((), (), ()))  # of a search by a vector and words alone
+
+detect_once = lru_cache(maxsize=256)(detect_language)
+
+
+def normalize_phrase(text: str) -> str:
+    """Return the words of a text with a space around each, so that a phrase is a part of it."""
+    return f" {' '.join(split_words(text))} "
+
+
+def find_identifiers(question: str) -> tuple[str, ...]:
+    """Return the names of a question that are written as in source code; all of it if it is a single name."""
+    alone = question.strip()
+    if _NAME.fullmatch(alone):
+        return tuple(re.findall(r"\w+", alone))
+    return tuple(dict.fromkeys(match[0] for match in _IDENTIFIER.finditer(question)))
+
+
+def split_identifiers(text: str) -> str:
+    """Return a text with spaces between the parts of identifiers: ``read late`` for ``readLate``."""
+    return _BORDER.sub(" ", text)
+
+
+def _read_code_question(question: str) -> CodeQuestion:
+    return CodeQuestion(
+        find_identifiers(question),
+        _NAME.fullmatch(question.strip()) is not None,
+        tuple(find_stems(split_identifiers(question))),
+        _ABOUT_SECONDARY.search(question) is not None,
+        _ABOUT_PROSE.search(question) is not None,
+    )
