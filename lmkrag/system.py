@@ -8,16 +8,15 @@ import signal
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from lmkrag.errors import LmkragError
+from lmkrag.errors import LmkragError, UsageError
 
 PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
@@ -141,81 +140,14 @@ def count_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class HoldsLocks(Protocol):
-    """An object with locks, which a thread may hold while another thread forks."""
+def refuse_fork(process: int, what: Path | str) -> None:
+    """Raise UsageError unless this is still the process, by its id, that opened something.
 
-    def renew_locks(self) -> None:
-        """Replace the locks by free ones, and forget who waits for them."""
-
-
-_lock_owners: "weakref.WeakSet[HoldsLocks]" = weakref.WeakSet()
-
-
-def renew_in_forks(owner: HoldsLocks) -> None:
-    """Renew the locks of an object in forked processes, which lack the threads that hold them."""
-    _lock_owners.add(owner)
-
-
-def _renew_all() -> None:
-    for owner in list(_lock_owners):
-        owner.renew_locks()
-
-
-class ForkGate:
-    """Delays a fork until no other thread is inside, for a few seconds at most; threads that enter wait for the fork.
-
-    It is for locks of others that would stay locked in the child: that of SQLite's allocator, those of imports.
+    A forked process has the locks that other threads held at the fork, but not these threads, and can't
+    use connections to SQLite; so it opens its own.
     """
-
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self.renew_locks()
-        renew_in_forks(self)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._close, after_in_parent=self._open)
-
-    def renew_locks(self) -> None:
-        """Open the gate, with no thread inside but this one."""
-        self._guard = threading.Condition()
-        self._inside, self._forking = self._depth, False
-
-    @contextmanager
-    def enter(self) -> Iterator[None]:
-        """Stay inside during a ``with`` block."""
-        with self._guard:
-            while self._forking and not self._depth:  # a thread inside may enter again
-                self._guard.wait()
-            self._count(1)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._count(-1)
-                self._guard.notify_all()
-
-    def _count(self, change: int) -> None:
-        self._inside += change
-        self._local.count = self._depth + change
-
-    @property
-    def _depth(self) -> int:
-        """How often this thread is inside, which does not keep it from forking."""
-        return getattr(self._local, "count", 0)
-
-    def _close(self) -> None:
-        self._guard.acquire()  # until the fork is done
-        self._forking = True
-        self._guard.wait_for(lambda: self._inside <= self._depth, _FORK_WAITS)
-
-    def _open(self) -> None:
-        self._forking = False
-        self._guard.notify_all()
-        self._guard.release()
-
-
-fork_gate = ForkGate()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    if process != os.getpid():
+        raise UsageError(f"{what}: opened before this process was forked; open it again in this process")
 
 
 def end_with_parent() -> None:

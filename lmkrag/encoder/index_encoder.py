@@ -1,6 +1,7 @@
 """The encoders of one index, for questions and documents, each loaded on first use."""
 
 import concurrent.futures.thread  # noqa: F401  # registers its fork hooks now, not while a fork waits
+import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import IndexMismatch
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import fork_gate, renew_in_forks
+from lmkrag.system import refuse_fork
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
@@ -35,20 +36,21 @@ class IndexEncoders:
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
         self.asks_once = False  # the process will probably end after one question, so it is read without ONNX Runtime
-        self.renew_locks()
-        renew_in_forks(self)
-        if encoder is not None:
-            self._check(encoder)
-
-    def renew_locks(self) -> None:
-        """Replace the locks by free ones, and forget waiting questions."""
         self._guard = threading.RLock()
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
+        self._process = os.getpid()
+        if encoder is not None:
+            self._check(encoder)
+
+    def _guarded(self) -> threading.RLock:
+        """The lock of what is loaded and waits. Raises UsageError in a forked process."""
+        refuse_fork(self._process, self.path)
+        return self._guard
 
     def encoder_of(self, spec: EncoderSpec) -> "LandmarkEncoder":
         """Return the encoder of a spec, which the first documents of an index may have changed."""
-        with self._guard:
+        with self._guarded():
             if spec != self._spec:
                 self._spec, self._encoder, self._light = spec, None, None
             return self.encoder
@@ -62,7 +64,7 @@ class IndexEncoders:
         """The encoder that made the index."""
         from lmkrag.encoder.loading import prefers_torch
 
-        with self._guard:
+        with self._guarded():
             if self._encoder is None:
                 self._encoder = self._load() if self._light is None or prefers_torch() else self._light
             return self._encoder
@@ -73,7 +75,7 @@ class IndexEncoders:
         from lmkrag.encoder.loading import runs_without_torch
         from lmkrag.encoder.spec import find_model
 
-        with self._guard:
+        with self._guarded():
             if self._encoder is None and self._light is None:
                 if not runs_without_torch(find_model(self._spec.name), self._spec.pooling):
                     return self.encoder
@@ -93,7 +95,7 @@ class IndexEncoders:
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
         entry = _Waiting(questions, Future())
-        with self._guard:
+        with self._guarded():
             self._waiting.append(entry)
         with self._encodes:  # its holder encodes for all that wait
             while not entry.vectors.done():
@@ -101,7 +103,7 @@ class IndexEncoders:
         return entry.vectors.result()
 
     def _encode_waiting(self) -> None:
-        with self._guard:
+        with self._guarded():
             together = [self._waiting.pop(0)]
             size = len(together[0].questions)
             while self._waiting and size + len(self._waiting[0].questions) <= _FEW_QUESTIONS:
@@ -118,8 +120,7 @@ class IndexEncoders:
 
     def _encode_together(self, waiting: "Sequence[_Waiting]") -> None:
         questions = [question for item in waiting for question in item.questions]
-        with fork_gate.enter():
-            vectors = self._for_questions.encode_queries(questions)
+        vectors = self._for_questions.encode_queries(questions)
         start = 0
         for item in waiting:
             item.vectors.set_result(vectors[start : start + len(item.questions)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.formats.columns import Box
 from lmkrag.specs import ATTACHED_TO
-from lmkrag.system import find_path, renew_in_forks
+from lmkrag.system import find_path
 from lmkrag.types import DocumentInfo
 
 if TYPE_CHECKING:
@@ -24,11 +24,6 @@ class Pages:
     """Draws pages one at a time: PDFium is not thread-safe. State: the sandboxed process, started on demand."""
 
     def __init__(self) -> None:
-        self.renew_locks()
-        renew_in_forks(self)
-
-    def renew_locks(self) -> None:
-        """Begin without a process: a forked child can't use its parent's."""
         self._guard = threading.Lock()
         self._started: IsolatedLoader | None = None
 

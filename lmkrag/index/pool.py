@@ -13,7 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from lmkrag.errors import REPAIR, IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
+from lmkrag.errors import (
+    REPAIR,
+    IndexClosed,
+    IndexCorrupt,
+    IndexMismatch,
+    IndexNotFound,
+    SnapshotExpired,
+    StorageError,
+)
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import read_ranges
 from lmkrag.index.live import LiveSegment
@@ -21,14 +29,12 @@ from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import FileStamp, fork_gate
+from lmkrag.system import FileStamp, refuse_fork
 
 CATALOG = "catalog.sqlite"
 
 _MOST = 16  # snapshots held at once; further readers wait
 _TRIES = 20  # copies of a catalog that changed while it was copied
-
-_inherited: list[sqlite3.Connection] = []  # of the parent process: closing them here would break its locks
 
 
 class _IndexState(NamedTuple):
@@ -55,7 +61,7 @@ class IndexReader:
 
     Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A closed reader refuses
     new snapshots; those that are held stay good, and the last one closes what is left. In a forked process the reader
-    opens connections of its own.
+    refuses: see :func:`lmkrag.system.refuse_fork`.
     """
 
     segment_type = Segment
@@ -65,9 +71,6 @@ class IndexReader:
         self.path = path
         self.encoder = encoder
         self._closed = False
-        self._reset()
-
-    def _reset(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Condition()
         self._held = threading.local()  # the connection of the snapshot that this thread holds
@@ -85,15 +88,13 @@ class IndexReader:
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
         """Hold one committed state, with or without ``segments``. Raises IndexClosed, StorageError, IndexCorrupt."""
-        if self._process != os.getpid():  # a forked child
-            _inherited.extend(self._idle)
-            self._reset()
+        refuse_fork(self._process, self.path)
         outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
         try:
             if outer is not None:
                 yield self._take(outer, segments, nested=True)
                 return
-            with fork_gate.enter(), self.connection() as connection:
+            with self.connection() as connection:
                 try:
                     connection.execute("BEGIN")
                     snapshot = self._take(connection, segments, nested=False)

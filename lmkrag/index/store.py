@@ -10,6 +10,7 @@ the segment. A crash at any instant leaves the state before; files that no row n
 
 import contextlib
 import json
+import os
 import sqlite3
 import threading
 import uuid
@@ -31,7 +32,7 @@ from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, build_recipe, choose_re
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
 from lmkrag.index.words.postings import merge_postings
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import FileStamp, is_address, renew_in_forks
+from lmkrag.system import FileStamp, is_address, refuse_fork
 from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
@@ -50,12 +51,8 @@ class IndexStore:
         self.chooses_encoder = chooses_encoder  # with its first documents
         self.recipe = recipe
         self.reader = IndexReader(path, encoder)
-        self.renew_locks()
-        renew_in_forks(self)
-
-    def renew_locks(self) -> None:
-        """Begin with a lock that no thread holds; the writer of a parent process holds the lock of the directory."""
         self._writer = threading.Lock()
+        self._process = os.getpid()
 
     @classmethod
     def create(
@@ -158,6 +155,7 @@ class IndexStore:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is writing."""
+        refuse_fork(self._process, self.path)
         if not self._writer.acquire(blocking=False):
             raise IndexLocked(f"{self.path}: this program is already writing to this index; wait until that is done")
         try:

@@ -32,7 +32,7 @@ _memory_guard = threading.RLock()
 
 
 class Connection:
-    """Calls to the collection of an index. State: a client, a new one in a forked process.
+    """Calls to the collection of an index. State: a client.
 
     ``text`` is the address as users write it, ``server`` a URL or ``:memory:``, ``name`` that of the collection.
     """
@@ -46,7 +46,7 @@ class Connection:
         tls, host, self.name = match.groups(default="")
         self.text, self.is_local = f"qdrant{tls}://{host}/{self.name}", host == ":memory:"
         self.server = host if self.is_local else f"http{'s' if tls else ''}://{host}"
-        self._client, self._process = self._connect(), os.getpid()
+        self._client = self._connect()
         version = str(self.call("info").version)
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 17):  # the first with insert_only
             raise StorageError(f"{self.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can")
@@ -66,8 +66,6 @@ class Connection:
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
         """Call a method of the client for the collection, with retries on connection failures. Raises StorageError."""
-        if self._process != os.getpid() and not self.is_local:  # connections are the parent's
-            self._client, self._process = self._connect(), os.getpid()
         args = () if method == "info" else (self.name, *args)
         for pause in (*_PAUSES, None):
             try:

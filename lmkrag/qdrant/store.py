@@ -59,9 +59,6 @@ class QdrantStore(IndexStore):
         self._encoder = encoder  # as it was when this writer began
         self._session, self._began, self._next_point = 0, 0.0, 0
         self._uploaded: dict[str, UploadedRows] = {}
-
-    def renew_locks(self) -> None:
-        super().renew_locks()
         self._writing = threading.Lock()
 
     @classmethod

@@ -113,7 +113,7 @@ def test_a_hundred_threads_leave_few_descriptors(index):
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["questions only", "framework loaded"])
 def test_after_a_fork_parent_and_child_both_read(index, loaded):
-    """A process of its own forks, as servers do: the child opens what it needs, the parent goes on."""
+    """A process of its own forks, as servers do: the child opens the index itself, the parent goes on."""
     code = f"""
 import os, sys
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -127,8 +127,9 @@ for number in range(3):
     pid = os.fork()
     if pid == 0:
         try:
-            ours = [span.text for span in engine.search({QUESTION!r})] == right
-            engine.remove("beekeeping.html") if number == 2 else None
+            own = Engine.open({str(index)!r})
+            ours = [span.text for span in own.search({QUESTION!r})] == right
+            own.remove("beekeeping.html") if number == 2 else None
             os._exit(0 if ours else 5)
         except BaseException as error:
             print(repr(error), file=sys.stderr)

@@ -517,8 +517,11 @@ def test_processes_that_are_killed_while_they_write(rest_server, built_index, en
         while not counts or counts[-1] < len(texts):
             child = os.fork()
             if not child:
-                with contextlib.closing(QdrantStore.open(address)) as store:
-                    copy_documents(old, store)
+                with (
+                    contextlib.closing(IndexStore.open(built_index)) as source,
+                    contextlib.closing(QdrantStore.open(address)) as store,
+                ):
+                    copy_documents(source, store)
                     os._exit(0)
             time.sleep(pause)
             with contextlib.suppress(ProcessLookupError):
@@ -741,13 +744,3 @@ def test_documents_of_other_languages_choose_the_encoder(address, open_engine):
     early._store.reader._next_look = 0.0
     assert early.status().encoder == "landmark-multilingual"
     assert open_engine("third", encoder=None).status().encoder == "landmark-multilingual"
-
-
-def test_a_forked_process_reads(open_engine):
-    engine = open_engine()
-    engine.add(OLD)
-    child = os.fork()
-    if not child:
-        engine._store.reader._next_look = 0.0
-        os._exit(0 if contents(engine) == BEFORE else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

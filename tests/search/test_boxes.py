@@ -263,14 +263,3 @@ def test_the_longest_side_and_the_page_without_a_span(engine):
     assert max(image.size) == 500 and not outlined(image)
     with pytest.raises(UsageError, match="none of the characters"):
         engine.pages.draw(info, 1, (10_000, 10_001))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_forked_process_has_a_reader_of_its_own(engine):
-    before = best(engine, "what does a lens of the lighthouse cost").boxes
-    child = os.fork()
-    if not child:
-        same = best(engine, "what does a lens of the lighthouse cost").boxes == before
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert best(engine, "what does a lens of the lighthouse cost").boxes == before
