@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import read_known
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import SourceFile, walk
@@ -94,7 +95,7 @@ def test_a_batch_that_processes_die_of_is_refused(store, encoder, corpus, out):
     for _ in range(3):
         child = os.fork()
         if not child:
-            encode_batch(batch, out, lambda: os._exit(9), store)
+            encode_batch(batch, out, lambda: os._exit(9), IndexStore.open(store.path))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     with pytest.raises(StorageError, match=r"the process that read it died 3 times \(is there enough memory\?\)"):
         encode_batch(batch, out, lambda: encoder, store)
