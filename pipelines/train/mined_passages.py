@@ -20,6 +20,7 @@ class MinedPassage(NamedTuple):
     answers: tuple[tuple[int, int, int], ...]  # short answers: number of the sentence, start and end in it
     document: int  # its id in the index that was searched
     first: int  # the id of the first sentence there
+    complete: int = UNKNOWN  # 1 if it has the whole answer, 0 if a part of it
 
 
 class MinedQuestion(NamedTuple):
@@ -37,5 +38,6 @@ def read_mined(path: Path) -> list[MinedQuestion]:
 
 
 def _read_passage(record: list[Any]) -> MinedPassage:
-    title, *values, answers, document, first = record
-    return MinedPassage._make([title, *map(tuple, values), tuple(map(tuple, answers)), document, first])
+    title, *values, answers, document, first = record[:9]
+    rest = record[9:]  # whether it is complete, where that is known
+    return MinedPassage(title, *map(tuple, values), tuple(map(tuple, answers)), document, first, *rest)

@@ -27,10 +27,11 @@ from lmkrag.encoder.spec import DEFAULT_ENCODER, find_model, read_settings
 from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.models.files import encodable
 
-QUESTION, TITLE, SENTENCE = 64, 16, 120  # tokens of each, at most
+QUESTION, TITLE, SENTENCE = 64, 40, 120  # tokens of each, at most
 LITTLE = 0.35  # of a question's words in what answers it
 HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"}
 HALF = 0.5
+PLACED = ("-alike", "-list", "-rows", "notes")  # sets whose passages are always read with their places
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -102,17 +103,18 @@ def main() -> None:
     recipe = load_reranker_settings(options.recipe) if options.recipe else None
     pack = Pack(find_model(recipe.base if recipe else DEFAULT_ENCODER))
     columns: dict[str, list[int]] = {name: [] for name in ("set", "question", "changed", "little", "passages")}
-    passage_columns: dict[str, list[int]] = {name: [] for name in ("title", "sentences")}
+    passage_columns: dict[str, list[int]] = {name: [] for name in ("title", "sentences", "complete")}
     sentences: list[int] = []
     labels: list[int] = []
     scores: list[float] = []
     answers: list[tuple[int, int, int, int]] = []  # passage, sentence, first and last token
-    names, weights = [], []
+    names, weights, placed = [], [], []
     files = [file for folder in options.mined for file in sorted(folder.glob("*.jsonl.gz"))]
     for number, file in enumerate(files):
         folder, name = file.parent.name, file.name.split(".")[0]
         names.append(f"{folder}/{name}")
         weights.append(weigh_set(folder, name, recipe))
+        placed.append(name.endswith(PLACED))
         mined = [(shared_words(each.question, join_answers(each.passages)), each) for each in read_mined(file)]
         mined.sort(key=lambda row: row[0])
         for shared, question in mined[: options.questions]:
@@ -126,6 +128,7 @@ def main() -> None:
                 row = len(passage_columns["title"])
                 passage_columns["title"].append(pack.add(passage.title, TITLE))
                 passage_columns["sentences"].append(len(passage.sentences))
+                passage_columns["complete"].append(passage.complete)
                 packed = [pack.add(text, SENTENCE) for text in passage.sentences]
                 sentences += packed
                 short = passage.answers
@@ -142,6 +145,7 @@ def main() -> None:
     tokens = np.concatenate(pack.tokens)
     arrays["tokens"] = tokens.astype(np.min_scalar_type(tokens.max()))
     arrays["special"], arrays["weight"] = np.array(pack.special), np.array(weights)
+    arrays["placed"] = np.array(placed)
     arrays["lengths"] = np.array([len(ids) for ids in pack.tokens], np.uint8)
     np.savez_compressed(options.out, names=np.array(names), **arrays)
     size = options.out.stat().st_size

@@ -19,7 +19,8 @@ _LITTLE = 3.0  # sampling weight of a question in other words than its evidence;
 
 class Row(NamedTuple):
     """A question and a passage: their tokens, the sentence of each token (-1 for none), the token at which the passage
-    begins, the labels of its sentences, and the first and last token of a short answer: 0 for none, -1 if unknown.
+    begins, the labels of its sentences, the first and last token of a short answer: 0 for none, -1 if unknown, and
+    whether the answer is complete: 1, 0, -1 if unknown.
     """
 
     tokens: list[int]
@@ -27,13 +28,14 @@ class Row(NamedTuple):
     begin: int
     labels: list[int]
     ends: tuple[int, int]
+    complete: int
 
 
 class Step(NamedTuple):
     """``p`` passages of ``t`` tokens and ``k`` sentences.
 
     ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``, ``ends`` ``[p,
-    2]``.
+    2]``, ``complete`` ``[p]``.
     """
 
     ids: Tensor
@@ -43,6 +45,7 @@ class Step(NamedTuple):
     labels: Tensor
     question: Tensor
     ends: Tensor
+    complete: Tensor
 
 
 class Data:
@@ -81,9 +84,11 @@ class Data:
         answers: list[list[int]] = self.arrays["answer"][low:high, 1:].tolist()
         return answers
 
-    def title(self, passage: int, rng: np.random.Generator) -> list[int]:
-        """Return the tokens of a passage's title, or none, by chance."""
-        return self.text(self.arrays["passage_title"][passage]) if rng.random() < self._titles else []
+    def title(self, question: int, passage: int, rng: np.random.Generator) -> list[int]:
+        """Return the tokens of a passage's title, or none, by chance if its set does not need it."""
+        needed = self.arrays["placed"][self.arrays["set"][question]]
+        is_read = needed or rng.random() < self._titles
+        return self.text(self.arrays["passage_title"][passage]) if is_read else []
 
     def draw(self, rng: np.random.Generator, questions: int, passages: int) -> Iterator[tuple[int, list[int]]]:
         """Yield questions, each with some of its passages."""
@@ -110,7 +115,7 @@ class Data:
         question_of: list[int] = []
         for place, (chosen, picked) in enumerate(self.draw(rng, questions, passages)):
             tokens = self.text(self.arrays["question"][chosen])
-            rows += [self.row(tokens, passage, self.title(passage, rng)) for passage in picked]
+            rows += [self.row(tokens, passage, self.title(chosen, passage, rng)) for passage in picked]
             question_of += [place] * len(picked)
         return collate(rows, np.array(question_of))
 
@@ -132,7 +137,8 @@ class Data:
                 ends = (len(tokens) + first, len(tokens) + last)
             tokens += text
             owners += [place] * len(text)
-        return Row([*tokens, self.last], [*owners, -1], begin, labels, ends)
+        complete = int(self.arrays["passage_complete"][passage])
+        return Row([*tokens, self.last], [*owners, -1], begin, labels, ends, complete)
 
 
 def collate(rows: list[Row], question_of: np.ndarray) -> Step:
@@ -142,9 +148,10 @@ def collate(rows: list[Row], question_of: np.ndarray) -> Step:
     owners -= 1
     labels = np.full((len(rows), most), -1, np.int64)
     mask = np.zeros((len(rows), length), bool)
-    for i, (tokens, sentence_of, begin, known, _) in enumerate(rows):
+    for i, (tokens, sentence_of, begin, known, *_) in enumerate(rows):
         ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, sentence_of, True
         types[i, begin : len(tokens)], labels[i, : len(known)] = 1, known
     ends = np.array([row.ends for row in rows])
-    arrays = (ids, types, mask, owners, labels, question_of, ends)
+    complete = np.array([row.complete for row in rows])
+    arrays = (ids, types, mask, owners, labels, question_of, ends, complete)
     return Step(*(torch.from_numpy(array) for array in arrays))

@@ -21,6 +21,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,11 +41,22 @@ from four_bits import round_blocks
 
 from lmkrag.models.packing import unpack_weights
 
-LOGGED = ("passages", "sentences", "single passages", "ends", "from the teacher")
+LOGGED = ("passages", "sentences", "single passages", "ends", "completeness", "from the teacher")
+
+
+class Scores(NamedTuple):
+    """The logits of ``p`` passages: that each answers and that it has the whole answer ``[p]``, of its sentences
+    ``[p, k]``, and of first and last tokens of a short answer ``[p, t, 2]``.
+    """
+
+    passages: Tensor
+    complete: Tensor
+    sentences: Tensor
+    ends: Tensor
 
 
 class Reader(nn.Module):
-    """BERT with a score for a passage, one for each of its sentences, and for the ends of a short answer."""
+    """BERT with scores for a passage, for each of its sentences, and for the ends of a short answer."""
 
     def __init__(self, weights: dict[str, Tensor], layers: int) -> None:
         super().__init__()
@@ -63,9 +75,11 @@ class Reader(nn.Module):
         )
         self.bert = BertModel(config)
         self.classifier = nn.Linear(config.hidden_size, 1)
+        self.complete = nn.Linear(config.hidden_size, 1)
         self.sentence = nn.Linear(config.hidden_size, 1)
         self.ends = nn.Linear(config.hidden_size, 2)
         nn.init.zeros_(self.sentence.weight)
+        nn.init.zeros_(self.complete.weight)
         renamed = {}
         for name, value in weights.items():
             parts = name.split(".")
@@ -75,14 +89,15 @@ class Reader(nn.Module):
                 parts[3] = str((int(parts[3]) + 1) // (stored // layers) - 1)
             renamed[".".join(parts)] = value
         missing, unknown = self.load_state_dict(renamed, strict=False)
-        assert not unknown and all(name.startswith(("sentence", "ends")) for name in missing), (missing, unknown)
+        heads = ("complete", "sentence", "ends")
+        assert not unknown and all(name.startswith(heads) for name in missing), (missing, unknown)
 
-    def forward(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores of passages ``[p]``, of their sentences ``[p, k]``, of first and last tokens ``[p, t, 2]``."""
+    def forward(self, step: Step) -> Scores:
+        """Return the scores of passages."""
         states = self.bert(step.ids, attention_mask=step.mask.long(), token_type_ids=step.types)
         return self.read(states.last_hidden_state, step)
 
-    def read(self, states: Tensor, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+    def read(self, states: Tensor, step: Step) -> Scores:
         """Return what :meth:`forward` does, from the last layer's ``states`` ``[p, t, size]``."""
         last = states.float()
         count = step.labels.shape[1]
@@ -94,7 +109,8 @@ class Reader(nn.Module):
         place = torch.arange(last.shape[1], device=last.device)
         readable = step.mask & (step.types.bool() | (place == 0))  # no answer is in the question
         ends = self.ends(last).masked_fill(~readable[..., None], MASKED)
-        return self.classifier(self.bert.pooler(states).float())[:, 0], self.sentence(means)[..., 0], ends
+        pooled = self.bert.pooler(states).float()
+        return Scores(self.classifier(pooled)[:, 0], self.complete(pooled)[:, 0], self.sentence(means)[..., 0], ends)
 
 
 class Rounding(nn.Module):
@@ -106,25 +122,27 @@ class Rounding(nn.Module):
         return weight + ((codes * scales).reshape(weight.shape) - weight.detach())
 
 
-def losses(
-    step: Step, scores: Tensor, sentences: Tensor, ends: Tensor, taught: Tensor, temperature: float
-) -> tuple[Tensor, ...]:
-    """Return the losses of passages, of sentences, of single passages, of ends, and the divergence from the teacher."""
+def losses(step: Step, scores: Scores, taught: Tensor, temperature: float) -> tuple[Tensor, ...]:
+    """Return the losses that :data:`LOGGED` names; the last is the divergence from the teacher."""
     count = int(step.question.max()) + 1
     good = (step.labels == ANSWERS).any(1)
-    passage = softmax_loss(scores, good, step.question, count)
+    passage = softmax_loss(scores.passages, good, step.question, count)
     known = step.labels >= 0
     owner = step.question[:, None].expand_as(step.labels)[known]
-    sentence = softmax_loss(sentences[known], (step.labels == ANSWERS)[known], owner, count)
-    student, teacher = (log_softmax(values / temperature, step.question, count) for values in (scores, taught))
+    sentence = softmax_loss(scores.sentences[known], (step.labels == ANSWERS)[known], owner, count)
+    student, teacher = (log_softmax(values / temperature, step.question, count) for values in (scores.passages, taught))
     divergence = (teacher.exp() * (teacher - student)).sum() / count * temperature**2
-    single = nn.functional.binary_cross_entropy_with_logits(scores, good.float())
+    single = nn.functional.binary_cross_entropy_with_logits(scores.passages, good.float())
     costs = nn.functional.cross_entropy(
-        ends.transpose(1, 2).flatten(0, 1), step.ends.flatten(), reduction="none", ignore_index=-1
+        scores.ends.transpose(1, 2).flatten(0, 1), step.ends.flatten(), reduction="none", ignore_index=-1
     )
     costs, marks = costs.view(-1, 2).mean(1), step.ends[:, 0]
     marked = [costs[group].mean() for group in (marks > 0, marks == 0) if bool(group.any())]
-    return passage, sentence, single, torch.stack(marked).sum(), divergence
+    told = step.complete >= 0
+    complete = scores.complete.sum() * 0
+    if bool(told.any()):
+        complete = nn.functional.binary_cross_entropy_with_logits(scores.complete[told], step.complete[told].float())
+    return passage, sentence, single, torch.stack(marked).sum(), complete, divergence
 
 
 def load_start(path: Path) -> dict[str, Tensor]:
@@ -198,19 +216,19 @@ def main() -> None:
         set_rate(optimizer, options.learning_rate, step, done, warmup=50)
         batch = Step(*(tensor.to(device, non_blocking=True) for tensor in batch))
         with torch.autocast(device.type, torch.bfloat16):
-            scores, sentences, ends = model(batch)
+            scores = model(batch)
             with torch.no_grad():
-                taught = torch.stack([teacher(batch)[0].float() for teacher in teachers]).mean(0)
-        passage, sentence, single, marked, divergence = losses(
-            batch, scores.float(), sentences.float(), ends.float(), taught, options.temperature
-        )
+                taught = torch.stack([teacher(batch).passages.float() for teacher in teachers]).mean(0)
+        scores = Scores(*(values.float() for values in scores))
+        parts = losses(batch, scores, taught, options.temperature)
+        passage, sentence, single, marked, complete, divergence = parts
         optimizer.zero_grad()
-        labels = options.labels * (passage + 0.5 * sentence + single)
+        labels = options.labels * (passage + 0.5 * sentence + single + 0.5 * complete)
         (labels + options.ends * marked + options.teach * divergence).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        total += [value.item() for value in (passage, sentence, single, marked, divergence)]
+        total += [value.item() for value in parts]
         counted += 1
         if step % 20 == 0 or step == options.steps:
             log_means(options.out, step, elapsed, LOGGED, total / counted)

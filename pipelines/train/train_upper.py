@@ -1,11 +1,12 @@
 """Train the last layers of a reader of passages on two processors: a file keeps what the layers below compute.
 
-    python pipelines/train/train_upper.py DATA.npz OUT --start FOLDER [--trained 4] [--epochs 3]
+    python pipelines/train/train_upper.py DATA.npz... OUT --start FOLDER [--trained 4] [--epochs 3]
 
-DATA is what `pack_passages.py` packs; FOLDER holds a re-ranker of passages such as landmark-reranker-l12, which is also
-the teacher that keeps what it knows. Each question has the same passages in every epoch: two at most that answer, and
-the search's first others. Losses are those of `train_passages.py`. Run it again to go on from the last checkpoint. OUT
-gets `states.bin` (0.8 kB a token), `log.txt`, `last.pt`, and in the end `part-NN`: `cat part-* > model.safetensors`.
+Each DATA is what `pack_passages.py` packs; FOLDER holds a re-ranker of passages such as landmark-reranker-l12, which is
+also the teacher that keeps what it knows. Each question has the same passages in every epoch: two at most that answer,
+and the search's first others. Losses are those of `train_passages.py`. Run it again to go on from the last checkpoint.
+OUT gets `log.txt`, `last.pt`, and in the end `part-NN`: `cat part-* > model.safetensors`. The states stay beside DATA in
+`DATA.states` (0.8 kB a token), so that another run reads them.
 """
 
 import argparse
@@ -14,14 +15,15 @@ import os
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from checkpoints import load_checkpoint, save_checkpoint, write_parts
-from mined_passages import ANSWERS, NO_ANSWER
+from checkpoints import load_checkpoint, log_means, save_checkpoint, write_parts
+from mined_passages import ANSWERS
 from passage_steps import Data, Row, Step, collate
 from torch import Tensor, nn
-from train_passages import Reader, load_start, losses
+from train_passages import LOGGED, Reader, Scores, load_start, losses
 
 SIZE = 384
 AT_A_TIME = 16  # passages of alike length that are read together
@@ -31,7 +33,7 @@ WARMUP = 30
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("out", type=Path)
     parser.add_argument("--start", type=Path, required=True)
     parser.add_argument("--trained", type=int, default=4, help="layers")
@@ -42,6 +44,10 @@ def main() -> None:
     parser.add_argument("--teach", type=float, default=0.3)
     parser.add_argument("--ends", type=float, default=1.0)
     parser.add_argument("--temperature", type=float, default=2.0)
+    parser.add_argument(
+        "--titles", type=float, default=0.5, help="the share of passages read with titles, where not all"
+    )
+    parser.add_argument("--prepare", action="store_true", help="only fill the states")
     options = parser.parse_args()
     torch.manual_seed(0)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -49,20 +55,17 @@ def main() -> None:
     layers = list(model.bert.encoder.layer)
     lower, upper = layers[: -options.trained], layers[-options.trained :]
     model.requires_grad_(False)
-    for module in (*upper, model.bert.pooler, model.classifier, model.sentence, model.ends):
+    for module in (*upper, model.bert.pooler, model.classifier, model.complete, model.sentence, model.ends):
         module.requires_grad_(True)
 
     # 1. The states below the layers that are trained, and the untrained reader's score of each passage.
-    questions = choose_rows(Data(options.data, 0, titles=0), options.passages)
+    parts = [prepare(model, lower, upper, path, options.passages, options.titles) for path in options.data]
+    if options.prepare:
+        return
+    questions = [chosen for part in parts for chosen in part.questions]
     rows = [row for chosen in questions for row in chosen]
-    starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
-    stored = np.memmap(
-        options.out / "states.bin",
-        np.uint16,
-        "r+" if (options.out / "states.bin").exists() else "w+",
-        shape=(int(starts[-1]), SIZE),
-    )
-    taught = remember(model, lower, upper, rows, starts, stored, options.out / "taught.npy")
+    taught = np.concatenate([part.taught for part in parts])
+    places = [(part.stored, int(start)) for part in parts for start in part.starts[:-1]]
 
     # 2. Epochs over the questions.
     optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], options.learning_rate)
@@ -70,7 +73,7 @@ def main() -> None:
     steps = int(options.epochs * (len(questions) // options.questions))
     checkpoint = options.out / "last.pt"
     step, seconds = load_checkpoint(checkpoint, model, optimizer, torch.device("cpu"))
-    began, total, counted = time.monotonic() - seconds, np.zeros(5), 0
+    began, total, counted = time.monotonic() - seconds, np.zeros(len(LOGGED)), 0
     while step < steps:
         epoch, place = divmod(step, len(questions) // options.questions)
         order = np.random.default_rng((1, epoch)).permutation(len(questions))
@@ -80,24 +83,19 @@ def main() -> None:
         rate = options.learning_rate * min(1, (step + 1) / WARMUP) * (1 + math.cos(math.pi * step / steps)) / 2
         for group in optimizer.param_groups:
             group["lr"] = rate
-        batch, scores, sentences, ends = read(model, upper, [rows[i] for i in numbers], owners, starts[numbers], stored)
-        passage, sentence, single, marked, divergence = losses(
-            batch, scores, sentences, ends, torch.from_numpy(taught[numbers]), options.temperature
-        )
+        batch, scores = read(model, upper, [rows[i] for i in numbers], owners, [places[i] for i in numbers])
+        costs = losses(batch, scores, torch.from_numpy(taught[numbers]), options.temperature)
+        passage, sentence, single, marked, complete, divergence = costs
         optimizer.zero_grad()
-        (passage + 0.5 * sentence + single + options.ends * marked + options.teach * divergence).backward()
+        labels = passage + 0.5 * sentence + single + options.ends * marked + 0.5 * complete
+        (labels + options.teach * divergence).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        total += [value.item() for value in (passage, sentence, single, marked, divergence)]
+        total += [value.item() for value in costs]
         counted += 1
         if step % 20 == 0 or step == steps:
-            names = ("passages", "sentences", "single passages", "ends", "from the teacher")
-            means = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(names, total / counted, strict=True))
-            line = f"step {step} of {steps}, {time.monotonic() - began:.0f} s: {means}"
-            print(line, flush=True)
-            with (options.out / "log.txt").open("a") as log:
-                log.write(line + "\n")
+            log_means(options.out, step, time.monotonic() - began, LOGGED, total / counted)
             total[:] = counted = 0
         if step % 60 == 0:
             save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
@@ -105,18 +103,43 @@ def main() -> None:
     write_parts(options.out, {n: v for n, v in model.state_dict().items() if not n.startswith("bert.embeddings.")})
 
 
+class Prepared(NamedTuple):
+    """The passages of a pack's questions, where the states of each begin, the states, and the untrained scores."""
+
+    questions: list[list[Row]]
+    starts: np.ndarray  # [rows + 1], in tokens
+    stored: np.memmap  # [tokens, SIZE], the bits of bfloat16
+    taught: np.ndarray  # [rows]
+
+
+def prepare(
+    model: Reader, lower: list[nn.Module], upper: list[nn.Module], path: Path, passages: int, titles: float
+) -> Prepared:
+    """Choose the passages of a pack, and fill the states below the trained layers."""
+    questions = choose_rows(Data(path, 0, titles), passages)
+    rows = [row for chosen in questions for row in chosen]
+    starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
+    states = path.with_suffix(".states")
+    mode = "r+" if states.exists() else "w+"
+    stored = np.memmap(states, np.uint16, mode, shape=(int(starts[-1]), SIZE))
+    print(f"{path.name}: {len(questions)} questions, {len(rows)} passages, {starts[-1]} tokens", flush=True)
+    taught = remember(model, lower, upper, rows, starts, stored, path.with_suffix(".taught.npy"))
+    return Prepared(questions, starts, stored, taught)
+
+
 def choose_rows(data: Data, passages: int) -> list[list[Row]]:
-    """Return the passages of each question that has both a passage that answers and one that does not."""
+    """Return the passages of each question: of one that is answered, some that do not; of others, half as many."""
     rng = np.random.default_rng(0)
     chosen = []
-    starts = data.starts["passage"]
-    for question, (low, high) in enumerate(pairwise(starts)):
+    for question, (low, high) in enumerate(pairwise(data.starts["passage"])):
         tokens = data.text(data.arrays["question"][question])
         numbers = data.pick(np.arange(low, high), passages, rng)
-        rows = [data.row(tokens, number, data.title(number, rng)) for number in numbers]
-        kinds = {ANSWERS if ANSWERS in row.labels else NO_ANSWER for row in rows}
-        if len(kinds) == 2:
+        rows = [data.row(tokens, number, data.title(question, number, rng)) for number in numbers]
+        is_answered = [ANSWERS in row.labels for row in rows]
+        if any(is_answered) and not all(is_answered):
             chosen.append(rows)
+        elif rows and not any(is_answered):
+            chosen.append(rows[: passages // 2])
     return chosen
 
 
@@ -145,7 +168,7 @@ def remember(
             below = states.to(torch.bfloat16)
             for layer in upper:
                 states = layer(states, mask)
-            taught[part] = model.read(states, batch)[0].float().numpy()
+            taught[part] = model.read(states, batch).passages.float().numpy()
         for number, row in zip(part, below, strict=True):
             length = len(rows[number].tokens)
             stored[starts[number] : starts[number] + length] = row[:length].contiguous().view(torch.uint16).numpy()
@@ -161,12 +184,11 @@ def read(
     upper: list[nn.Module],
     rows: list[Row],
     owners: np.ndarray,
-    starts: np.ndarray,
-    stored: np.memmap,
-) -> tuple[Step, Tensor, Tensor, Tensor]:
+    places: list[tuple[np.memmap, int]],
+) -> tuple[Step, Scores]:
     """Read passages from their stored states, those of alike length together; return the batch and its scores."""
     batch = collate(rows, owners)
-    scores = torch.zeros(len(rows))
+    scores, complete = torch.zeros(len(rows)), torch.zeros(len(rows))
     sentences = torch.zeros(batch.labels.shape)
     ends = torch.full((*batch.ids.shape, 2), -1e4)
     order = np.argsort([len(row.tokens) for row in rows], kind="stable")
@@ -176,7 +198,8 @@ def read(
         states = torch.zeros(len(part), length, SIZE)
         for i, number in enumerate(part):
             size = len(rows[number].tokens)
-            raw = torch.from_numpy(np.array(stored[starts[number] : starts[number] + size]))
+            stored, start = places[number]
+            raw = torch.from_numpy(np.array(stored[start : start + size]))
             states[i, :size] = raw.view(torch.bfloat16).float()
         small = Step(*(values[part] for values in batch))
         cut = {name: getattr(small, name)[:, :length] for name in ("ids", "types", "mask", "owners")}
@@ -185,13 +208,14 @@ def read(
             mask = mask_scores(small.mask)
             for layer in upper:
                 states = layer(states, mask)
-            passage, sentence, end = model.read(states, small)
+            found = model.read(states, small)
         index = torch.from_numpy(part)
-        scores = scores.index_copy(0, index, passage.float())
-        sentences = sentences.index_copy(0, index, sentence.float())
-        padded = nn.functional.pad(end.float(), (0, 0, 0, ends.shape[1] - length), value=-1e4)
+        scores = scores.index_copy(0, index, found.passages.float())
+        complete = complete.index_copy(0, index, found.complete.float())
+        sentences = sentences.index_copy(0, index, found.sentences.float())
+        padded = nn.functional.pad(found.ends.float(), (0, 0, 0, ends.shape[1] - length), value=-1e4)
         ends = ends.index_copy(0, index, padded)
-    return batch, scores, sentences, ends
+    return batch, Scores(scores, complete, sentences, ends)
 
 
 def mask_scores(mask: Tensor) -> Tensor:
