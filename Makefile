@@ -47,7 +47,7 @@ lint: $(VENV)/.installed-dev
 check-types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-# The size of each room of the package beside its limit.
+# What is in each room of the package beside its limit: tokens, branches, documentation.
 budgets: $(VENV)/.installed-dev
 	$(BIN)/python tests/contract/test_budgets.py
 

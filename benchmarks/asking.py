@@ -8,40 +8,32 @@ tables, and prints by kind, in %: the answer is in the first passage of `search`
 quotes; short answers that are shown, and the right ones among these; and of the questions that nothing answers, those
 that `ask` refuses or says the documents may not answer.
 
-Each CORPUS is a folder with `files`, and `questions.jsonl` with a regular expression for the passages that answer and
-for short answers. For corpora it prints instead how often `ask` is right and not doubtful where the first three
-passages of `search` answer, how often short answers are right, the time of `ask` beside that of a search, the labels of
-questions by kind, and how well the confidence separates (AUROC) and is calibrated, with the constants in use and fitted
-with each corpus left out. Indexes are kept in DIR. `confidence.py` fits the constants.
+Each CORPUS is a folder with `files`, and `questions.jsonl` with a regular expression for the
+passages that answer and for short answers, and the sentence that answers where that is known;
+`asking/corpora.toml` says what each is for. For corpora it prints instead how far what is said can
+be trusted (`trust.py`): how often short answers, marked sentences and answers called strong are
+right, what is called weak, the time of `ask` beside that of a search, and how well the confidence
+separates (AUROC) and is calibrated, with the constants in use and fitted with each corpus left out.
+`--failures` prints what is said wrongly. Indexes are kept in DIR. `confidence.py` fits the constants.
 """
 
 import argparse
 import random
-import re
 import shutil
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import docx
 import fpdf
-import numpy as np
 import openpyxl
-from answers import auroc
-from real import read_questions
-from sklearn.linear_model import LogisticRegression
+from trust import ask_corpus, print_corpora, print_faults
 
 from lmkrag import Answer, Engine, Span
-from lmkrag.readers.extractive import confidence_features
-from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.loading import load_passage_reranker
 
 FOLDER = Path(__file__).with_name("asking")
 NONE = "none"
-T = TypeVar("T")
 
 
 class Question(NamedTuple):
@@ -198,135 +190,6 @@ def ask_all(folder: Path, questions: list[Question]) -> tuple[list[list[Span]], 
     return results, answers
 
 
-class Outcome(NamedTuple):
-    """The result of a question of a corpus.
-
-    ``kind`` is "answered" or the reason why nothing answers it. ``three`` and ``first`` say whether one of the first
-    three passages and whether the first one answers; ``right``, whether the answer is right and not called doubtful;
-    ``short``, whether the short answer is right, None without one; ``brief``, whether the question has an answer in a
-    few words, not yes or no; ``seconds`` are the CPU time of a search and of `ask`.
-    """
-
-    corpus: str
-    kind: str
-    three: bool
-    right: bool
-    short: bool | None
-    brief: bool
-    first: bool
-    label: str
-    confidence: float
-    features: tuple[float, ...]
-    seconds: tuple[float, float]
-
-
-def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
-    """Index what is new of a corpus, and ask its questions."""
-    with Engine.open(work / folder.name, create=True) as engine:
-        engine.add(folder / "files")
-        questions = read_questions(folder / "questions.jsonl")
-        engine.ask(questions[-1].text)  # so that the first search loads nothing
-        # Search first for all questions. The cache of readings is too small for them, so each `ask` is a cache miss.
-        searches = [measure(engine.search, question.text) for question in questions]
-        for question, (spans, search_seconds) in zip(questions, searches, strict=True):
-            answer, ask_seconds = measure(engine.ask, question.text)
-            pattern = question.pattern or re.compile(r"(?!)")
-            said = [answer.text, *(citation.quote for citation in answer.citations)]
-            yield Outcome(
-                folder.name,
-                "answered" if question.pattern else question.kind,
-                any(pattern.search(span.text) for span in spans[:3]),
-                answer.found and any(map(pattern.search, said)),
-                bool(question.short and question.short.search(answer.short[0].text)) if answer.short else None,
-                question.short is not None and question.kind != "yes/no",
-                bool(spans) and pattern.search(spans[0].text) is not None,
-                answer.label,
-                answer.confidence or 0.0,
-                weigh(question.text, spans),
-                (search_seconds, ask_seconds),
-            )
-
-
-def measure(call: Callable[[str], T], question: str) -> tuple[T, float]:
-    """Return the result of a call and its CPU time in seconds."""
-    began = time.process_time()
-    return call(question), time.process_time() - began
-
-
-def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
-    """Return the features that the confidence is estimated from."""
-    texts = [span.text for span in spans[: ANSWERS.max_passages]]
-    return confidence_features(question, spans, load_passage_reranker().read_texts(question, texts))
-
-
-def print_corpora(outcomes: Sequence[Outcome]) -> None:
-    """Print how `ask` does on corpora."""
-    answered = [outcome for outcome in outcomes if outcome.kind == "answered"]
-    reached = [outcome for outcome in answered if outcome.three]
-    right, total = (sum(outcome.right for outcome in group) for group in (reached, answered))
-    print(
-        f"\n{len(answered)} questions with an answer, in the first three passages of {len(reached)}: `ask` is right and"
-    )
-    print(f"not doubtful for {right} ({right / len(reached):.1%}) of these, {total} of all")
-    shown = [outcome for outcome in outcomes if outcome.short is not None]
-    brief = [outcome for outcome in answered if outcome.brief]
-    right = sum(bool(outcome.short) for outcome in shown)
-    print(f"short answers: {len(shown)} shown, {right} right; of the questions with an")
-    counts = {
-        "answer": answered,
-        "answer in a few words": brief,
-        "one in the first passage": [outcome for outcome in brief if outcome.first],
-    }
-    for what, group in counts.items():
-        count = sum(outcome.short is not None for outcome in group)
-        print(f"- {what}, for {count} of {len(group)} ({count / len(group):.1%})")
-    search, ask = np.array([outcome.seconds for outcome in outcomes]).mean(0)
-    print(f"CPU time of a search {1e3 * search:.0f} ms, of `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times")
-    print("\n| questions | strong | fair | weak |\n|---|---|---|---|")
-    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
-        labels = [outcome.label for outcome in outcomes if outcome.kind == kind]
-        print(f"| {kind} | {' | '.join(str(labels.count(label)) for label in ('strong', 'fair', 'weak'))} |")
-    truth = np.array([outcome.three for outcome in outcomes])
-    print_reliability(
-        np.array([outcome.corpus for outcome in outcomes]),
-        truth,
-        np.array([outcome.features for outcome in outcomes]),
-        {"constants in use": np.array([outcome.confidence for outcome in outcomes])},
-    )
-
-
-def print_reliability(
-    sets: np.ndarray,
-    truth: np.ndarray,
-    features: np.ndarray,
-    confidence: Mapping[str, np.ndarray],
-    weights: np.ndarray | None = None,
-) -> None:
-    """Print how well confidences separate and are calibrated; also of one that is fitted with each set left out.
-
-    Args:
-        sets: the set of each question ``[n]``.
-        truth: whether the passages that are shown answer ``[n]``.
-        features: what a confidence is estimated from ``[n, d]``.
-        confidence: the probabilities ``[n]`` to judge, by name.
-        weights: of the questions in the fit ``[n]``.
-    """
-    refitted = np.zeros(len(truth))
-    for left_out in np.unique(sets):
-        rest = sets != left_out
-        model = LogisticRegression(C=10).fit(features[rest], truth[rest], None if weights is None else weights[rest])
-        refitted[~rest] = model.predict_proba(features[~rest])[:, 1]
-    for name, values in {**confidence, "fitted, one set left out": refitted}.items():
-        print(f"\n| {name} | questions | mean | answered |\n|---|---|---|---|")
-        error = 0.0
-        for low in np.arange(0, 1, 0.2):
-            inside = (values >= low) & (values < low + 0.2 + (low > 0.7))
-            if inside.any():
-                error += abs(values[inside].mean() - truth[inside].mean()) * inside.mean()
-                print(f"| {low:.1f} | {inside.sum()} | {values[inside].mean():.2f} | {truth[inside].mean():.2f} |")
-        print(f"calibration error {error:.3f}, AUROC {auroc(values[truth], values[~truth]):.3f}")
-
-
 def holds(text: str, answer: str) -> bool:
     """Return whether a text has the answer, white space aside."""
     return " ".join(answer.split()).lower() in " ".join(text.split()).lower()
@@ -356,7 +219,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
             folders = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
-            print_corpora([outcome for folder in folders for outcome in ask_corpus(folder, work)])
+            outcomes = [outcome for folder in folders for outcome in ask_corpus(folder, work)]
+        print_corpora(outcomes)
+        if options.failures:
+            print_faults(outcomes)
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

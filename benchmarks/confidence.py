@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from asking import print_reliability, weigh
 from real import read_questions
 from scipy.special import expit
 from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
+from trust import print_reliability, weigh
 
 from lmkrag import Engine, Span
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, draw_sample, load_dataset

@@ -1,12 +1,24 @@
 """lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers or faiss."""
 
 import logging
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lmkrag.version import __version__ as __version__
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+# These libraries report their use to their makers unless told not to. Every process of ours, also a
+# parser's and a Ray worker's, imports this module before any of them.
+_NO_TELEMETRY = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+for _name, _value in _NO_TELEMETRY.items():
+    os.environ.setdefault(_name, _value)
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder as LandmarkEncoder

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from lmkrag.engine import Engine
-from lmkrag.index.words.exact import find_keys
+from lmkrag.language.keys import find_keys
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import is_greeting
 from lmkrag.remote import RemoteEngine

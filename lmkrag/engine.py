@@ -357,7 +357,8 @@ class Engine:
         with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
-            return list_documents(snapshot, filter, check_doc_id(after or ""), limit)
+            names_folders = self.searcher.names_folders
+            return list_documents(snapshot, filter, check_doc_id(after or ""), limit, names_folders=names_folders)
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.

@@ -242,7 +242,6 @@ def connected(address: str) -> Iterator[Any]:
     ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is started here.
     Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it is written to standard error
     with needs("ray", "ray"):
         import ray.data

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
+from lmkrag.clients import open_async_client, open_client
 from lmkrag.errors import DocumentNotFound, IndexClosed, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.json_values import replace_surrogates
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
@@ -86,8 +87,9 @@ class RemoteEngine:
             "timeout": timeout,
             "headers": {"Authorization": f"Bearer {token}"} if token else {},
         }
-        self._client = httpx.Client(**self._settings)
-        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._client = open_client(self._url, **self._settings)
+        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]  # noqa: TID251
+        self._async_clients = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"RemoteEngine({self._url + '/' + self._index!r})"
@@ -103,11 +105,11 @@ class RemoteEngine:
             await client.aclose()
 
     @property
-    def _async_client(self) -> httpx.AsyncClient:
+    def _async_client(self) -> httpx.AsyncClient:  # noqa: TID251
         """The client of the running event loop: connections belong to one."""
         loop = asyncio.get_running_loop()
         if loop not in self._async_clients:
-            self._async_clients[loop] = httpx.AsyncClient(**self._settings)
+            self._async_clients[loop] = open_async_client(self._url, **self._settings)
         return self._async_clients[loop]
 
     def __enter__(self) -> Self:

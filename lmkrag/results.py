@@ -11,13 +11,20 @@ from urllib.parse import quote, urldefrag
 from lmkrag.errors import UsageError
 from lmkrag.json_values import to_json
 from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.types import Explanation, Hit
 
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
+CUT_SHORT = (
+    "re-ranking stopped at its time limit: with more time results may differ, and no answer counts as strong; "
+    "a greater rerank_timeout_ms gives more"
+)
+"""The note of a search that had no time to re-rank all passages that it would re-rank."""
+
 STRONG = 0.8  # the least confidence of a strong answer
-FOUND = 0.45  # the least evidence of an answer: similarity and words of the question; see ``benchmarks/LOG.md``
+FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/log/confidence.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
@@ -109,8 +116,9 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under, the header of its table and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
+        """Return where it is, what it stands under, and, quoted, the header of its table and its text."""
+        first = f"{' '.join(self.place.split())}  {' '.join(self.section.split())}".rstrip()
+        return "\n".join([first, *quote_lines(self.header), *quote_lines(self.text)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as JSON has them."""
@@ -217,6 +225,11 @@ class SpanList(list[Span]):
         super().__init__(spans)
         self.notes = tuple(notes)
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether there was no time to re-rank all of them."""
+        return CUT_SHORT in self.notes
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -299,7 +312,8 @@ class Answer:
     words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability that the
     documents answer the question; None if it is unknown. An answer that is not ``found`` but has citations cites the
     nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
-    answered. Citation ``[number]`` is of ``spans[number - 1]``.
+    answered. ``answered_by`` names that model, and the server that it is on. Citation ``[number]`` is of
+    ``spans[number - 1]``.
     """
 
     text: str
@@ -311,6 +325,7 @@ class Answer:
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
     quotes: tuple[Quote, ...] = ()
+    answered_by: str = ""
     derived: ClassVar = ("label",)  # of its JSON, beside the fields
 
     def to_dict(self) -> dict[str, Any]:
@@ -358,25 +373,30 @@ class Answer:
                 *((cited.start, cited.end, "quoted") for cited in self.citations if cited.number == passage.number),
                 *((short.start, short.end, "short") for short in self.short if short.number == passage.number),
             ]
-            if passage.heading:
-                nodes.append(element("h4", text_node(passage.heading)))
-            nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
-            append_inline(nodes, cite(passage.number))
+            quoted = [element("h4", text_node(passage.heading))] if passage.heading else []
+            quoted += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
+            append_inline(quoted, cite(passage.number))
+            nodes.append(element("blockquote", *quoted))
         return nodes
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
+        """Return what a notebook shows: the answer, the place of each citation, who answered, and the warnings."""
         from lmkrag.rendering.tree import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        warnings = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
-        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{warnings}"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{notes}"
+
+    def _notes(self) -> list[str]:
+        """Which language model answered, and the warnings, in a line each."""
+        answered_by = [f"Answered by {self.answered_by}"] if self.answered_by else []
+        return answered_by + [f"Warning: {warning}" for warning in self.warnings]
 
     def __str__(self) -> str:
-        """Return the text, where each citation stands, and the warnings."""
+        """Return the text, where each citation stands, who answered, and the warnings."""
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        notes = [*places, *(f"Warning: {warning}" for warning in self.warnings)]
+        notes = [*places, *self._notes()]
         return "\n".join([self.text, *([""] if notes else []), *notes])
 
 

@@ -7,10 +7,12 @@ import re
 import signal
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -20,7 +22,7 @@ from lmkrag.errors import LmkragError
 PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
-ABANDONED: ContextVar[threading.Event] = ContextVar("ABANDONED")  # set once the request of the running call has ended
+DEADLINE: ContextVar["Deadline"] = ContextVar("DEADLINE")  # of the request that the running call is for
 _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
@@ -39,10 +41,27 @@ def locate_index(path: str | Path) -> Path:
     return Path(path) if is_address(path) else Path(path).resolve()
 
 
-def stop_if_abandoned() -> None:
-    """Raise TimeoutError if the request of the running call has ended."""
-    if (abandoned := ABANDONED.get(None)) and abandoned.is_set():
-        raise TimeoutError("the request has ended")
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a request ends: at a ``time`` of ``time.monotonic``, or once it is ``abandoned``."""
+
+    time: float
+    abandoned: threading.Event
+
+
+class RequestEnded(Exception):
+    """The request that the running call is for has ended: nobody waits for its result."""
+
+
+def stop_if_late() -> None:
+    """Raise RequestEnded if the request of the running call has ended.
+
+    Whatever a client chooses the amount of calls this between units of work, each of which takes a second at most:
+    a check from outside would only leave the work alone, and not end it. Without a request nothing happens.
+    """
+    deadline = DEADLINE.get(None)
+    if deadline and (deadline.abandoned.is_set() or time.monotonic() > deadline.time):
+        raise RequestEnded("the request has ended")
 
 
 class FileStamp(NamedTuple):
@@ -110,6 +129,11 @@ def find_path(name: str) -> Path:
         data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
         return Path(os.fsdecode(data))
     return path
+
+
+def is_local_path(place: object) -> bool:
+    """Return whether the place of a document names a folder of a machine, as no URL or relative path does."""
+    return isinstance(place, str) and place.startswith(("/", "file:"))
 
 
 def count_cpus() -> int:

@@ -300,7 +300,7 @@ def test_a_notebook_completes_options(engine):
 def test_spans_and_answers_print_and_become_dictionaries(engine):
     span = engine.search("how is leave accrued?", top_k=1)[0]
     assert str(span).startswith(f"{span.place}  {span.section}\n")
-    assert str(span).endswith(span.text)
+    assert str(span).endswith(f"> {span.text.splitlines()[-1]}")
     assert span.to_dict() == to_json(span)
     assert (span.to_dict()["place"], span.to_dict()["text"]) == (span.place, span.text)
     answer = engine.ask("how is leave accrued?")

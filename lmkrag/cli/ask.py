@@ -74,14 +74,15 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     settings = {name: options.pop(name) for name in names}
     reader = options.pop("reader")
+    found = False
     if options.pop("llm"):
-        reader = "openai"
-        if settings["base_url"] is None:
-            from lmkrag.readers.choose import find_local_server
+        reader, found = "openai", settings["base_url"] is None
+        if found:
+            from lmkrag.readers.local_servers import find_local_server
 
             settings["base_url"], model = find_local_server()
             settings["model"] = settings["model"] or model
-    return {"name": reader, **settings}
+    return {"name": reader, "found": found, **settings}
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
@@ -247,7 +248,7 @@ def _is_live(reader: "Reader | None") -> bool:
 
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
-    from lmkrag.cli.printing import print_citations, print_stream, print_text
+    from lmkrag.cli.printing import print_citations, print_note, print_stream, print_text
 
     if live:
         print_stream(stream)
@@ -257,7 +258,9 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     if answer.citations:
         click.echo()
     print_citations(answer)
+    if answer.answered_by:
+        click.echo(f"\nanswered by {output.one_line(answer.answered_by)}")
     for warning in answer.warnings:
-        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
+        print_note(f"warning: {warning}")
     if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
         click.echo("lmkrag: --llm lets a language model on this machine answer from these passages", err=True)

@@ -129,10 +129,13 @@ def _search(
 
 def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:
     """Print lines as grep does; on a terminal in colour, grouped under the names of their files."""
+    from lmkrag.cli.printing import print_hanging, print_path
+
     shown = ""
     for match in matches:
         if sys.stdout.isatty() and match.path != shown:
-            click.echo(("\n" if shown else "") + click.style(one_line(match.path), fg="magenta", bold=True))
+            click.echo("\n" if shown else "", nl=False)
+            print_path(match.path)
         elif shown and separated:
             click.echo("--")
         shown = match.path
@@ -141,13 +144,14 @@ def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bo
         for number in [*above, *around]:
             text = one_line(match.lines[number - 1].expandtabs())[:_LONGEST_LINE]
             inside = match.first <= number <= match.last or number == match.definition
+            mark = ":" if inside else "-"
             if sys.stdout.isatty():
-                click.echo(f"{click.style(str(number), fg='green')}{':' if inside else '-'} {text}")
+                place = f"{number}{mark} "
+                print_hanging(text, len(place), place)
             else:
-                mark = ":" if inside else "-"
                 click.echo(f"{one_line(match.path)}{mark}{number}{mark}{text}")
         if separated and match.span.more:
-            click.echo(one_line(match.span.more_places))
+            print_hanging(one_line(match.span.more_places), 2)
 
 
 def _to_json(match: "LineMatch") -> dict[str, object]:

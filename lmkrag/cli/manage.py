@@ -104,7 +104,9 @@ def show(doc_id: str, index_path: str, server: str | None, image: Path | None, a
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
     elif sys.stdout.isatty():
-        click.echo(output.readable(text))
+        from lmkrag.cli.printing import print_quoted
+
+        print_quoted(text)
     else:
         # As bytes: an encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

@@ -12,7 +12,8 @@ import click
 
 from lmkrag.cli.output import find_lines_around, one_line, readable
 from lmkrag.rendering.blocks import parse_blocks
-from lmkrag.rendering.terminal import to_terminal
+from lmkrag.rendering.quoting import MARK, quote_lines
+from lmkrag.rendering.terminal import Marked, to_terminal
 from lmkrag.rendering.tree import element, mark_nodes, text_node
 from lmkrag.results import Answer, Citation, ShortAnswer, Span
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _AROUND = 120  # characters shown on each side of a quotation
 _INDENT = 3
+_SPEAKER = "lmkrag: "
+_SAID = "  "  # before the lines of a model's answer
 _BLOCK_END = re.compile(r"\n[ \t]*\n(?=\S)")  # of a paragraph, list or table
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "underline"}  # of marks
@@ -31,12 +34,14 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     text = (level == "document" and span.best_sentence) or span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
-        for line in filter(None, (*_above(span), around[0] or span.header, text, around[1])):
-            click.echo(indented(readable(line)))
+        for line in _above(span):
+            click.echo(_indented(line))
+        for quoted in filter(None, (around[0] or span.header, text, around[1])):
+            click.echo(_indented("\n".join(quote_lines(readable(quoted)))))
         _print_copies(span)
         click.echo()
         return
-    from lmkrag.index.words.terms import find_words, query_words
+    from lmkrag.language.terms import find_words, query_words
 
     console = _console()
     _print_place(f"{number}. ", span.place, span, f"  {_rate(span)}")
@@ -48,11 +53,11 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         marks += [(hit.start, hit.end, "found") for hit in span.hits]
         blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
     if around[0]:
-        console.print(_pad(readable(around[0])), style="dim", markup=False)
+        console.print(_quoted(readable(around[0])), style="dim")
     for part in to_terminal(mark_nodes(blocks, marks), _STYLES, one_line):
-        console.print(_pad(part))
+        console.print(_quoted(part))
     if around[1]:
-        console.print(_pad(readable(around[1])), style="dim", markup=False)
+        console.print(_quoted(readable(around[1])), style="dim")
     _print_copies(span)
     click.echo()
 
@@ -77,25 +82,68 @@ def _above(span: Span) -> list[str]:
 
 def _print_copies(span: Span) -> None:
     if span.also_in:
-        click.echo(indented("also in " + ", ".join(map(one_line, span.also_in))))
+        _print_indented("also in " + ", ".join(map(one_line, span.also_in)))
     if span.more:
-        click.echo(indented(one_line(span.more_places)))
+        _print_indented(one_line(span.more_places))
     for box in span.boxes:
-        click.echo(indented(f"page {box.page}: {box.x0:.3f} {box.y0:.3f} {box.x1:.3f} {box.y1:.3f}"))
+        _print_indented(f"page {box.page}: {box.x0:.3f} {box.y0:.3f} {box.x1:.3f} {box.y1:.3f}")
 
 
-def indented(text: str) -> str:
-    """Return lines of text as they stand below a result's heading."""
+def _print_indented(text: str, indent: int = _INDENT) -> None:
+    print_hanging(text, indent, " " * indent)
+
+
+def print_hanging(text: str, indent: int, first: str = "", *, err: bool = False) -> None:
+    """Print a line after ``first``; on a terminal, what is wrapped is indented, so that it is no line of its own."""
+    if (sys.stderr if err else sys.stdout).isatty():
+        from rich.text import Text
+
+        _console(err=err).print(Marked(Text(text), first, " " * indent))
+    else:
+        click.echo(first + text, err=err)
+
+
+def print_path(path: str) -> None:
+    """Print the name of a file as a heading on a terminal; a long word is left whole, so that it can be copied."""
+    from rich.text import Text
+
+    name = Text(_collapse(path), "magenta bold", overflow="ignore")
+    _console().print(Marked(name, "", " " * _INDENT), crop=False)
+
+
+def _collapse(name: str) -> str:
+    """A name without runs of spaces, which would push its end to a line of its own."""
+    return " ".join(one_line(name).split())
+
+
+def print_note(text: str) -> None:
+    """Print what lmkrag says beside results, which may quote documents."""
+    print_hanging(one_line(text), len(_SPEAKER), _SPEAKER, err=True)
+
+
+def print_explanation(span: Span) -> None:
+    """Print why a span was found, if that was asked for."""
+    if span.explanation is not None:
+        for line in readable(span.explain()).splitlines():
+            print_hanging(line, 2 * _INDENT, " " * _INDENT)
+
+
+def _indented(text: str) -> str:
+    """Lines of text as they stand below a result's heading."""
     return "\n".join(" " * _INDENT + line if line else "" for line in text.splitlines())
 
 
-def _pad(part: "RenderableType", indent: int = _INDENT) -> "RenderableType":
-    from rich.padding import Padding
+def print_quoted(text: str) -> None:
+    """Print text of a document on a terminal."""
+    for line in readable(text).splitlines():
+        _console().print(_quoted(line, 0))
+
+
+def _quoted(part: "RenderableType", indent: int = _INDENT) -> "RenderableType":
+    """A part of a document as it stands below a result's heading."""
     from rich.text import Text
 
-    if part == "":  # padding would drop an empty line
-        return part
-    return Padding(Text(part) if isinstance(part, str) else part, (0, 0, 0, indent), expand=False)
+    return Marked(Text(part) if isinstance(part, str) else part, " " * indent + MARK)
 
 
 def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
@@ -103,34 +151,40 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
     from rich.style import Style
     from rich.text import Text
 
-    path, heading = Path(span.path), Text(label)
+    path, heading = Path(span.path), Text(label, overflow="ignore")  # a path is left whole, so that it can be copied
     link = span.url or (path.as_uri() if path.is_absolute() and os.path.exists(path) else None)  # noqa: PTH110
-    heading.append(one_line(place), style=Style(bold=True, link=link))
+    heading.append(_collapse(place), style=Style(bold=True, link=link))
     heading.append(rating, style="dim")
-    _console().print(heading, soft_wrap=True)
+    _console().print(Marked(heading, "", " " * len(label)), crop=False)
     for line in _above(span):
         nodes = [text_node(line)]
         if span.kind == "markdown":
             (heading_node,) = parse_blocks(f"# {line}", kind="markdown")
             nodes = heading_node["children"]
         for part in to_terminal([element("p", *nodes)], {}, one_line):
-            _console().print(_pad(part, len(label)), style="italic dim", soft_wrap=True)
+            _console().print(Marked(part, " " * len(label)), style="italic dim")
 
 
 @cache
-def _console() -> "Console":
+def _console(*, err: bool = False) -> "Console":
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, stderr=err)
 
 
 def print_text(answer: Answer) -> None:
-    """Print the text of an answer; on a terminal with its quotations bold, and code and tables formatted."""
+    """Print the text of an answer; on a terminal with its quotations bold, and code and tables formatted.
+
+    What a model says is indented: it may repeat lines of a document.
+    """
+    is_said = answer.reader != "extractive"
     if not sys.stdout.isatty():
-        click.echo(readable(answer.text))
+        lines = readable(answer.text).splitlines()
+        click.echo("\n".join(_SAID + line if line and is_said else line for line in lines))
         return
     for part in to_terminal(answer.to_blocks(), _STYLES, one_line):
-        _console().print(part)
+        is_quoted = isinstance(part, Marked) and not is_said
+        _console().print(part if is_quoted else Marked(part, _SAID if is_said else "", _SAID))
 
 
 def print_stream(pieces: Iterator[str]) -> None:
@@ -139,7 +193,8 @@ def print_stream(pieces: Iterator[str]) -> None:
     from rich.live import Live
 
     def render(text: str) -> Group:
-        return Group(*to_terminal(parse_blocks(text, kind="markdown"), _STYLES, one_line))
+        blocks = to_terminal(parse_blocks(text, kind="markdown"), _STYLES, one_line)
+        return Group(*(Marked(part, _SAID) for part in blocks))
 
     text = ""
     try:
@@ -169,8 +224,7 @@ def print_citations(answer: Answer) -> None:
     printed = 0
     for citation in answer.citations:
         span = citation.span
-        words = map(re.escape, citation.quote.split())
-        shown = re.search(r"\s+".join(words), answer.text) is not None  # line breaks aside
+        shown = _is_shown(citation, answer)
         if shown and citation.number == printed:
             continue
         label = "" if printed or not answer.label else f"  {answer.label}"
@@ -178,15 +232,23 @@ def print_citations(answer: Answer) -> None:
         if sys.stdout.isatty():
             _print_place(f"[{citation.number}] ", citation.place, span, label)
             for part in () if shown else _excerpt(citation, answer.short):
-                _console().print(_pad(part, 4))
+                _console().print(_quoted(part, 4))
         else:
             click.echo(f"[{citation.number}] {one_line(citation.place)}{label}")
-            for line in [*_above(span), *([] if shown else [_in_its_span(citation)])]:
+            for line in [*_above(span), *([] if shown else quote_lines(_in_its_span(citation)))]:
                 click.echo(f"    {line}")
         if span.also_in:
-            click.echo("    also in " + ", ".join(map(one_line, span.also_in)))
-        if span.explanation is not None:
-            click.echo(indented(readable(span.explain())))
+            _print_indented("also in " + ", ".join(map(one_line, span.also_in)), 4)
+        print_explanation(span)
+
+
+def _is_shown(citation: Citation, answer: Answer) -> bool:
+    """Whether an answer shows a quotation: as a part of a passage, or in the words of a model, line breaks aside."""
+    words = map(re.escape, citation.quote.split())
+    passages = (quote for quote in answer.quotes if quote.number == citation.number)
+    return any(passage.start <= citation.start and citation.end <= passage.end for passage in passages) or (
+        re.search(r"\s+".join(words), answer.text) is not None
+    )
 
 
 def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[RenderableType]":

@@ -47,7 +47,7 @@ def search(
     QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket', results with the
     phrase rank higher, and results with the last word are left out. Each result is rated good or weak.
     """
-    from lmkrag.cli.printing import indented, print_span
+    from lmkrag.cli.printing import print_explanation, print_note, print_span
 
     query = output.join_words(words)
     if bool(words) == (queries is not None):
@@ -75,8 +75,9 @@ def search(
     if not spans:
         click.echo(output.one_line(why) or "nothing found", err=True)
     for note in spans.notes:
-        click.echo(f"lmkrag: {output.one_line(note)}", err=True)
+        print_note(note)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=options["level"], around=shown)
         if span.explanation is not None:
-            click.echo(indented(output.readable(span.explain())) + "\n")
+            print_explanation(span)
+            click.echo()

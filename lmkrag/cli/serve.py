@@ -59,6 +59,7 @@ _indexes_option = click.option(
 @click.option(
     "--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A host name that clients use for this server."
 )
+@click.option("--show-paths", is_flag=True, help="Tell clients where files lie on this machine, and only from it.")
 @click.option(
     "--rerank",
     type=click.BOOL,
@@ -71,7 +72,7 @@ _indexes_option = click.option(
     "--rerank-timeout-ms",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MS",
-    default=300,
+    default=1_000,
     show_default=True,
     help="Default of searches: maximum time for re-ranking, in milliseconds.",
 )

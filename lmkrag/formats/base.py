@@ -60,8 +60,8 @@ _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 SOFT_HYPHEN = "\u00ad"  # where a word may be divided: not shown but at the end of a line
 _GAP = "\n\n"
 _PAGE_COUNT = re.compile(  # Page 1 of 9
-    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
-    r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*\d{0,4})?\s*",
+    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?+\s*+[–—-]?+\s*+\d{0,4}+\s*+[–—-]?+\s*+"
+    r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*+\d{0,4}+)?+\s*+",
     re.IGNORECASE,
 )
 _BAR, _ESCAPED_BAR = re.compile(r"(?<!\\)\|"), r"\\|"

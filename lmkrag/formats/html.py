@@ -13,9 +13,9 @@ from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
-_LABEL = re.compile(rb"(?:charset|<\?xml[^>]*\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_LABEL = re.compile(rb"(?:charset|<\?xml[^<>]*\bencoding)\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browsers read on
-_NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*>", re.IGNORECASE)
+_NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE)
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
 _TEXT = ".//text()[not(parent::script or parent::style)]"
 _STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"

@@ -67,8 +67,8 @@ _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _LONGEST_TITLE = 200  # characters of a title that are compared
 _NO_TITLE = re.compile(  # what programs write into PDFs and slides where nobody gave a title
-    r"\W*(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*\d*\W*|microsoft \w+ - .*"
-    r"|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",
+    r"\W*+(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*+\d*+\W*+"
+    r"|microsoft \w+ - .*|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",
     re.IGNORECASE,
 )
 _NOT_TEXT = frozenset(

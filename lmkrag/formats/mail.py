@@ -24,12 +24,9 @@ _MOST_MESSAGES = 20_000  # of a mailbox
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
 _TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE")
 _EVENT = ("SUMMARY", *_TIMES, "DURATION", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
-# The line before each mail of a mailbox.
-_POSTMARK = re.compile(
-    rb"^From (?:[^\r\n]* |)[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])[^\r\n]* \d\d?:\d\d"
-    rb"[^\r\n]*\r?\n(?=[!-9;-~]+:)",
-    re.MULTILINE,
-)
+_MAY_BE_POSTMARK = re.compile(rb"^From ([^\r\n]*)\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
+_WEEKDAY_AND_DAY = re.compile(rb"(?<![^ ])[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])")
+_HOUR = re.compile(rb" \d\d?:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
 _HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
 _TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE)
@@ -81,7 +78,10 @@ def read_mailbox(data: bytes, name: str) -> Loaded:
     """Read an .mbox file: its messages one after the other, each under its subject."""
     messages: list[str] = []
     attachments: list[Attachment] = []
-    for source in _POSTMARK.split(data)[1:]:
+    postmarks = [*_find_postmarks(data)]
+    borders = [*(start for start, _ in postmarks), len(data)]
+    for (_, start), end in zip(postmarks, borders[1:], strict=True):
+        source = data[start:end]
         if len(messages) == _MOST_MESSAGES:
             raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
         message = _parse(_QUOTED_FROM.sub(rb"\1From ", source))
@@ -111,13 +111,21 @@ def read_calendar(data: bytes, name: str) -> Loaded:
 
 def is_mailbox(head: bytes) -> bool:
     """Return whether the beginning of a file is that of a mailbox, as mail programs store it without a suffix."""
-    return _POSTMARK.match(head) is not None
+    return next(_find_postmarks(head), (-1, -1))[0] == 0
 
 
 def is_message(head: bytes) -> bool:
     """Return whether the beginning of a file is that of a mail, as a Maildir has it."""
     headers = head.replace(b"\r", b"").partition(b"\n\n")[0]
     return _HEADERS_ONLY.match(headers) is not None and len(set(_TELLING.findall(headers))) > 2
+
+
+def _find_postmarks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the lines before each mail of a mailbox begin and end: ``From ada@example.org Mon Jan 1 12:00:00 2024``."""
+    for line in _MAY_BE_POSTMARK.finditer(data):
+        day = _WEEKDAY_AND_DAY.search(line[1])
+        if day is not None and _HOUR.search(line[1], day.end()):
+            yield line.span()
 
 
 def _parse(data: bytes) -> EmailMessage:

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh3_64
 
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.base import Loaded, join_pages
@@ -55,6 +58,20 @@ class PageText:
 def is_installed() -> bool:
     """Return whether the OCR engine is installed."""
     return find_spec("rapidocr") is not None
+
+
+@cache
+def name_models() -> str:
+    """Return a name for what reads pages: a hash of the models and of this module; empty where OCR is not installed."""
+    spec = find_spec("rapidocr")
+    if spec is None:
+        return ""
+    folders = map(Path, spec.submodule_search_locations or ())
+    files = [path for folder in folders for suffix in ("onnx", "yaml") for path in folder.rglob(f"*.{suffix}")]
+    digest = xxh3_64()
+    for path in sorted([*files, Path(__file__)]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def find_lines(image: "Image") -> list[Line]:

@@ -20,7 +20,7 @@ from lmkrag.formats.titles import TITLE_MARK
 
 _MAGIC = b"%PDF"
 _FEW_CHARACTERS, _COVERED = 200, 0.5  # of a page that may be a scan with a stamp, and its share under the picture
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE, _MOST_OFTEN = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE), 3  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers

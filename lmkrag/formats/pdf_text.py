@@ -21,11 +21,12 @@ from lmkrag.formats.columns import Box, Source, mark_columns
 from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
-_BEFORE, _AFTER = re.compile(r"[^\W\d_]*$"), re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _LONGEST_WORD = 40
+_BEFORE = re.compile(rf"[^\W\d_]{{0,{_LONGEST_WORD}}}$")
+_AFTER = re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
-_LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
+_LINE_END = re.compile(r"(?:(?<![ \t])[ \t]+)?\r\n[ \t]*")
 _LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}  # of TeX's fonts of bitmaps
 _LIGATURE = re.compile(r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])")
 _ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)

@@ -4,14 +4,19 @@ Every page is read in the sandboxed process and cached on disk, so that an inter
 """
 
 import json
+import os
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from xxhash import xxh3_64_hexdigest
+
+from lmkrag.cache import cache_path, make_private
 from lmkrag.errors import EmptyDocument
 from lmkrag.formats.base import join_pages, split_pages
+from lmkrag.formats.ocr import name_models
 from lmkrag.types import Document
 
 SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
@@ -35,20 +40,45 @@ def fill_scans(document: Document, read_page: ReadPage) -> Document:
 
 
 def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the text of a page from the user's cache directory; read the page and cache it if it is not there."""
-    from platformdirs import user_cache_path
+    """Return the text of a page from the user's cache; read and cache it if it is not there, or damaged.
 
-    path = user_cache_path("lmkrag", appauthor=False) / "ocr" / fingerprint[:2] / f"{fingerprint}-{number}.json"
-    try:
-        page: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        page = read()
-        with suppress(OSError):  # the next call reads it again
-            path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = path.with_suffix(".part")
-            scratch.write_text(json.dumps(page), "utf-8")
-            scratch.replace(path)
+    What other models or another version of this package have read is not used.
+    """
+    name = f"{fingerprint}-{number}"
+    path = cache_path("ocr", name_models(), fingerprint[:2], name)
+    with suppress(OSError, ValueError):
+        return _unpack(name, path.read_bytes())
+    page = read()
+    with suppress(OSError):  # the next call reads it again
+        make_private(path.parent)
+        scratch = path.with_suffix(".part")
+        with open(scratch, "wb", opener=_open_private) as file:
+            file.write(_pack(name, page))
+        scratch.replace(path)
     return page
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _pack(name: str, page: dict[str, Any]) -> bytes:
+    """A page as JSON, below a checksum of it and of its name."""
+    data = json.dumps(page).encode()
+    return _checksum(name, data) + b"\n" + data
+
+
+def _unpack(name: str, packed: bytes) -> dict[str, Any]:
+    """The page that :func:`_pack` packed. Raises ValueError: the data are damaged, or of another page."""
+    checksum, _, data = packed.partition(b"\n")
+    if checksum != _checksum(name, data):
+        raise ValueError("checksum")
+    page: dict[str, Any] = json.loads(data)
+    return page
+
+
+def _checksum(name: str, data: bytes) -> bytes:
+    return xxh3_64_hexdigest(name.encode() + b"\n" + data).encode()
 
 
 def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, float, float, float]]:

@@ -27,18 +27,19 @@ from lmkrag.specs import NOT_COMPUTED
 
 _MIDNIGHT = datetime.time()
 _DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
-_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")
 _NOT_COMPUTED = re.compile(
-    rb"<(?:\w+:)?c\b(?![^>]*\bt=)[^>]*?\br=\"([A-Z]+\d+)\"[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*"
-    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+    rb"<(?:\w+:)?c\b(?![^<>]*\bt=)(?>[^<>]*?\br=\"([A-Z]+\d+)\")[^<>]*>\s*"
+    rb"<(?:\w+:)?f\b[^<>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*+"
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?+\s*</(?:\w+:)?c>"
 )
 # Text, escapes, currencies, colours and gaps of a format.
-_LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].')
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\[\]-]*+)[^\[\]]*\]|\[[^\[\]]*\]|[_*].')
 _CONDITION = re.compile(r"\[[<>=]")
 _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
-_DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
+_DIGITS_ONLY = re.compile(r"(?=[^0]*0[^0]*0)[0\- ()/\ue000-\uf8ff]*")
 _LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)  # Excel 97: the beginning of a workbook, and FILEPASS
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
@@ -87,7 +88,7 @@ def read(data: bytes, name: str) -> Loaded:
         title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
         core = archive.read(_CORE) if _CORE in archive.namelist() else b""  # openpyxl fills in today
-        changed = re.search(rb":modified[^>]*>([^<]*)<", core)
+        changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
     return Loaded(_join(sheets), "xlsx", title, meta=meta)
 

@@ -13,7 +13,7 @@ _TIMES = re.compile(
     re.MULTILINE,
 )
 _BLANK_LINE = re.compile(r"^[ \t]+\n", re.MULTILINE)
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>\n]+)>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s++([^<>\n]+)>")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
 _STAMP = re.compile(r"<[\d:]+\.\d+>")  # of a word: each cue repeats the line before it, as if they rolled
 

@@ -14,7 +14,9 @@ from lmkrag.formats.text import decode
 _SAMPLE = 100_000  # characters that tell the delimiter
 _LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
 _SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the first line, as Excel has it
-_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S+@\S+\.\S+$|https?://")  # a number, date, address: no column's name
+_VALUE = re.compile(
+    r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://"
+)  # a number, date, address: no column's name
 _YEAR = r"(?:19|20)\d\d"
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
     rf"(?:(?:{_YEAR}(?:[-/.](?:\d\d?|{_YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"

@@ -12,9 +12,10 @@ _SAME, _LEADING = 0.06, 2.0  # of a height: how lines of one heading differ, and
 _APART, _CENTRED = 2.0, 0.1  # heights of a letter between columns; of the width of a title in the middle of a page
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 TITLE_MARK = "## "
-_TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d{1,3}\.?)*\W+)?[^\W\d_].*[^\W\d_]{2}")
+_TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d++(?:\.\d+)*+)?\W++)?[^\W\d_].*[^\W\d_]{2}")
 _NUMBERED = re.compile(r"(?:\d{1,2}(?:\.\d{1,2})*\.?|[^\W\d_][.)]) ?[^\W\d_]")
-_PAGE_NUMBER = re.compile(r"\d{3,} |.*\w \w.*[^\W\d_]\W+\d{1,4}$")  # of a title in a header or in the contents
+_PAGE_BEFORE, _PAGE_AFTER = re.compile(r"\d{3,} "), re.compile(r"[^\W\d_]\W+\d{1,4}$")
+_TWO_WORDS = re.compile(r"\w \w")
 CUT = re.compile(  # a line that goes on
     r"(?i)(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
     r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have|can|may|see|use|using"
@@ -66,9 +67,9 @@ def mark_titles(
         title = text[start:end].replace("\n", " ")
         heads = stands_out[number] and stop < len(lines) and look(lines[stop][0]) != looks[stop - 1]
         heads = heads and stop - number <= _MOST_LINES and _is_title(title) and not _has_columns(text, start, end, box)
-        on_edge = number == 0 or (heads and _PAGE_NUMBER.match(text[slice(*lines[stop])]))
+        on_edge = number == 0 or (heads and _has_page_number(text[slice(*lines[stop])]))
         beside = heads and number and not numbered[number] and _is_beside(lines, number, stop, box)
-        if heads and not beside and not (on_edge and _PAGE_NUMBER.match(title)):
+        if heads and not beside and not (on_edge and _has_page_number(title)):
             pieces += [text[position:start], TITLE_MARK, title]
             marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
             position = end
@@ -110,6 +111,12 @@ def _has_columns(text: str, start: int, end: int, box: Measure) -> bool:
     spaces = re.compile(r"(?<=\S) (?=\S)").finditer(text, start, end)
     sides = ((box(space.start() - 1), box(space.end())) for space in spaces)
     return any(left and right and right[0] - left[2] > _APART * (left[3] - left[1]) for left, right in sides)
+
+
+def _has_page_number(line: str) -> bool:
+    """Whether a line has the number of a page before or after it, as titles have in headers and in the contents."""
+    after = _PAGE_AFTER.search(line)
+    return bool(_PAGE_BEFORE.match(line) or (after and _TWO_WORDS.search(line, 0, after.start())))
 
 
 def _is_title(title: str) -> bool:

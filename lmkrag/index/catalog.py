@@ -199,7 +199,8 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
 
 
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
-    return codec.checksum("document", json.dumps(values).encode())
+    # Damage may leave bytes where text or a number was.
+    return codec.checksum("document", json.dumps(values, default=repr).encode())
 
 
 def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
@@ -214,8 +215,8 @@ def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -
     _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
-def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
-    """Return the document called ``doc_id``."""
+def find_row(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
+    """Return the row of a document, for a writer; readers ask the snapshot, which notices a lost row."""
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)
 
 
@@ -244,13 +245,48 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
     ]
 
 
-def all_documents(
-    connection: sqlite3.Connection, after: str = "", limit: int | None = None, among: Iterable[int] | None = None
+def scan_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
+    """Yield every row that is there by ``doc_id``, for :mod:`lmkrag.index.verify`: lost ones are not noticed."""
+    return _documents(connection, "ORDER BY doc_id", ())
+
+
+def list_documents(connection: sqlite3.Connection, known: Ids, after: str, limit: int | None) -> Iterator[DocumentRow]:
+    """Yield documents by ``doc_id``, at most ``limit`` after one. Raises IndexCorrupt: a row is lost.
+
+    ``known`` ``[n]`` are the row ids of all documents.
+    """
+    sides = ("doc_id <= ?", "doc_id > ?")
+    before, following = (
+        connection.execute(f"SELECT COUNT(*) FROM document WHERE {side}", (after,)).fetchone()[0] for side in sides
+    )
+    check_count(before + following, len(known))
+    wanted = following if limit is None else min(limit, following)
+    last, count = after, 0
+    for row in _documents(connection, "WHERE doc_id > ? ORDER BY doc_id LIMIT ?", (after, wanted)):
+        if row.doc_id <= last:
+            raise IndexCorrupt(f"the catalog's index of names is damaged; {REPAIR}")
+        last, count = row.doc_id, count + 1
+        yield row
+    check_count(count, wanted)
+
+
+def list_some_documents(
+    connection: sqlite3.Connection, keys: Ids, after: str, limit: int | None
 ) -> Iterator[DocumentRow]:
-    """Yield documents by ``doc_id``: all, or those ``among`` some row ids, at most ``limit`` after one."""
-    chosen = "" if among is None else "AND id IN (SELECT value FROM json_each(?))"
-    values = (after, *(() if among is None else (json.dumps(list(among)),)), -1 if limit is None else limit)
-    return _documents(connection, f"WHERE doc_id > ? {chosen} ORDER BY doc_id LIMIT ?", values)
+    """Yield documents with some row ids ``[n]`` as :func:`list_documents` does."""
+    clause = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY +doc_id"
+    values = (after, json.dumps(keys.tolist()))
+    found = connection.execute(f"SELECT id, doc_id > ? FROM document {clause}", values).fetchall()
+    check_count(len(found), len(keys))
+    chosen = [key for key, follows in found if follows][:limit]
+    rows = read_documents(connection, chosen)
+    return (rows[key] for key in chosen)
+
+
+def check_count(found: int, known: int) -> None:
+    """Raise IndexCorrupt unless as many rows of documents were found as are known: whoever reads some calls this."""
+    if found != known:
+        raise IndexCorrupt(f"the catalog has {found} of {known} documents: rows are lost; {REPAIR}")
 
 
 def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[DocumentRow]:
@@ -260,11 +296,10 @@ def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterato
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
     """Return documents by their row ids. Raises IndexCorrupt: one is not there."""
-    row_ids = list(keys)
+    row_ids = sorted(set(keys))
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
     rows = {row.id: row for row in _documents(connection, clause, (json.dumps(row_ids),))}
-    if missing := [key for key in row_ids if key not in rows]:
-        raise IndexCorrupt(f"the catalog has lost document {missing[0]}; {REPAIR}")
+    check_count(len(rows), len(row_ids))
     return rows
 
 

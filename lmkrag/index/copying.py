@@ -110,7 +110,7 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catal
     with store.transaction() as connection:
         here: list[int] = []  # the first sentence that each document gets
         for row in rows:
-            if old := catalog.find_document(connection, row.doc_id):
+            if old := catalog.find_row(connection, row.doc_id):
                 gone = [item for item in catalog.find_attachments(connection, old) if item.doc_id not in names]
                 for deleted in (*gone, old):
                     catalog.delete_document(connection, deleted)

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +79,7 @@ class IndexReader:
 
     def _forget(self) -> None:
         self._state = _UNREAD
+        self._documents = (_UNREAD.generation, _UNREAD.documents)  # those last read, and their generation
         self._segments: dict[str, Segment] = {}
 
     @contextlib.contextmanager
@@ -112,8 +114,10 @@ class IndexReader:
             self._guard.notify_all()
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
-        state = self._load_state(connection, nested=nested) if segments else _UNREAD
-        return Snapshot(connection, state.documents, state.segments)
+        if not segments:
+            return Snapshot(connection, partial(self._read_documents, connection, self._identity), ())
+        state = self._load_state(connection, nested=nested)
+        return Snapshot(connection, lambda: state.documents, state.segments)
 
     # Connections
 
@@ -238,7 +242,7 @@ class IndexReader:
             if generation == newest.generation:
                 return newest
             self.check_encoder(connection)
-            documents = read_ranges(connection, newest.documents, newest.generation)
+            documents = self._read_documents(connection, self._identity)
             try:
                 live = tuple(
                     LiveSegment(self._segment(file), runs, documents)
@@ -266,6 +270,17 @@ class IndexReader:
                 self._state = state
                 self._segments = {name: segment for name, segment in self._segments.items() if name in names}
             return state
+
+    def _read_documents(self, connection: sqlite3.Connection, source: tuple[int, int] | None) -> DocumentRanges:
+        """The documents of a snapshot of the catalog ``source``, the device and inode."""
+        if source != self._identity:  # another index has taken its place
+            return read_ranges(connection)
+        since, known = self._documents  # read once: another thread may put newer ones there
+        generation = catalog.generation(connection)
+        if generation != since:
+            known = read_ranges(connection, known, since)
+            self._documents = (generation, known)
+        return known
 
     def _segment(self, file: SegmentFile) -> Segment:
         with self._guard:

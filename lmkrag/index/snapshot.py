@@ -28,8 +28,13 @@ class Snapshot:
     """One committed state of the index, for as long as the reader holds it."""
 
     connection: sqlite3.Connection
-    documents: DocumentRanges
+    read_documents: Callable[[], DocumentRanges]
     segments: tuple[LiveSegment, ...]
+
+    @computed_once
+    def documents(self) -> DocumentRanges:
+        """The documents there are, by increasing row ids, as the columns of the catalog have them."""
+        return self.read_documents()
 
     def search(
         self,
@@ -44,7 +49,7 @@ class Snapshot:
         """Find the sentences nearest to a question, and those with its words, ``top_k`` each at most.
 
         ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities are 0 then. ``words``
-        are from :func:`lmkrag.index.words.terms.query_words`. ``allowed`` are the documents to search in; words weigh
+        are from :func:`lmkrag.language.terms.query_words`. ``allowed`` are the documents to search in; words weigh
         the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
         found.
         """
@@ -87,18 +92,37 @@ class Snapshot:
         )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
-        """Return the catalog's row of a document."""
-        return catalog.find_document(self.connection, doc_id)
+        """Return the catalog's row of a document. Raises IndexCorrupt: it is lost."""
+        return self.find_documents([doc_id]).get(doc_id)
+
+    def find_documents(self, doc_ids: Iterable[str]) -> dict[str, DocumentRow]:
+        """Return the rows of those of some documents that there are. Raises IndexCorrupt: one is lost."""
+        found = {doc_id: catalog.find_row(self.connection, doc_id) for doc_id in doc_ids}
+        rows = {doc_id: row for doc_id, row in found.items() if row is not None}
+        if absent := found.keys() - rows.keys():
+            lost = self.match_field("doc_id", lambda name: name in absent)
+            catalog.check_count(len(rows), len(rows) + int(lost.sum()))
+        return rows
 
     def nearby_ids(self, doc_id: str) -> list[str]:
         """Return the names of some documents that are like a name which is not there."""
         return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
 
     def all_documents(
-        self, after: str = "", limit: int | None = None, among: Iterable[int] | None = None
+        self, after: str = "", limit: int | None = None, among: Ids | None = None
     ) -> Iterable[DocumentRow]:
-        """Yield the rows of documents by ``doc_id``: all, or those ``among`` some ids, at most ``limit`` after one."""
-        return catalog.all_documents(self.connection, after, limit, among)
+        """Yield documents by ``doc_id``: all, or those ``among`` some row ids ``[n]``, at most ``limit`` after one.
+
+        Raises IndexCorrupt: a row is lost.
+        """
+        if among is not None:
+            return catalog.list_some_documents(self.connection, among, after, limit)
+        return catalog.list_documents(self.connection, self.documents.keys, after, limit)
+
+    def check_rows(self) -> None:
+        """Raise IndexCorrupt unless every document has its row."""
+        for _ in self.all_documents(limit=0):
+            pass
 
     def match_field(self, key: str, test: Callable[[Any], bool]) -> Mask:
         """Return which documents have a field that passes a test: see :func:`lmkrag.index.columns.match_field`."""
@@ -141,7 +165,7 @@ class Snapshot:
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
     def find_terms(self, words: Hashes) -> Terms:
-        """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
+        """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
         return lexical.find_terms(self.segments, self.totals, words)
 
     @computed_once

@@ -190,11 +190,11 @@ class IndexStore:
         """
         with self.transaction() as connection:
             for doc_id in removed:
-                if row := catalog.find_document(connection, doc_id):
+                if row := catalog.find_row(connection, doc_id):
                     for gone in (*catalog.find_attachments(connection, row), row):
                         catalog.delete_document(connection, gone)
             for item in staged:
-                if row := catalog.find_document(connection, item.document.doc_id):
+                if row := catalog.find_row(connection, item.document.doc_id):
                     catalog.delete_document(connection, row)
             ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
             for file, runs in lay_sentences(segments, ranges):
@@ -204,6 +204,8 @@ class IndexStore:
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
         """Remove documents, with what is attached to them, in one step; segments of nothing else are deleted."""
+        with self.reader.snapshot(segments=False) as snapshot:
+            snapshot.check_rows()
         self.commit([], removed=doc_ids)
         with self.reader.snapshot() as snapshot:
             if dead := [live for live in snapshot.segments if not live.alive]:

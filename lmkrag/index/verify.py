@@ -54,7 +54,7 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     wrong[owners[1:][twice]] = True
     incomplete = set(documents.keys[wrong].tolist())
     yield from find_wrong_columns(connection)
-    for document in catalog.all_documents(connection):
+    for document in catalog.scan_documents(connection):
         if document.id in incomplete:
             yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
         try:

@@ -34,7 +34,7 @@ def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[
     with store.reader.snapshot(segments=False) as snapshot:
         if doc_ids is None:
             return {row.doc_id: row for row in snapshot.all_documents()}
-        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
+        rows = list(snapshot.find_documents(doc_ids).values())
         attachments = [catalog.find_attachments(snapshot.connection, row) for row in rows]
     return {row.doc_id: row for row in chain(rows, *attachments)}
 

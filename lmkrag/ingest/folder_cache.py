@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from lmkrag.cache import cache_path, make_private
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.terms import find_stems
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import SourceFile
+from lmkrag.language.terms import find_stems
 from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:
@@ -39,11 +40,9 @@ _LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
 
 def cached_index(folders: Sequence[Path]) -> Path:
     """Return the path of the index of some folders, whether it exists or not: a name and a hash of their paths."""
-    from platformdirs import user_cache_path
-
     resolved = [folder.resolve() for folder in folders]
     digest = hashlib.sha256("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return user_cache_path("lmkrag", appauthor=False) / "folders" / f"{resolved[0].name or 'root'}-{digest}"
+    return cache_path("folders", f"{resolved[0].name or 'root'}-{digest}")
 
 
 def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
@@ -68,9 +67,7 @@ def _lock_cache(index: Path) -> Iterator[None]:
     lock = contextlib.ExitStack()
     try:
         try:
-            for folder in (index.parent.parent, index.parent):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.chmod(0o700)
+            make_private(index.parent)
             file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
             lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # also for a parser's process that inherited the file

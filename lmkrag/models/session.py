@@ -45,10 +45,9 @@ class Session:
             self._start()
 
     def _start(self) -> None:
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # its thread keeps forked processes from ending, too
         import onnxruntime
 
-        onnxruntime.disable_telemetry_events()  # if it was imported before
+        onnxruntime.disable_telemetry_events()  # if it was imported before lmkrag
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3

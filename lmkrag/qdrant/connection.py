@@ -13,11 +13,11 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
+from lmkrag.clients import open_qdrant
 from lmkrag.errors import IndexNotFound, StorageError, UsageError, needs
 
 with needs("qdrant", "qdrant-client"):
     import httpx
-    from qdrant_client import QdrantClient
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -27,7 +27,7 @@ _BUSY = frozenset({408, 429, 500, 502, 503, 504})
 _ADDRESS = re.compile(  # pathlib makes one slash of two
     r"qdrant(\+https)?:/{1,2}(:memory:|(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d{1,5})?)/([\w-]{1,200})"
 )
-_memory: list[QdrantClient] = []  # the client in local mode, which is not thread-safe
+_memory: list[Any] = []  # the client in local mode, which is not thread-safe
 _memory_guard = threading.RLock()
 
 
@@ -51,12 +51,12 @@ class Connection:
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 17):  # the first with insert_only
             raise StorageError(f"{self.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can")
 
-    def _connect(self) -> QdrantClient:
+    def _connect(self) -> Any:
         if not self.is_local:
             key = os.environ.get("QDRANT_API_KEY") or None
-            return QdrantClient(url=self.server, api_key=key, timeout=_TIMEOUT, check_compatibility=False)
+            return open_qdrant(self.server, api_key=key, timeout=_TIMEOUT)
         with _memory_guard:
-            _memory[:] = _memory or [QdrantClient(self.server)]
+            _memory[:] = _memory or [open_qdrant(self.server)]
             return _memory[0]
 
     def close(self) -> None:

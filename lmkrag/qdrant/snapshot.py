@@ -166,4 +166,4 @@ class QdrantReader(IndexReader):
             self._next_look = time.monotonic() + _INTERVAL
             self._refresh()
         with super().snapshot(segments=segments) as state:
-            yield QdrantSnapshot(state.connection, state.documents, state.segments, self._qdrant)
+            yield QdrantSnapshot(state.connection, state.read_documents, state.segments, self._qdrant)

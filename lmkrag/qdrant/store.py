@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from platformdirs import user_cache_path
 from qdrant_client import models
 
 from lmkrag.arrays import Vectors
+from lmkrag.cache import cache_path, make_private
 from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import File, Tables
@@ -82,11 +82,13 @@ class QdrantStore(IndexStore):
         """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or the cache."""
         connection = Connection(path)
         settings = Log(connection).read_settings()
-        folder = user_cache_path("lmkrag", appauthor=False) / "qdrant" / f"{settings['token']}-{catalog.FORMAT_VERSION}"
+        folder = cache_path("qdrant", f"{settings['token']}-{catalog.FORMAT_VERSION}")
         while not IndexStore.exists(folder):
             try:
+                make_private(folder)
                 IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
-                folder.chmod(0o700)
+            except OSError as error:
+                raise StorageError(f"{folder}: the cache can't be written to ({error.strerror or error})") from error
             except (UsageError, IndexLocked) as error:  # another process is creating it, or it is something else
                 if isinstance(error, UsageError) and not IndexStore.exists(folder):
                     raise
@@ -240,5 +242,5 @@ class QdrantStore(IndexStore):
                 records = self._connection.call("retrieve", points.tolist(), with_payload=False)
                 lost = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
                 keys = snapshot.documents.keys[snapshot.documents.owners(lost)]
-                for row in snapshot.all_documents(among=set(keys.tolist())):
+                for row in snapshot.all_documents(among=np.unique(keys)):
                     yield f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it and index its file again"

@@ -4,7 +4,9 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from lmkrag.errors import ReaderError
@@ -148,6 +150,15 @@ def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | R
         return error
 
 
+def name_model(model: str) -> str:
+    """Return a model as answers name it: of a path only the last part, since clients learn no folder of this machine.
+
+    >>> name_model("/srv/models/tiny-llama"), name_model("Qwen/Qwen3-4B")
+    ('tiny-llama', 'Qwen/Qwen3-4B')
+    """
+    return Path(model).name if model.startswith(("/", "~", ".")) else model
+
+
 class LanguageModelReader(ABC):
     """A reader that prompts a language model and checks what it cites."""
 
@@ -161,6 +172,11 @@ class LanguageModelReader(ABC):
     def is_small(self) -> bool:
         """Whether the model is too small for the fenced layout, so that prompts default to the plain one."""
         return False
+
+    @property
+    def answered_by(self) -> str:
+        """The model, and the server that it is on, as answers name it; empty where that is unknown."""
+        return ""
 
     @property
     def prompts(self) -> Prompts:
@@ -221,7 +237,12 @@ class LanguageModelReader(ABC):
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without spans the model is not asked."""
         shown = self.prompts.choose(spans)
-        return AnswerStream(self._say(question, shown), partial(check_answer, spans=shown, reader=self.name))
+        return AnswerStream(self._say(question, shown), partial(self._check, spans=shown))
+
+    def _check(self, text: str, spans: Sequence[Span]) -> Answer:
+        """What the model said as a checked answer; without passages the model is not asked."""
+        answer = check_answer(text, spans, self.name)
+        return replace(answer, answered_by=self.answered_by) if spans else answer
 
     def _say(self, question: str, spans: Sequence[Span]) -> Iterator[str]:
         """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the plain layout."""
@@ -251,7 +272,7 @@ class LanguageModelReader(ABC):
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
         shown = self.prompts.choose(spans)
-        return AsyncAnswerStream(self._asay(question, shown), partial(check_answer, spans=shown, reader=self.name))
+        return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
 
     async def _asay(self, question: str, spans: Sequence[Span]) -> AsyncIterator[str]:
         """The same as :meth:`_say`."""

@@ -1,16 +1,12 @@
-"""Load a reader by its name, and find the server of a language model on this machine."""
+"""Load a reader by its name."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmkrag import plugins
 from lmkrag.errors import LmkragError, ReaderError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.readers.base import Reader
-
-_PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM
-_SECONDS = 0.5  # for a server to list its models
 
 
 def load_reader(
@@ -18,6 +14,7 @@ def load_reader(
     *,
     model: str | None = None,
     base_url: str | None = None,
+    found: bool = False,
     timeout: float | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
@@ -26,6 +23,7 @@ def load_reader(
     """Return a reader by its name, one of :data:`lmkrag.readers.READERS` or of a plug-in, with its options.
 
     ``model`` is what the server calls it, or a folder or hub name, ``base_url`` an OpenAI-compatible server,
+    ``found`` whether that was found on this machine and not named by the user: it gets no key then,
     ``timeout`` seconds, ``prompts`` a folder of templates in place of the packaged ones, or ``small``. Raises
     UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed. ReaderError:
     its model can't be loaded.
@@ -53,7 +51,7 @@ def load_reader(
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
-        return OpenAIReader(**settings)
+        return OpenAIReader(**settings, found=found)
     if not model:
         raise UsageError(f"reader {name!r}: choose a model with --model")
     settings.pop("base_url", None)
@@ -75,34 +73,3 @@ def _load_plugin(name: str, options: dict[str, Any]) -> Reader:
     except Exception as error:  # the code of another package
         raise ReaderError(f"reader {name!r}: can't be loaded ({type(error).__name__}: {error})") from error
     return reader
-
-
-class LocalServer(NamedTuple):
-    """The address of a server that speaks OpenAI's API, and the model that it has loaded or lists first."""
-
-    base_url: str
-    model: str
-
-
-def find_local_server(ports: Sequence[int] = _PORTS) -> LocalServer:
-    """Return the first server of a language model that listens on this machine, or raise UsageError.
-
-    Each port is asked once for its models, only over the loopback interface. Embedding models and servers of lmkrag,
-    which speak the same API, are skipped.
-    """
-    import httpx
-
-    with httpx.Client(timeout=_SECONDS, trust_env=False) as client:
-        for port in ports:
-            base_url = f"http://127.0.0.1:{port}/v1"
-            try:
-                models = client.get(f"{base_url}/models").raise_for_status().json()["data"]
-                names = [model["id"] for model in models if model.get("owned_by") != "lmkrag"]
-            except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError):
-                continue  # something else listens there, or nothing
-            if names := [name for name in names if isinstance(name, str) and "embed" not in name.lower()]:
-                return LocalServer(base_url, names[0])
-    raise UsageError(
-        "--llm: no language model answers on this machine: start Ollama, LM Studio, llama.cpp or vLLM, "
-        "or give --base-url and --model"
-    )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
-from lmkrag.index.words.terms import STRAIGHT, drop_stop_words, hash_content, split_words
+from lmkrag.language.terms import STRAIGHT, drop_stop_words, hash_content, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.results import Answer, Citation, Span
 from lmkrag.sentences.split import split_sentences
@@ -14,17 +14,20 @@ _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited where t
 
 CUT = " […]"  # the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
-_MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
+_MARKS = re.compile(r"(?:(?<!\s)\s+)?\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_INDEXED = re.compile(r"\w+\[[^\]]*\]")
+_INDEXED = re.compile(r"(?<!\w)\w+\[[^\[\]]*\]")
 _WORD = re.compile(r"\w+")
+_LONGEST_NAME = 100  # characters before an index
+_LAST_WORD = re.compile(rf"\w{{1,{_LONGEST_NAME}}}$")
 _QUOTED = re.compile(
     r"""(?<!\w)"(?=\S)((?:[^"“”„\n]|\n(?!\s*\n))+)(?<=\S)[ \t]?["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]"""
-    r"""|(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)"""
+    r"|(?<!\w)(?P<apostrophe>')(?=\S)"
     r"|[‘‚]((?:[^‚‘’]|’(?=\w))+)[‘’](?!\w)|«([^«»]+)»|»([^«»]+)«|‹([^‹›]+)›|›([^‹›]+)‹|「([^「」]+)」|『([^『』]+)』"
     r"|^>[ \t]?((?![ \t]*(?:[—–]|--)).+(?:\n>(?![ \t]*(?:[—–]|--|$)).+)*)$",
     re.MULTILINE,
 )
+_CLOSING = re.compile(r"'(?!\w)|\n|\Z")  # what ends words behind an apostrophe that opens a quotation, or is none
 _MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
 
 
@@ -143,7 +146,7 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
     citations = []
     for match in marks:
         if match in behind_word:
-            before = re.search(r"\w+$", text[: match.start()])
+            before = _LAST_WORD.search(text, max(0, match.start() - _LONGEST_NAME), match.start())
             indexed = before is not None and before[0] + match[0] in in_spans
             is_citation = bool(known) and not apart and not indexed
         else:
@@ -156,8 +159,8 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
 def _numbers(inside: str) -> tuple[int, ...]:
     """The numbers of ``2``, ``1, 3`` or ``2-4``."""
     numbers: list[int] = []
-    for part in re.split(r"\s*[,;]\s*", inside):
-        low, *high = (int(number) for number in re.split(r"\s*[–-]\s*", part))
+    for part in re.split("[,;]", inside):
+        low, *high = map(int, re.split("[–-]", part))
         numbers += range(low, high[-1] + 1) if high and low < high[-1] <= low + 20 else [low, *high]
     return tuple(dict.fromkeys(numbers))
 
@@ -195,10 +198,31 @@ def find_quotations(text: str) -> list[str]:
 
 def place_quotations(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield what :func:`find_quotations` returns, and where each begins and ends with its marks."""
-    for match in _QUOTED.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
-        words = next(filter(None, match.groups())).replace("\n>", "\n").strip()
+    for words, start, end in _find_marked(_CODE.sub(lambda code: " " * len(code[0]), text)):
+        words = words.replace("\n>", "\n").strip()
         if sum(1 + (c >= "\u2e80") for c in words) >= _MIN_QUOTED:
-            yield words, *match.span()
+            yield words, start, end
+
+
+def _find_marked(text: str) -> Iterator[tuple[str, int, int]]:
+    """The words in each pair of quotation marks, and where the pair begins and ends.
+
+    An apostrophe may close words that were opened far before, so the next one that closes is looked for once only.
+    """
+    position = 0
+    closing: re.Match[str] | None = None
+    while match := _QUOTED.search(text, position):
+        position = match.end()
+        if match["apostrophe"] is None:
+            yield next(filter(None, match.groups())), *match.span()
+            continue
+        if closing is None or closing.start() < match.end():
+            closing = _CLOSING.search(text, match.end())
+        assert closing is not None  # the end of the text
+        end = closing.start()
+        if closing[0] == "'" and end > match.end() and not text[end - 1].isspace():
+            position = closing.end()
+            yield text[match.end() : end], match.start(), position
 
 
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:

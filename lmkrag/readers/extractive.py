@@ -4,17 +4,29 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp, log
 
-from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.index.words.quantities import find_days, find_numbers
+from lmkrag.language.dates import find_days
+from lmkrag.language.keys import add_fiscal_years, find_exact_words, find_keys, holds
+from lmkrag.language.languages import asks_in_english, detect_language
+from lmkrag.language.quantities import find_numbers
 from lmkrag.readers.base import Reader
 from lmkrag.readers.parts import add_context, cover_parts, find_parts
 from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
 from lmkrag.readers.tables import find_cell, lacks_value
 from lmkrag.readers.weights import ANSWERS
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
-from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
-from lmkrag.sentences.languages import detect_language
+from lmkrag.results import (
+    STRONG,
+    Answer,
+    Citation,
+    Quote,
+    ShortAnswer,
+    Span,
+    SpanList,
+    best_coverage,
+    best_similarity,
+)
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import OWN_LINE, is_lead_in, is_navigation
 from lmkrag.specs import CODE, ENGLISH
@@ -41,7 +53,7 @@ _REMAINS = re.compile(r"\A[”’»)\]*]+(?:\^\d+)?\s+")  # of a sentence before
 _OUTDENT = re.compile(r"^( +\S.*\n)(?![-*+•] |\d+[.)] |\s)", re.MULTILINE)
 _INDENT = re.compile(r"^ +(?![-*+•] |\d+[.)] | )", re.MULTILINE)
 _UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
-_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>]+)|[^\s)]+)>?\)|\[[^\[\]]*\])")
+_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>\[]+)|[^\s)\[]+)>?\)|\[[^\[\]]*\])")
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
@@ -72,11 +84,13 @@ class ExtractiveReader(Reader):
             texts = [spans[number].text for number in read]
             readings = dict(zip(read, reranker.read_texts(question, texts), strict=True))
         confidence = estimate_confidence(question, spans, [readings[number] for number in sorted(readings)[:most]])
+        is_cut_short = isinstance(spans, SpanList) and spans.cut_short
+        max_confidence = ANSWERS.max_cut_short if is_cut_short else 1.0
         # 1. A cell of a table whose row and column the question names.
         cell = None if parts else find_cell(question, spans[:most])
         if cell is not None:
             quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header)
-            confidence = max(confidence, ANSWERS.cell_confidence)
+            confidence = min(max_confidence, max(confidence, ANSWERS.cell_confidence))
             return self._make(spans, cell.short.text, [cell.row], confidence, [cell.short], [quote])
         # 2. Mark the sentence of each passage that answers best.
         citations = []
@@ -91,6 +105,7 @@ class ExtractiveReader(Reader):
             likely = (each for each in citations if readings[each.number - 1].score > 0)
             others = [each for each in likely if not lacks_value(question, each)]
             citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
+        confidence = min(confidence, max_confidence)
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
             is_long = len(question.split()) > _FEW_WORDS or not question.isascii()
@@ -211,18 +226,20 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes without marks of Markdown, each quote with its number at the end."""
-    lines: list[str] = []
+    """Return the lines of quotes without marks of Markdown, each marked as quoted, and each quote with its number."""
+    written: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
-        lines += [""] if lines else []
-        lines += filter(None, (quote.heading, quote.header))
+        lines = [quote.heading, ""] if quote.heading else []  # what stands together there is together here
+        lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
         text = _read_rst(text) if span.kind == "rst" else text
         lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
-    return lines
+        written += [""] if written else []
+        written += quote_lines("\n".join(lines))
+    return written
 
 
 def _read_rst(text: str) -> str:

@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
+from lmkrag.clients import open_async_openai, open_openai
 from lmkrag.errors import LmkragError, ReaderError, UsageError, needs
-from lmkrag.readers.base import LanguageModelReader, answer_or_error
+from lmkrag.readers.base import LanguageModelReader, answer_or_error, name_model
 from lmkrag.readers.citations import CUT
+from lmkrag.readers.local_servers import find_other_owner
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
 
@@ -32,6 +35,7 @@ class OpenAIReader(LanguageModelReader):
         *,
         model: str | None = None,
         base_url: str | None = None,
+        found: bool = False,
         timeout: float = 60.0,
         retries: int = 3,
         max_tokens: int | None = None,
@@ -41,11 +45,13 @@ class OpenAIReader(LanguageModelReader):
         """Take the server and the model; the key comes from ``OPENAI_API_KEY`` only.
 
         Without a ``model``, the server must list only one; without ``base_url`` it is ``OPENAI_BASE_URL``, else the
-        hosted service. ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises
-        UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
+        hosted service. A server that was ``found`` on this machine, not named by the user, gets no key, and nothing
+        at all once another user listens there. ``timeout`` holds for an answer as a whole, ``retries`` of failed
+        requests included. Raises UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not
+        installed.
         """
         with needs("openai", "openai"):
-            import openai
+            import openai  # noqa: F401
         super().__init__(prompts)
         url = base_url or os.environ.get(URL_VARIABLE)
         key = os.environ.get(KEY_VARIABLE)
@@ -53,14 +59,17 @@ class OpenAIReader(LanguageModelReader):
             raise UsageError(
                 f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
             )
+        self._url, self._found = url, found
         self._options: dict[str, Any] = {
-            "base_url": url,
-            "api_key": key or "none",  # local servers ask for none, the client for some
+            "anonymous": found,
+            "api_key": "none" if found or not key else key,  # local servers ask for none, the client for some
             "timeout": timeout,
             "max_retries": retries,
         }
-        self._where = url or "the hosted service"
-        self._client: Any = openai.OpenAI(**self._options)
+        self._client: Any = open_openai(url, **self._options)
+        address = urlsplit(str(self._client.base_url))
+        self._host = address.netloc.rpartition("@")[2]  # without a password
+        self._where = f"{address.scheme}://{self._host}{address.path.rstrip('/')}" if url else "the hosted service"
         self._timeout = timeout
         self._model: str | None = model
         settings = {"max_tokens": max_tokens, "temperature": temperature}
@@ -71,6 +80,11 @@ class OpenAIReader(LanguageModelReader):
         """Whether the model's name says that it is small."""
         with self._explained():
             return is_small_model(self._choose_model())
+
+    @property
+    def answered_by(self) -> str:
+        """The model and the server that it is on: ``llama3 on 127.0.0.1:8080``."""
+        return f"{name_model(self._model)} on {self._host}" if self._model else ""
 
     def generate(self, messages: Messages) -> Iterator[str]:
         loop = asyncio.new_event_loop()
@@ -112,7 +126,7 @@ class OpenAIReader(LanguageModelReader):
             model = await in_time(asyncio.to_thread(self._choose_model))
             finished = None
             # A client for each answer: its connections belong to the event loop it was made in.
-            async with openai.AsyncOpenAI(**self._options) as client:
+            async with open_async_openai(self._url, **self._options) as client:
                 while True:
                     try:
                         request = {"model": model, "messages": messages, "stream": True, **self._settings}
@@ -150,6 +164,9 @@ class OpenAIReader(LanguageModelReader):
         raise error
 
     def _choose_model(self) -> str:
+        """The model to ask, before each answer. Raises ReaderError: the server that was found is another user's now."""
+        if self._found and (owner := find_other_owner(urlsplit(self._url or "").port or 0)):
+            raise ReaderError(f"{self._where}: another server is there now, of {owner}; run the command again")
         if self._model:
             return self._model
         names: list[str] = [model.id for model in self._client.with_options(max_retries=0).models.list()]

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lmkrag.index.words.exact import asks_in_english, find_exact_words, holds
-from lmkrag.index.words.quantities import MONTHS
+from lmkrag.language.dates import MONTHS
+from lmkrag.language.keys import find_exact_words, holds
+from lmkrag.language.languages import asks_in_english
 from lmkrag.results import Span
 
 _NAME = re.compile(r"(?<![.?!] )(?<!\A)\b[A-Z](?:[\w&'’./-]*\w)?(?: (?:[A-Z](?:[\w&'’./-]*\w)?|\d+))*")

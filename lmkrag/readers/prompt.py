@@ -3,13 +3,16 @@
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Literal, Self
 
 from lmkrag.errors import UsageError
+from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Context, Span
 
 Messages = list[dict[str, str]]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
@@ -113,7 +116,12 @@ class Prompts:
 
     def rewrite(self, history: Sequence[tuple[str, str]], question: str) -> Messages:
         """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest first."""
-        conversation = "\n".join(f"User: {earlier}\nAssistant: {answer}" for earlier, answer in history)
+        turns = [
+            line
+            for earlier, answer in history
+            for line in (f"User: {' '.join(earlier.split())}", "Assistant:", *quote_lines(answer))
+        ]
+        conversation = "\n".join(turns)
         return [{"role": "user", "content": self._fill("rewrite", conversation=conversation, question=question)}]
 
     def synthesise(self, background: str, sentences: str) -> Messages:
@@ -167,13 +175,9 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
 
 
 def lay_out_plainly(spans: Sequence[Span], first: int = 1) -> str:
-    """Return spans best first, each under its number and source, with a ``>`` before each line."""
-
-    def quote(text: str) -> list[str]:
-        return [f"> {line}" for line in text.splitlines()]
-
+    """Return spans best first, each under its number and source, its lines quoted."""
     return "\n\n".join(
-        "\n".join([f"[{number}] {describe_source(span)}", *quote(span.header), *quote(span.text)])
+        "\n".join([f"[{number}] {describe_source(span)}", *quote_lines(span.header), *quote_lines(span.text)])
         for number, span in enumerate(spans, first)
     )
 
@@ -194,10 +198,18 @@ def frame_span(number: int, span: Span, key: str) -> str:
     return f"<<<SPAN {number} {key} {source}{page}\n{header}{span.text}\nSPAN {number} {key}>>>"
 
 
+@cache
+def _draw_secret() -> bytes:
+    return secrets.token_bytes(32)
+
+
 def border_key(texts: Sequence[str]) -> str:
-    """Return a key that is in none of the texts and that no document can guess, since it is a hash of all of them."""
+    """Return a key that is in none of the texts and that no document can guess: a hash of all of them with a secret.
+
+    The secret is drawn once in a process, so that a process gives the same prompt for the same texts.
+    """
     together = "\0".join(texts)
-    key = hashlib.sha256(together.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    key = hashlib.blake2b(together.encode("utf-8", "surrogatepass"), key=_draw_secret()).hexdigest()[:12]
     while key in together:
         key = hashlib.sha256(key.encode()).hexdigest()[:12]
     return key

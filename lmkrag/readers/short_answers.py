@@ -2,8 +2,8 @@
 
 import re
 
-from lmkrag.index.words.exact import find_keys, holds
-from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
+from lmkrag.language.keys import find_keys, holds
+from lmkrag.language.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.passages import Reading
@@ -61,7 +61,7 @@ _DATE = r"(?:1[5-9]|20)\d\d|\d[:./-]\d|\d ?(?:st|nd|rd|th|[ap]\.?m|h|hours?|minu
 _WEIGHT = re.compile(r"\d\s?(?:k?g|lbs?|[€£$%])(?!\w)|[€£$]")
 _AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
-_LOOSE_END = re.compile(r"(?:\s*\([^()]*)?[\s.,;:]*\Z")
+_LOOSE_END = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\Z|(?<![\s.,;:])[\s.,;:]+\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SCALE = re.compile(r"[ \u00a0](?:hundred|thousand|million|billion|trillion)\b")
 _UNIT = re.compile(
@@ -71,15 +71,14 @@ _UNIT = re.compile(
 )
 _ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
 _CLAUSE = re.compile(r"[,;](?: and| but| while)? | (?:and|but|while) ")
-_CODE = re.compile(r"\w+(?:[-_/.@]\w+)+")
-_VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
-_NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
+_CODE = re.compile(r"(?<!\w)\w+(?:[-_/.@]\w+)+")
+_NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]{0,60}\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _OTHER_ROLE = re.compile(r", (?:[a-z]+ )+[A-Z]")  # Maud Ellery, treasurer Mr Okafor
 # Python in "Python versions 3.6"
-_OWNER = re.compile(r"\b(?!V(?:ersions?)?\b)([A-Z][\w.+#]+)(?:'s)?(?: versions?)? \Z")
+_OWNER = re.compile(r"\b(?!V(?:ersions?)?\b)([A-Z][\w.+#]{1,60})(?:'s)?(?: versions?)? \Z")
 _NOUN_AFTER = re.compile(r"[ \u00a0]+[^\W\d_]{3,}")
-_WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
+_WORD_BEFORE = re.compile(r"(?<![^\W\d_])([^\W\d_]{3,})[ \u00a0]\Z")
 
 LIGHT = "much many people have get give last take need use current exact tell show please"  # words without a subject
 
@@ -159,8 +158,9 @@ def _is_unrelated(question: str, sentence: str, start: int, end: int) -> bool:
 def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]:
     """The same words with the rest of a name, and the number before them where one is asked for."""
     if _ASKS_NUMBER.search(question.lower()) and not _VALUE.search(text, start, end):
-        before = _VALUE_BEFORE.search(text[:start])
-        return (before.start(), end) if before else (start, end)
+        values = [*_VALUE.finditer(text, 0, max(0, start - 1))] if text[start - 1 : start].isspace() else []
+        is_before = values and values[-1].end() == start - 1
+        return (values[-1].start() if is_before else start), end
     if text[start:end].isdigit() and (before := _WORD_BEFORE.search(text[:start])):
         is_kind = re.search(rf"\b(?:which|what) {before[1]}\b", question, re.IGNORECASE)  # terminal 3
         return (before.start() if is_kind else start), end

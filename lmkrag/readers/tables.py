@@ -10,8 +10,9 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.index.words.terms import drop_stop_words, split_words
+from lmkrag.language.keys import find_exact_words, find_keys, holds
+from lmkrag.language.languages import asks_in_english
+from lmkrag.language.terms import drop_stop_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_singles
 from lmkrag.readers.weights import ANSWERS
@@ -203,7 +204,7 @@ def _find_column(
 
 def _name_column(column: str) -> str:
     """The name of a column: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``, with whole years."""
-    name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
+    name = re.sub(r"\A\S+\.(?=\w)|(?:(?<!\s)\s+)?[(\[].*", "", column) or column
     name = _YEAR.sub(lambda match: f"{match[1]}{20 if match[2] < '50' else 19}{match[2]}", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))
 

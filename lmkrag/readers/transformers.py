@@ -7,7 +7,7 @@ from threading import Event, Thread
 from typing import Any
 
 from lmkrag.errors import ReaderError, UsageError, needs
-from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.base import LanguageModelReader, name_model
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import MAX_SMALL_MODEL, Messages, Prompts
 
@@ -38,6 +38,7 @@ class TransformersReader(LanguageModelReader):
             from transformers import AutoModelForCausalLM, AutoTokenizer
 
         super().__init__(prompts)
+        self._name = name_model(model)
         file = {"gguf_file": Path(model).name} if Path(model).suffix == ".gguf" and Path(model).is_file() else {}
         folder = str(Path(model).parent) if file else model
         if not Path(folder).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
@@ -59,6 +60,11 @@ class TransformersReader(LanguageModelReader):
     def is_small(self) -> bool:
         """Whether the model has few parameters."""
         return bool(self._model.num_parameters() <= MAX_SMALL_MODEL)
+
+    @property
+    def answered_by(self) -> str:
+        """The model."""
+        return self._name
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model reads ``text`` as."""

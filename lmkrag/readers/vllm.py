@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lmkrag.errors import ReaderError, needs
-from lmkrag.readers.base import LanguageModelReader
-from lmkrag.readers.citations import CUT, check_answer
+from lmkrag.readers.base import LanguageModelReader, name_model
+from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
 
@@ -44,6 +44,11 @@ class VllmReader(LanguageModelReader):
         """Whether the model's name says that it is small."""
         return is_small_model(self._model)
 
+    @property
+    def answered_by(self) -> str:
+        """The model."""
+        return name_model(self._model)
+
     def generate(self, messages: Messages) -> Iterator[str]:
         """Yield what the model says, in one piece."""
         yield from self._chat([messages])
@@ -59,7 +64,7 @@ class VllmReader(LanguageModelReader):
             return
         answers = dict(zip(answerable, texts, strict=True))
         for index, its_spans in enumerate(spans):
-            yield check_answer(answers.get(index, NOT_IN_DOCUMENTS), its_spans, self.name)
+            yield self._check(answers.get(index, NOT_IN_DOCUMENTS), its_spans)
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
         if not conversations:

@@ -14,6 +14,7 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.2  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
+    max_cut_short: float = 0.79  # the same where there was no time to re-rank all passages
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
     max_unshared: float = 0.1  # the greatest probability of passages with none of the question's words
     max_unrelated: float = 0.05  # the same where the similarity is lower, or the question can't be read

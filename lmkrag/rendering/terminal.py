@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lmkrag.rendering.quoting import MARK
 from lmkrag.rendering.tree import Node
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
 _STYLES = {"strong": "bold", "em": "italic", "code": "cyan", "s": "strike", "cite": "bold", "th": "bold"}
@@ -17,11 +18,29 @@ def to_terminal(
     nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
 ) -> "Iterator[RenderableType]":
     """Yield paragraphs, code and tables in rich's styles, empty lines between; ``clean`` makes a line safe."""
-    printer = _Printer(marks, clean)
-    for before, node in zip([None, *nodes], nodes, strict=False):
-        if before is not None and before.get("tag") not in _HEADINGS:
-            yield ""
-        yield from printer.block(node)
+    return _Printer(marks, clean).blocks(nodes)
+
+
+class Marked:
+    """Renders a part with a mark before every line, those included that begin where a long line is wrapped."""
+
+    def __init__(self, part: "RenderableType", mark: str, following: str | None = None) -> None:
+        """Take a part and the marks of its first line and of the following lines, which default to the first's."""
+        self._part, self._mark = part, mark
+        self._following = mark if following is None else following
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        """Yield the lines: see https://rich.readthedocs.io/en/stable/protocol.html."""
+        from rich.segment import Segment
+        from rich.style import Style
+
+        width = options.max_width - max(len(self._mark), len(self._following))
+        mark = self._mark
+        for line in Segment.split_lines(console.render(self._part, options.update(width=max(1, width)))):
+            yield Segment(mark if line else mark.rstrip(), Style(dim=True))
+            yield from line
+            yield Segment.line()
+            mark = self._following
 
 
 class _Printer:
@@ -29,6 +48,12 @@ class _Printer:
 
     def __init__(self, marks: Mapping[str, str], clean: Callable[[str], str]) -> None:
         self._marks, self._clean = marks, clean
+
+    def blocks(self, nodes: Sequence[Node]) -> "Iterator[RenderableType]":
+        for before, node in zip([None, *nodes], nodes, strict=False):
+            if before is not None and before.get("tag") not in _HEADINGS:
+                yield ""
+            yield from self.block(node)
 
     def block(self, node: Node) -> "Iterator[RenderableType]":
         from rich.padding import Padding
@@ -42,8 +67,7 @@ class _Printer:
             for number, item in enumerate(node["children"], node["attributes"].get("start", 1)):
                 yield from self._item(item, "-" if tag == "ul" else f"{number}.")
         elif tag == "blockquote":
-            for child in node["children"]:
-                yield from (Padding(part, (0, 0, 0, 2), expand=False) for part in self.block(child))
+            yield from (Marked(part, MARK) for part in self.blocks(node["children"]))
         elif tag == "hr":
             yield ""
         else:

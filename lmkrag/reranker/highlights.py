@@ -10,6 +10,7 @@ from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
+from lmkrag.system import stop_if_late
 
 THRESHOLD = 0.2  # the least probability with which a sentence is kept when a text is pruned
 _AT_A_TIME = 32  # passages read in one pass
@@ -42,6 +43,7 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
     passages = list(split_passages(text))
     highlights: list[Highlight] = []
     for start in range(0, len(passages), _AT_A_TIME):
+        stop_if_late()
         part = passages[start : start + _AT_A_TIME]
         read = [RerankPassage(title, tuple(text[each.start : each.end] for each in passage)) for passage in part]
         for passage, reading in zip(part, reranker.read(question, read), strict=True):

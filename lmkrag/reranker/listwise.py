@@ -27,7 +27,7 @@ FEATURES, LOGITS = "features", "logits"  # ``[lists, sentences, features]`` in, 
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """The configuration of the model in the file, by the names of transformers."""
 
-SHARE = 5.0  # the weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``
+SHARE = 5.0  # a sentence's log-odds beside its rank; see ``benchmarks/log/sentence-reranking.md``
 _BESIDE_RANKS = (20.0, 60.0)  # factors of the search's scores in a softmax together with ranks
 _ALONE = 100.0  # the same without ranks
 _BESIDE = (-2, -1, 1, 2)

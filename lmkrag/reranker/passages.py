@@ -10,7 +10,7 @@ from tokenizers import Encoding, Tokenizer
 
 from lmkrag.arrays import Scores, Vectors
 from lmkrag.errors import EncoderError
-from lmkrag.index.words.quantities import respell
+from lmkrag.language.quantities import respell
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.files import encodable
 from lmkrag.models.session import Session

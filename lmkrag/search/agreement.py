@@ -11,10 +11,9 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import PurePath
 
-from lmkrag.index.words.quantities import MONTHS
+from lmkrag.language.dates import MONTHS, find_date
+from lmkrag.language.differences import Difference, Token, find_differences, read_sentence, read_tokens
 from lmkrag.results import Contrast, Span
-from lmkrag.search.dating import find_date
-from lmkrag.search.differences import Difference, Token, find_differences, read_sentence, read_tokens
 from lmkrag.system import LateRegex
 
 _COMPARED = 12  # passages, the best ones
@@ -42,7 +41,7 @@ _VERSION_WORDS = """version release edition draft final copy new old update upda
 current latest previous archive archived archives older former backup neu alt aktuell fassung ancien nouveau"""
 _VERSIONS = frozenset(_VERSION_WORDS.split())
 _DATED = LateRegex(
-    rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|\d+(?:\.\d+)+"
+    rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|(?<!\d)\d+(?:\.\d+)+"
     rf"|\d{{1,2}}[. ]+(?={'|'.join(MONTHS)})|\b(?:{'|'.join(MONTHS)})\b(?: \d{{1,2}}\b)?|(?<=\d)[_-](?=\d)",
     re.IGNORECASE,
 )
@@ -57,6 +56,7 @@ _CORRECTS = re.compile(  # "We changed it: "
     r"|änderung|korrektur|neu|jetzt|correction|nouveau|correcci[óo]n|nuevo|correzione|nuovo)(?: (?:it|this))?:\s+",
     re.IGNORECASE,
 )
+_INNER = str.maketrans("“”", "‘’")  # quotation marks of a sentence that a note quotes
 _AS_OF = LateRegex(
     r"\b(?:as of|as at|back in|stand|en date de|a fecha de)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
     r"|\b(?:in|by|according to|under)\s+the\s+((?:19|20)\d\d)\s+(?:version|edition|release|rules|policy|handbook)\b",
@@ -164,6 +164,8 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
         for each in find_differences(first.text, second.text)
         if _slice(first, 0, each) + _slice(second, 1, each) != "ne"  # of "ne … pas"
     ]
+    if len(differences) > 1:  # "release 17 is the stable one since November 2026": its date is no other value
+        differences = [each for each in differences if not _dates_both(each, (first, second), (span, other))]
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
     (difference,) = differences
@@ -177,6 +179,12 @@ def _contrast(span: Span, first: _BestSentence, other: Span, second: _BestSenten
     if difference.kind != "negation" and not _are_values(difference, values, first.tokens, words):
         return None
     return difference if _same_subject(span, other) else None
+
+
+def _dates_both(difference: Difference, sentences: Sequence[_BestSentence], spans: Sequence[Span]) -> bool:
+    """Whether a difference is in the dates that two passages are from."""
+    days = [find_date(_slice(sentence, side, difference), years=True) for side, sentence in enumerate(sentences)]
+    return all(day and span.date.startswith(day) for day, span in zip(days, spans, strict=True))
 
 
 def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], words: set[str]) -> bool:
@@ -248,6 +256,6 @@ def _describe(spans: Sequence[Span], sentences: Sequence[_BestSentence], differe
         + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
         for side, (span, each) in enumerate(pairs)
     ]
-    quotes = [f"{span.locate(each.start)} “{' '.join(each.text.split())}”" for span, each in pairs]
+    quotes = [f"{span.locate(each.start)} “{' '.join(each.text.translate(_INNER).split())}”" for span, each in pairs]
     count = len({span.doc_id for span in spans})
     return f"{f'{count} documents' if count > 1 else '2 passages'} differ: {' and '.join(values)}; {', '.join(quotes)}"

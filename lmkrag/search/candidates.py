@@ -13,7 +13,7 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Terms, count_document_words, count_sentence_words, find_first
-from lmkrag.index.words.terms import merge_variants
+from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights

@@ -10,20 +10,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import cache
 from operator import eq
 from typing import Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
-from lmkrag.index.words.terms import STRAIGHT
+from lmkrag.language.differences import find_differences, match_words, read_tokens
+from lmkrag.language.terms import STRAIGHT
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
-from lmkrag.search.differences import find_differences, read_tokens
 from lmkrag.search.outline import outline
 from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions
-from lmkrag.system import stop_if_abandoned
+from lmkrag.system import stop_if_late
 from lmkrag.types import Document
 
 State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone"]
@@ -38,12 +37,12 @@ _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
+_BEFORE_NUMBER = re.compile(rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z")  # it may be empty
 _ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
 _LEFT_OUT = 600  # characters that an ellipsis stands for, at most
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 """Straight quotation marks, and no brackets and marks of Markdown."""
 
-_BEFORE_NUMBER = re.compile(r"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]*)?)?\Z")  # \Z: it may be empty
 _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
 _GAP = 0.85  # the least share of words in one place with which a quotation omits words there and is not stitched
 _WORD = re.compile(r"\w+")
@@ -122,7 +121,7 @@ def check_quotation(
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     documents = []
     for doc_id in _candidates(cited, find):
-        stop_if_abandoned()
+        stop_if_late()
         document = read(doc_id)
         if document is None:
             continue
@@ -233,6 +232,7 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     margin = len(ours) // 4 + _BUCKET
     best = (0.0, 0.0, -1, -1)  # by the share of the longer text, so that other words in between count against it
     for bucket, _ in votes.most_common(_CANDIDATES):
+        stop_if_late()
         # First word by word, as if some were exchanged: the longest blocks may be those of another sentence.
         for start in range(max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)):
             same = sum(map(eq, theirs[start : start + len(ours)], ours))
@@ -240,7 +240,7 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
             best = max(best, (share, share, spans[start][0], spans[start + len(ours) - 1][1]))
         first = max(0, bucket * _BUCKET - margin)
         window = theirs[first : (bucket + 1) * _BUCKET + len(ours) + margin]
-        blocks = SequenceMatcher(None, window, ours, autojunk=False).get_matching_blocks()[:-1]
+        blocks = match_words(window, ours).get_matching_blocks()[:-1]
         if blocks:
             low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
             same = sum(block.size for block in blocks)
@@ -271,6 +271,7 @@ def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Docume
     ]
 
     def find(start: int, stop: int) -> tuple[Document, int, int] | None:
+        stop_if_late()
         piece = f" {' '.join(words[start:stop])} "
         for document, tokens, text in read:
             if (at := text.find(piece)) >= 0:

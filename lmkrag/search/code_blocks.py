@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import find_stems
+from lmkrag.language.terms import find_stems
 from lmkrag.search.candidates import Candidates
 from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares

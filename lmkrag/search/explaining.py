@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import find_words
+from lmkrag.language.terms import find_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.types import Explanation, ScoreFactor, ScorePart
 

@@ -42,6 +42,7 @@ _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
 _NAMES = frozenset({"doc_id", "path", "title", "kind", "root"})  # keys whose values are no dates
+_ASKED = "kind, path, doc_id, title, modified"
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
@@ -128,10 +129,18 @@ def _show(key: str, value: object) -> str:
     return text if _DATE.fullmatch(text) and key.lower() not in _NAMES else quote(text)
 
 
-def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
-    """Return a hint at the fields and values of an index if no document matches a filter; else an empty string."""
+def explain_filter(
+    list_documents: Callable[..., Sequence[DocumentInfo]], expression: str, *, for_owner: bool = True
+) -> str:
+    """Return a hint if no document matches a filter; else an empty string.
+
+    The owner of an index is told the kinds and keys that its documents have; others could learn there of documents
+    that the filter keeps from them.
+    """
     if list_documents(filter=expression, limit=1):
         return ""
+    if not for_owner:
+        return f"no document matches the filter {expression!r}; a filter asks for {_ASKED} or a key of front matter"
     documents = list_documents()
     kinds = sorted({document.kind for document in documents})
     keys = sorted({str(key) for document in documents for key in document.meta})

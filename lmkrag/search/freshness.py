@@ -16,7 +16,7 @@ from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
-from lmkrag.system import FileStamp, find_path, hash_file
+from lmkrag.system import FileStamp, find_path, hash_file, stop_if_late
 
 _LOOKED_AT = 5_000  # files in which a moved file is looked for
 _REMEMBERED = 10  # seconds for which the files of a folder are remembered
@@ -61,6 +61,7 @@ def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
     """Add boxes to the results whose files are as they were indexed; a note says why a result has none."""
     marked, notes = [], list(spans.notes)
     for span in spans:
+        stop_if_late()
         row = snapshot.find_document(span.doc_id)
         if row is not None and row.page_starts and not span.stale:
             info = replace(describe_row(row), path=span.path)  # it may have moved

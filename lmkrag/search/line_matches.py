@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmkrag.index.words.terms import find_stems
+from lmkrag.language.terms import find_stems
 from lmkrag.results import Span
 from lmkrag.search.code_blocks import find_definitions, find_identifiers
 from lmkrag.sentences.code_lines import DEFINITION

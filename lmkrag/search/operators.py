@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Mask
-from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
-from lmkrag.index.words.quantities import add_spellings
-from lmkrag.index.words.terms import split_words
+from lmkrag.language.keys import add_fiscal_years, find_exact_words, holds
+from lmkrag.language.quantities import add_spellings
+from lmkrag.language.terms import split_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import CodeQuestion, read_code_question
 
 _MOST_PHRASES = 8
-_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
+_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 
 

@@ -40,6 +40,7 @@ class PassageRanking:
         self._question, self._load, self._weights = question, load, weights
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         self._known: dict[str, float] = {}
+        self.cut_short = False  # whether time was up before all passages were read
 
     def rank(self, passages: Sequence[Span]) -> list[Span] | None:
         """Read the first passages, and return all, best first; those that were not read follow in their order.
@@ -72,6 +73,7 @@ class PassageRanking:
         size = len(new) if self._deadline == math.inf else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             if time.monotonic() > self._deadline:
+                self.cut_short = True
                 break
             part = new[start : start + size]
             self._known |= zip(part, self._load().score_texts(self._question, part).tolist(), strict=True)

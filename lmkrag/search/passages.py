@@ -10,6 +10,7 @@ import re
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS
 
 _STEPS = 3  # backward: an answer, the pronoun in its question, and what that stands for
@@ -17,8 +18,6 @@ _STEPS = 3  # backward: an answer, the pronoun in its question, and what that st
 _QUOTED_LINE = re.compile(r"\s*>")
 _ANNOUNCES = re.compile(r"[:：]\s*$")
 _ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
-_LINE_END = re.compile(r"[\r\n]\s*$")
-_BLANK_LINE = re.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*$")
 _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
     (?:It|They|He|She|Its|Their|His|Her|These|Those|Such|Both|Neither)\b(?!\s+[A-Z])
@@ -65,8 +64,8 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
     if not BLOCK_KINDS.isdisjoint(kinds):
         return False
-    end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
-    return not end.search(view.sentence(ordinal))
+    most = 0 if kinds[1] in ("turn", "item") else 1  # line ends: the next line is another turn or item
+    return count_line_ends(view.sentence(ordinal)) <= most
 
 
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:

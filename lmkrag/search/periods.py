@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lmkrag.language.dates import find_date, first_day
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage, find_date, first_day
+from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage
 from lmkrag.search.filters import PredicateFilter, Test, parse_filter
 from lmkrag.search.results import Views, find_headings
 

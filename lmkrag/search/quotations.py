@@ -2,12 +2,13 @@
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lmkrag.errors import UsageError
-from lmkrag.index.words.terms import split_words
+from lmkrag.language.terms import split_words
 from lmkrag.readers.citations import place_quotations
 from lmkrag.results import Answer, Span
 
@@ -18,8 +19,8 @@ _FEWEST_WORDS = 3  # of a quotation in a text
 _NEAR = 60  # characters between a quotation and what names its source
 _DEFINITION = re.compile(r"^ {0,3}\[(\^?[\w-]+)\]:?[ \t]+(.+)$", re.MULTILINE)
 _REFERENCE = re.compile(r"\[(\^?[\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])(?:[—–]|--)[ \t]*([^\n]+)")
-_FOOTNOTES = re.compile(r"(?:\[\^?[\w-]{1,20}\])*\Z")  # inside a block quotation
-_LINK = re.compile(r"\[[^\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
+_FOOTNOTE = re.compile(r"\[\^?[\w-]{1,20}\]")
+_LINK = re.compile(r"\[[^\[\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,15 @@ def _read_json(text: str) -> list[Any]:
 
 def _read_text(text: str) -> Iterator[Quotation]:
     """The quotations of a text, each with the source named behind it: a footnote, ``[1]``, ``(notes.md)`` or a link."""
-    defined = {match[1]: match for match in _DEFINITION.finditer(text)}
+    definitions = [*_DEFINITION.finditer(text)]
+    starts = [match.start() for match in definitions]
+    defined = {match[1]: match for match in definitions}
     quotations = list(place_quotations(text))
     for number, (words, start, end) in enumerate(quotations, 1):
         stop = quotations[number][1] if number < len(quotations) else len(text)
-        around = next((match for match in defined.values() if match.start() <= start < match.end()), None)
-        mark = _FOOTNOTES.search(words)[0]  # type: ignore[index]
+        above = bisect_right(starts, start) - 1
+        around = definitions[above] if above >= 0 and start < definitions[above].end() else None
+        mark = _find_footnotes(words)
         words = words.removesuffix(mark)
         named = _REFERENCE.search(text, max(start, end - 1 - len(mark)), min(stop, end + _NEAR))
         reference = around[2] if around is not None else ""
@@ -94,3 +98,11 @@ def _read_text(text: str) -> Iterator[Quotation]:
             reference = label[2] if label is not None else named[2] or named[3] or ""
         link = _LINK.search(reference)
         yield Quotation(words, reference=next(filter(None, link.groups())) if link else reference)
+
+
+def _find_footnotes(words: str) -> str:
+    """The marks of footnotes at the end of a block quotation."""
+    start = len(words)
+    while (opening := words.rfind("[", 0, start)) >= 0 and _FOOTNOTE.fullmatch(words, opening, start):
+        start = opening
+    return words[start:]

@@ -60,6 +60,7 @@ class Reranking:
         self._began: float | None = None  # to read
         self._known: dict[_Key, PassageScores] = {}
         self._slowest = 0.0  # seconds of the slowest run of the model
+        self.cut_short = False  # whether time was up before all passages were read
 
     @cached_property
     def _reranker(self) -> Reranker:
@@ -115,6 +116,7 @@ class Reranking:
             began = time.monotonic()
             self._began = self._began or began
             if self._seconds is not None and self._slowest and began + self._slowest > self._began + self._seconds:
+                self.cut_short = True
                 return
             part = new[start : start + size]
             passages = [

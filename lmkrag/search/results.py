@@ -8,7 +8,7 @@ from itertools import islice
 from lmkrag.arrays import Scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.terms import hash_forms
+from lmkrag.language.terms import hash_forms
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
@@ -29,7 +29,7 @@ _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _ROW = 4_000  # characters of a row that show whether its values have their columns' names
 _DEEPEST = 7  # the level of a heading that does not show it
 
-_HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*?)\s*[#=]*\s*$", re.DOTALL)
+_HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*)", re.DOTALL)
 _LATEX = re.compile(r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL)
 _LATEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
@@ -208,7 +208,7 @@ def read_heading(sentence: str) -> tuple[int, str]:
     """Return the level of a heading, from 1, and its text on one line."""
     sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
-        return len(marked[1]), " ".join(marked[2].split())
+        return len(marked[1]), " ".join(marked[2].rstrip().rstrip("#=").split())
     if command := _LATEX.match(sentence):
         return _LATEX_LEVELS[command[1]], " ".join(command[2].split())
     lines = sentence.splitlines()

@@ -15,11 +15,12 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import NOTHING_NEAR, Matches, retry_expired, spread_scores
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.words.exact import asks_in_english, read_keys
-from lmkrag.index.words.terms import merge_variants, query_variants, query_words
+from lmkrag.language.keys import read_keys
+from lmkrag.language.languages import asks_in_english
+from lmkrag.language.terms import merge_variants, query_variants, query_words
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
-from lmkrag.results import Context, Span, SpanList
+from lmkrag.results import CUT_SHORT, Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
@@ -39,7 +40,7 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE, ENGLISH
-from lmkrag.system import stop_if_abandoned
+from lmkrag.system import stop_if_late
 from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Searcher:
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
         self.pages = Pages()
-        self.names_folders = True  # in the note that says how to bring the index in step
+        self.names_folders = True  # in the note that says how to bring the index in step, and in filters
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -98,7 +99,7 @@ class Searcher:
             with self._reading() as snapshot:
                 results = []
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
-                    stop_if_abandoned()
+                    stop_if_late()
                     spans = self._search_one(snapshot, text, vector, operators, request, cost, not similarity)
                     index = self._encoders.path if self.names_folders else None
                     spans = mark_stale(snapshot, spans, index)
@@ -119,13 +120,13 @@ class Searcher:
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants, keys = query_variants(text, languages), read_keys(text)
-        allowed = self._filters.select(snapshot, expression) if expression else None
+        allowed = self._select(snapshot, expression) if expression else None
         notes: list[str] = []
         period = None
         if request.since or request.until:
             period = Period(request.since or "", request.until or "")
             searched = len(snapshot.documents.keys if allowed is None else allowed.positions)
-            allowed = self._filters.select(snapshot, filter_period(expression, period))
+            allowed = self._select(snapshot, filter_period(expression, period))
             left_out = searched - len(allowed.positions)
             notes.append(f"only passages {period}; {left_out} of {searched} documents are from another time")
         weights = self._weights
@@ -168,7 +169,13 @@ class Searcher:
             spans = find(request.limit or 0)
         else:
             spans = fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
-        return SpanList(spans, [*notes, *compared])
+        notes += compared
+        if any(each is not None and each.cut_short for each in (reranking, ranking)):
+            notes.append(CUT_SHORT)
+        return SpanList(spans, notes)
+
+    def _select(self, snapshot: Snapshot, expression: str) -> Selection:
+        return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """The re-ranker of sentences, and that of passages, which we have only for English."""
@@ -181,7 +188,7 @@ class Searcher:
             return Reranking(question, partial(load_reranker, self._reranker), **options), None
         is_default = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         if not is_default:
-            from lmkrag.sentences.languages import detect_language  # other searches do without this import
+            from lmkrag.language.languages import detect_language  # other searches do without this import
 
             is_default = detect_language(question) == ENGLISH
         name = DEFAULT_RERANKER if is_default else MULTILINGUAL_RERANKER
@@ -320,8 +327,11 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
-    parts = (sentences[low : low + _AT_ONCE] for low in range(0, len(sentences), _AT_ONCE))
-    dense = np.concatenate([np.zeros(0, np.float32), *(snapshot.read_vectors(part) @ vector for part in parts)])
+    parts = [np.zeros(0, np.float32)]
+    for low in range(0, len(sentences), _AT_ONCE):
+        stop_if_late()
+        parts.append(snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector)
+    dense = np.concatenate(parts)
     inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
     matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)

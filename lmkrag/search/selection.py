@@ -1,18 +1,19 @@
 """Select the documents of a snapshot that match a filter."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.filters import Filter, parse_filter, to_expression
+from lmkrag.search.filters import Filter, Test, parse_filter, to_expression
+from lmkrag.system import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
 
 _REMEMBERED = 32  # filters
@@ -24,29 +25,56 @@ class FilterCache:
     def __init__(self) -> None:
         self._selections: dict[str, Selection] = {}  # replaced, never changed
 
-    def select(self, snapshot: Snapshot, expression: str) -> Selection:
-        """Return the documents of a snapshot that match a filter. Raises UsageError: the filter can't be parsed."""
+    def select(self, snapshot: Snapshot, expression: str, *, names_folders: bool = True) -> Selection:
+        """Return the documents of a snapshot that match a filter. Raises UsageError: the filter can't be parsed.
+
+        Without ``names_folders``, a filter can't find out where files lie, and neither can :func:`list_documents`.
+        """
         known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        mask = parse_filter(expression)(snapshot.match_field)
+        mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
         selection = Selection(snapshot.documents, np.flatnonzero(mask))
         others = [item for item in self._selections.items() if item[0] != expression]
         self._selections = dict([*others[1 - _REMEMBERED :], (expression, selection)])
         return selection
 
 
+Match = Callable[[str, Test], Any]  # which documents have a field that passes a test
+
+
+def _match(match: Match, names_folders: bool) -> Match:
+    """Return a function for the conditions of a filter, which without ``names_folders`` know ids instead of paths."""
+    if names_folders:
+        return match
+    return lambda key, test: match(key, _IdTest(test) if key in ("path", "root") else test)
+
+
+class _IdTest:
+    """The test of a path that no path of this machine passes."""
+
+    def __init__(self, test: Test) -> None:
+        self._test = test
+
+    def __call__(self, field: Any) -> bool:
+        return not is_local_path(field) and self._test(field)
+
+
 def list_documents(
-    snapshot: Snapshot, condition: Filter | None, after: str = "", limit: int | None = None
+    snapshot: Snapshot,
+    condition: Filter | None,
+    after: str = "",
+    limit: int | None = None,
+    *,
+    names_folders: bool = True,
 ) -> list[DocumentInfo]:
     """Return the documents that match a filter, or all, by ``doc_id``: at most ``limit`` that follow ``after``."""
     check_limit(limit)
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    documents = read_ranges(snapshot.connection)  # the snapshot may have been opened without them
-    mask = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[mask].tolist())]
+    mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, snapshot.documents.keys[mask])]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:

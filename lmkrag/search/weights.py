@@ -1,8 +1,8 @@
 """The numbers that decide what a search finds and in which order, with their units.
 
-They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``, the log). The date
-after each group is that of the last comparison. Comparisons give another value, ``dataclasses.replace(WEIGHTS, ...)``,
-to :class:`lmkrag.engine.Engine`.
+They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``,
+``benchmarks/log``). The date after each group is that of the last comparison. Comparisons give
+another value, ``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
 """
 
 from dataclasses import dataclass

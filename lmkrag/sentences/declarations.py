@@ -33,11 +33,12 @@ def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
     constants = "|".join(re.escape(word) for word in names if word[0].isupper()) or r"(?!)"
     return re.compile(
         rf"""^[ \t]*(?:
-        (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
+        (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^<>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
         | \#[ \t]*define[ \t]+{name}
         # a type and the name: ``int name = 3;``, ``String name;``, ``int name(int x);``
         | (?!(?:{STATEMENTS}|var|let)\b)(?:[\w$<>\[\],.?*&:]+(?<!:)[ \t]+)+[*&$]*{name}[ \t]*
-          (?:\[[^\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b|\([^;{{}}]*\)[^;{{}}=\n]*;)
+          (?:\[[^\[\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b
+            |\((?:[^;{{}}()]|\([^;{{}}()]*\))*+\)[^;{{}}=\n]*;)
         | \}}[ \t]*\*?{name}[ \t]*;
         | typedef\b[^;\n]*\(\*{name}\)
         # a field with its type, or a key
@@ -47,6 +48,6 @@ def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
         | (?:{constants})(?:(?:[ \t]+[\w.\[\]*]+)?[ \t]*=(?![=>])|[ \t]+[\w.\[\]*]+[ \t]*(?:`[^`\n]*`)?[ \t]*(?:$|//))
         )
         | ^{name}[ \t]*(?::[^=\n]+)?=(?![=>~])
-        | \benum\b[^;}}]*?{name}[ \t]*(?:[,=(;}}\n]|//|$)""",
+        | \benum\b[^;}}]{{0,1000}}?{name}[ \t]*(?:[,=(;}}\n]|//|$)""",
         re.MULTILINE | re.VERBOSE,
     )

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lmkrag.formats.titles import CUT, TITLE_MARK
+from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS, Sentence
 
 _LONGEST = 100  # characters of a heading
@@ -42,7 +43,7 @@ _ASKS = re.compile(r"[?？]$")
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
 _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of contents
     r"(?i:^copyright\b|^version \d)|©"
-    r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]"
+    r"|://|www\.|\S@\S|\S(?: {3,}+|\t)\s*+\S|[|{}<>=]|\.{3,}|, \d+(?: \(.{0,100}\))?$|^[^\[]*\]"
     r"|[^\W\d_]\s+\d+$|\s\S?\d*\.\d\d$|\\\w|^\S+\.\w{2,4}$"
     r"|^(?i:note|tip|hint|hinweis|remarque|nota)$"
 )
@@ -117,8 +118,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
     for sentence, text in sentences:
         parts.append((sentence, text))
         line = "".join(part for _, part in parts)
-        ends = len(_LINE_END.findall(line, len(line.rstrip())))
-        if not ends and gap and len(line) <= _LONGEST and _CHAPTER.match(line.lstrip()):
+        if not count_line_ends(line) and gap and len(line) <= _LONGEST and _CHAPTER.match(line.lstrip()):
             continue  # "Chapter 1. " goes on
         whole = len(parts) > 1 and _LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
         for group in [parts] if whole else [[part] for part in parts]:
@@ -126,7 +126,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
             stripped = body.strip()
             emphasis = _EMPHASIS.fullmatch(stripped)
             bare = emphasis[2] if emphasis else stripped
-            line_ends = len(_LINE_END.findall(body, len(body.rstrip())))
+            line_ends = count_line_ends(body)
             single = _LINE_END.search(stripped) is None
             yield _Line(tuple(sentence for sentence, _ in group), bare, emphasis is not None, single, gap, line_ends)
             gap = line_ends

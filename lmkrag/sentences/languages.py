@@ -1,23 +1,16 @@
-"""Detect the language of a text with py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
+"""The language of a document, by a sample of its prose."""
 
 import re
 
+from lmkrag.language.languages import detect_language
 from lmkrag.sentences.split import RECORDS, is_prose
 from lmkrag.specs import CODE, ENGLISH, Text
 
 _CHARACTERS = 2_000  # from the middle of a document
 _LETTERS = 100  # of a sample, at least, for its language to be detected
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>", re.DOTALL)
 _ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
 _CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
-
-
-def detect_language(text: str) -> str:
-    """Return the language of a text, as ISO 639-1 names it."""
-    import py3langid  # its model takes half a second to load
-
-    language, _ = py3langid.classify(text)
-    return str(language)
 
 
 def document_language(text: Text, kind: str = "text") -> str:

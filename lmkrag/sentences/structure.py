@@ -31,7 +31,7 @@ _LEAD_IN = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
 _WORD = re.compile(r"[^\W_]")
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,6})\s*$"
 _ENTRY = re.compile(
-    rf"(?:(?:\.[ \t]?){{4,}}|…{{2,}}|_{{4,}})\s*{_PAGE}"  # Pumps ........ 12
+    rf"(?:(?:\.[ \t]?){{4}}|……|____)\s*{_PAGE}"  # Pumps ........ 12
     r"|^\s*(?:[-*+•]|\d{1,3}[.)])\s+\[[^\]]*\]\([^)]*\)\s*$",  # - [Pumps](#pumps)
     re.IGNORECASE,
 )
@@ -42,6 +42,11 @@ _CONTENTS = re.compile(
     r"|inhoud(?:sopgave)?|目次|目录)[\s*_:#=-]*$",
     re.IGNORECASE,
 )
+
+
+def count_line_ends(text: str) -> int:
+    """Return how many line ends the white space at the end of a text has."""
+    return len(_LINE_END.findall(text, len(text.rstrip())))
 
 
 def is_lead_in(sentence: str) -> bool:
@@ -90,7 +95,7 @@ class ParagraphTracker:
         self._length += len(sentence)
         last_end = max(body.rfind("\n"), body.rfind("\r"))
         self._line = len(body) - last_end - 1 if last_end >= 0 else self._line + len(body)
-        line_ends = len(_LINE_END.findall(sentence, len(body)))
+        line_ends = count_line_ends(sentence)
         ends = line_ends > 1 or (line_ends and (self._line > _WRAPPED or self._length > _ENOUGH))
         if ends and not is_lead_in(sentence):
             self._position = self._length = self._line = 0

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import Sentence, Text
 
 _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
 _TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
-_BLANK_LINE = re.compile(r"\n\s*\n\s*\Z")
 _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x7f]{2}")
 _YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
@@ -94,7 +94,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         values = [value for value, _ in split_row(line, 0) if value]
         tabbed, rule = is_tabbed(line), is_rule(line)
         begins, apart = since_row > _LABELS or (ended and not tabbed), since_row > _LABELS or ended
-        ended = _BLANK_LINE.search(line) is not None
+        ended = count_line_ends(line) > 1
         unnamed = (unnamed or begins) and bool(values)  # a blank header says that they have no names
         names = not rule and (is_header(values) if tabbed else unnamed)
         begins = begins or (names and bool(above))  # columns are named anew
@@ -130,7 +130,7 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
     while first and _is_caption(text, above[first - 1]):
         first -= 1
     before = text[max(0, above[first].start - 2 * _LONGEST_CAPTION) : above[first].start] if first < len(above) else ""
-    first = first if not before.strip() or _BLANK_LINE.search(before) else len(above)  # else it goes on
+    first = first if not before.strip() or count_line_ends(before) > 1 else len(above)  # else it goes on
     yield from above[:first]
     yield from (replace(sentence, kind="heading") for sentence in above[first:])
 

@@ -46,11 +46,9 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
 
     def open_engine(name: str) -> Engine:
-        engine = Engine.open(settings.indexes[name], **reranking)
-        engine.searcher.names_folders = False  # clients may be on other machines
-        return engine
+        return Engine.open(settings.indexes[name], **reranking)
 
-    indexes = ServedIndexes(settings.indexes, settings.limits, open_engine)
+    indexes = ServedIndexes(settings.indexes, settings.limits, open_engine, for_owner=settings.show_paths)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
 import ipaddress
 import re
-import secrets
 import time
 from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
@@ -17,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import Problem, RequestAborted, busy
+from lmkrag.server.sessions import Sessions, TokenCheck
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
@@ -50,7 +48,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
-        self._secret = secrets.token_bytes(32)  # sessions end with the process
+        self._tokens = None if settings.token is None else TokenCheck(settings.token)
+        self.sessions = Sessions()
         self._hosts = {"localhost", *map(str.lower, (settings.host, *settings.allowed_hosts))}
         self._in_flight = {True: 0, False: 0}  # requests, by whether their path is public
 
@@ -74,7 +73,7 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: "_Watched") -> None:
         headers = Headers(scope=scope)
         try:
-            self._check(scope, headers)
+            await self._check(scope, headers)
             limits, is_put = self._settings.limits, scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
             limit = limits.upload if is_put and self._settings.writable else limits.body
             if int(headers.get("content-length", 0)) > limit:
@@ -103,7 +102,7 @@ class Guard:
         finally:
             self._in_flight[public] -= 1
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    async def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
             raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
@@ -118,7 +117,7 @@ class Guard:
             raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
         if not headers.get("content-length", "0").isdecimal():
             raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
-        if not _is_public(scope["path"]) and not self.is_known(headers):
+        if not _is_public(scope["path"]) and not await self._is_known(scope, headers):
             detail = "send the server's token as Authorization: Bearer TOKEN"
             challenge = {"WWW-Authenticate": 'Bearer realm="lmkrag"'}
             raise Problem(401, "unauthorized", "Authentication required", detail, headers=challenge)
@@ -131,35 +130,32 @@ class Guard:
 
     # Authentication
 
-    def is_known(self, headers: Headers) -> bool:
-        """Return whether a request carries the token, or the cookie of a session that began with it."""
-        if self._settings.token is None:
+    async def _is_known(self, scope: Scope, headers: Headers) -> bool:
+        """Whether a request carries the token, or the cookie of a session that began with it."""
+        if self._tokens is None:
             return True
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.is_token(token.strip())
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return cookie is not None and _equal(cookie.value, self.session())
+            return await self.is_token(token.strip(), scope)
+        return self.sessions.is_open(read_session(headers))
 
-    def is_token(self, value: str) -> bool:
-        """Return whether this is the token, in constant time."""
-        return self._settings.token is not None and _equal(value, self._settings.token)
+    async def is_token(self, value: str, scope: Scope) -> bool:
+        """Return whether this is the token, or none is needed; whoever guesses waits. Raises Problem: too many do."""
+        host, _ = scope.get("client") or ("", 0)
+        return self._tokens is None or await self._tokens.is_right(value, host)
 
-    def session(self) -> str:
-        """Return what the cookie of a session holds: proof of the token, not the token."""
-        token = (self._settings.token or "").encode()
-        return hmac.new(self._secret, token, hashlib.sha256).hexdigest()
+
+def read_session(headers: Headers) -> str:
+    """Return the name of a session in a request's cookie; empty without one."""
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if cookie is None else cookie.value
 
 
 def _is_public(path: str) -> bool:
     return path in _PUBLIC or path.startswith("/static/")
-
-
-def _equal(value: str, other: str) -> bool:
-    return secrets.compare_digest(value.encode("utf-8", "surrogatepass"), other.encode())
 
 
 def _too_large(limit: int) -> Problem:

@@ -3,19 +3,21 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
 from lmkrag.index.searchable import retry_expired
+from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import ABANDONED, locate_index
+from lmkrag.system import DEADLINE, Deadline, RequestEnded, locate_index
 
 Result = TypeVar("Result")
 _LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended
@@ -29,20 +31,28 @@ class Workers:
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")
         self.pending: set[Future[Any]] = set()  # calls that run or wait
 
-    async def run(self, call: Callable[[], Result]) -> Result:
-        """Run a call on a thread. Raises Problem: too many wait already (429), or it took too long (504)."""
+    def find_deadline(self) -> float:
+        """Return until when a request that begins now may take, by ``time.monotonic``."""
+        return time.monotonic() + self._limits.seconds
+
+    async def run(self, call: Callable[[], Result], *, until: float | None = None) -> Result:
+        """Run a call on a thread, by default as the only one of its request.
+
+        Raises Problem: too many wait already (429), or it took too long (504).
+        """
+        until = self.find_deadline() if until is None else until
         if len(self.pending) >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         loop, context, abandoned = asyncio.get_running_loop(), copy_context(), threading.Event()
-        context.run(ABANDONED.set, abandoned)
+        context.run(DEADLINE.set, Deadline(until, abandoned))
         future = self._threads.submit(context.run, call)
         self.pending.add(future)
         # a running call is pending until it ends or notices that it is abandoned, even after a timeout
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self.pending.discard, future))
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(until - time.monotonic()):
                 return await asyncio.shield(asyncio.wrap_future(future))
-        except TimeoutError:
+        except (TimeoutError, RequestEnded):
             seconds = self._limits.seconds
             raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
         finally:
@@ -61,31 +71,42 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
-    def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
-        self.name, self.path = name, path
+    def __init__(
+        self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine], *, for_owner: bool
+    ) -> None:
+        self.name, self.path, self.for_owner = name, path, for_owner
         self._workers = workers
         self._guard = threading.Lock()
-        self._open = partial(open_engine, name)
+        self._open_engine = partial(open_engine, name)
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on a thread and return its result. Raises Problem: it failed, or the server is busy."""
+        """Run a call on a thread and return its result: see :meth:`call`. Raises Problem: or the server is busy."""
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine, again if the index was replaced meanwhile. Raises Problem: it failed."""
+        """Call with the engine, again if the index was replaced meanwhile; clients learn no folder from the result.
+
+        Raises Problem: it failed.
+        """
         engine = self.engine
         try:
             try:
-                return retry_expired(lambda: call(engine))
+                result = retry_expired(lambda: call(engine))
             except IndexMismatch:
-                return call(self._reopen(engine))
+                result = call(self._reopen(engine))
         except LmkragError as error:
             raise self.to_problem(error) from error
+        return result if self.for_owner else cast(Result, hide_folders(result, self.name))
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
         return from_error(error, self.name, str(self.engine.encoders.path))
+
+    def _open(self) -> Engine:
+        engine = self._open_engine()
+        engine.searcher.names_folders = self.for_owner
+        return engine
 
     def _reopen(self, old: Engine) -> Engine:
         with self._guard:
@@ -103,16 +124,24 @@ class ServedIndexes:
     """All indexes of a server, by name, and the threads that search them."""
 
     def __init__(
-        self, paths: Mapping[str, Path], limits: ServerLimits, open_engine: Callable[[str], Engine] | None = None
+        self,
+        paths: Mapping[str, Path],
+        limits: ServerLimits,
+        open_engine: Callable[[str], Engine] | None = None,
+        *,
+        for_owner: bool = False,
     ) -> None:
-        """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
+        """Open directories by their names; only clients that are ``for_owner`` alone learn where documents lie.
+
+        Raises IndexNotFound: one is not there. StorageError: it can't be used.
+        """
         self.by_name: dict[str, ServedIndex] = {}
         self.workers = Workers(limits)
         paths = {name: locate_index(path) for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, self.workers, opening)
+                self.by_name[name] = ServedIndex(name, path, self.workers, opening, for_owner=for_owner)
         except BaseException:
             self.close()
             raise

@@ -124,7 +124,13 @@ def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _RE
 
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
     """Explain a filter without results. Raises UsageError: no document matches it."""
-    if filter and not results and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
+    if not filter or results:
+        return
+
+    def explain(engine: Engine) -> str:
+        return explain_filter(engine.documents, filter, for_owner=index.for_owner)
+
+    if why := await index.run(explain):
         raise UsageError(why)
 
 

@@ -32,7 +32,8 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     """
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    indexes = ServedIndexes({name: Path(path) for name, path in settings["indexes"].items()}, limits)
+    paths = {name: Path(path) for name, path in settings["indexes"].items()}
+    indexes = ServedIndexes(paths, limits, for_owner=True)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lmkrag.cache import cache_path, make_private
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
@@ -38,11 +39,7 @@ class SharedServer:
 
     def connect(self) -> socket.socket:
         """Return a connection for a session; start the process if none runs. Raises OSError: it does not start."""
-        folder = self.path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise PermissionError(f"{folder} is not a folder of this user")
-        folder.chmod(0o700)
+        make_private(self.path.parent)
         with locked(self.path):
             try:
                 return self._dial()
@@ -88,12 +85,10 @@ class SharedServer:
 
 def _name_file(identity: str, kind: str) -> Path:
     """A file of this user, machine and version of lmkrag, and of the variables that set models and readers."""
-    from platformdirs import user_cache_path
-
     variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     parts = [identity, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return user_cache_path("lmkrag", appauthor=False) / "mcp" / f"{digest}.{kind}"
+    return cache_path("mcp", f"{digest}.{kind}")
 
 
 def _remembered() -> Path:

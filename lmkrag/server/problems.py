@@ -33,6 +33,8 @@ _STATUSES: tuple[tuple[type[errors.LmkragError], int, str], ...] = (
 )
 """The first class that an error is an instance of decides."""
 
+_FOLDERS = re.compile(r"(?<![\w:/.=~-])/(?:[^/\s:'\"]+/)+(?=[^/\s])")  # before the name of a file
+
 _RETRY = {"Retry-After": "5"}  # seconds
 
 
@@ -71,7 +73,7 @@ def busy(detail: str) -> Problem:
 
 
 def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
-    """Convert one of our errors to a problem; messages name the index, never its absolute ``path``."""
+    """Convert one of our errors to a problem; its message names the index, not its ``path``, and no folder."""
     name = errors.name_kind(type(error))
     status, title = next((status, title) for kind, status, title in _STATUSES if isinstance(error, kind))
     if isinstance(error, errors.DocumentNotFound):
@@ -79,7 +81,8 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
         return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)
     headers = _RETRY if status in (409, 503) else {}
     place = re.escape(path) if path.startswith("/") else rf"(?<![\w./-]){re.escape(path)}(?=[:/])"  # "." is a path
-    return Problem(status, name, title, re.sub(place, lambda _: index, str(error)), headers=headers)
+    message = _FOLDERS.sub("", re.sub(place, lambda _: index, str(error)))
+    return Problem(status, name, title, message, headers=headers)
 
 
 def handle_errors(app: "FastAPI") -> None:

@@ -1,6 +1,5 @@
 """The settings that a server starts with."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -8,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmkrag.clients import is_loopback
 from lmkrag.errors import UsageError
 
 if TYPE_CHECKING:
     from lmkrag.readers.base import Reader
 
+_SHORTEST_TOKEN = 16  # characters
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -59,9 +60,10 @@ class ServerSettings:
     token: str | None = None  # what every request must carry
     authenticated: bool = True  # False: serve any address without a token
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
+    show_paths: bool = False  # in replies; only where no other machine reaches the server
     reader: "Reader | None" = None  # defaults to quoting the passages
     rerank: bool = True  # default of searches, as is the next field
-    rerank_timeout_ms: float | None = 300.0
+    rerank_timeout_ms: float | None = 1_000.0
     rerank_model: str | None = None  # a folder or hub name
     limits: ServerLimits = field(default_factory=ServerLimits)
     follower_state: Callable[[], FollowerState] = FollowerState  # of the served folder
@@ -72,21 +74,20 @@ class ServerSettings:
         for name in self.indexes:
             if not _NAME.fullmatch(name):
                 raise UsageError(f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'")
-        if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
-            raise UsageError("the token must be at least 8 ASCII characters, such as `openssl rand -hex 32` prints")
+        if self.token is not None:
+            _check_token(self.token)
+        if self.show_paths and not is_loopback(self.host):
+            raise UsageError(f"--show-paths is for this machine, and others reach {self.host}: leave one of them out")
         if self.token is None and self.authenticated and not is_loopback(self.host):
             advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
             raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+def _check_token(token: str) -> None:
+    """Raise UsageError: a token is too short, or has characters that a header can't hold."""
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        wanted = f"at least {_SHORTEST_TOKEN} printable ASCII characters"
+        raise UsageError(f"the token must be {wanted}, such as `openssl rand -hex 32` prints")
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:

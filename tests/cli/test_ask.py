@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -22,9 +23,9 @@ def test_a_server_answers_and_is_checked(lmkrag, index, served):
     result = lmkrag("ask", QUESTION, "--index", index, *served)
     assert result.returncode == 0
     answer, _, sources = result.stdout.partition("\n\n")
-    assert answer.startswith("bonfires are allowed only in iron baskets")
+    assert answer.startswith("  bonfires are allowed only in iron baskets")
     assert "[1] reports/allotment-minutes.docx, " in sources
-    assert "»" in sources
+    assert re.search("^    > .*»", sources, re.MULTILINE)
     assert "lmkrag: warning: citation [99] matches no retrieved span; removed" in result.stderr
 
 
@@ -41,7 +42,7 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
 
 def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
     text = CONTROL.sub("", on_terminal("ask", QUESTION, "--index", index, *served))
-    assert text.startswith("bonfires\rbonfires are\rbonfires are allowed\r")
+    assert text.startswith("  bonfires\r  bonfires are\r  bonfires are allowed\r")
     assert "\n[1] reports/allotment-minutes.docx, " in text.replace("\r", "")
 
 
@@ -83,17 +84,19 @@ def test_a_person_reads_no_markup(on_terminal, lmkrag, guide, picky, streamed):
     assert "\x1b[1mthree\x1b[0m" in printed and "\x1b[31m" not in printed
     text = re.sub(r" *\r?\n", "\n", CONTROL.sub("", printed).replace("\r", ""))
     blocks = [
-        "How to\nDo three things [1]:",
-        " 1. Get the installer.\n 2. Run setup.",
-        "  setup --all\n\n  echo **done**",
+        "  How to\n  Do three things [1]:",
+        "   1. Get the installer.\n   2. Run setup.",
+        "    setup --all\n\n    echo **done**",
     ]
-    for block in blocks if streamed else ["\n\n".join([*blocks, "The end."])]:
+    for block in blocks if streamed else ["\n\n".join([*blocks, "  The end."])]:
         assert block in text
     assert "    The Big Guide\n" in text
-    assert [line.split() for line in text.splitlines()][-1] == ["Basic", "10", "€", "see", "terms"]
+    *_, row, _, answered_by = text.splitlines()
+    assert row.split() == [">", "Basic", "10", "€", "see", "terms"]
+    assert answered_by.startswith("answered by m on 127.0.0.1:")
     piped = lmkrag(*arguments).stdout
-    assert piped.startswith("## How to\n\nDo **three** things [1]:")
-    assert "    The **Big** Guide\n" in piped and "»| **Basic** | 10 € |" in piped
+    assert piped.startswith("  ## How to\n\n  Do **three** things [1]:")
+    assert "    The **Big** Guide\n    > " in piped and "»| **Basic** | 10 € |" in piped
 
 
 def test_what_came_before_an_error_stays(on_terminal, guide, picky):
@@ -176,10 +179,25 @@ def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):
     assert result.stdout == ""
 
 
+class PickyServer(ThreadingHTTPServer):
+    """A server of one model, which refuses every question that says "bad". It keeps the headers it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Picky)
+        self.headers: list[Message] = []
+
+
 class Picky(BaseHTTPRequestHandler):
-    """Refuses every question that says "bad"."""
+    server: PickyServer
+
+    def do_GET(self):
+        self.server.headers.append(self.headers)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "llama3", "owned_by": "library"}]}')
 
     def do_POST(self):
+        self.server.headers.append(self.headers)
         asked = self.rfile.read(int(self.headers["Content-Length"]))
         if b"bad" in asked.rpartition(b"Question:")[2]:
             self.send_response(404)
@@ -201,13 +219,32 @@ class Picky(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def picky():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Picky)
+def picky_server():
+    server = PickyServer()
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    yield ["--reader", "openai", "--base-url", url, "--model", "m"]
+    yield server
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def picky(picky_server):
+    return ["--reader", "openai", "--base-url", f"http://127.0.0.1:{picky_server.server_port}/v1", "--model", "m"]
+
+
+def test_a_model_that_is_found_gets_no_key_and_is_named(lmkrag, index, picky_server, monkeypatch):
+    port = picky_server.server_port
+    monkeypatch.setattr("lmkrag.readers.local_servers.PORTS", [port])
+    asking = ["ask", QUESTION, "--index", index, "--llm"]
+    found = lmkrag(*asking, env={"OPENAI_API_KEY": "sk-the-users-key"})
+    assert found.stdout.splitlines()[-1] == f"answered by llama3 on 127.0.0.1:{port}"
+    assert len(picky_server.headers) == 2 and "sk-the-users-key" not in str(list(map(str, picky_server.headers)))
+    record = json.loads(lmkrag(*asking, "--json").stdout)
+    assert record["answered_by"] == f"llama3 on 127.0.0.1:{port}"
+    named = lmkrag(*asking, "--base-url", f"http://127.0.0.1:{port}/v1", env={"OPENAI_API_KEY": "sk-the-users-key"})
+    assert named.returncode == 0
+    assert picky_server.headers[-1]["Authorization"] == "Bearer sk-the-users-key"  # the user named the server
+    assert "answered by" not in lmkrag("ask", QUESTION, "--index", index).stdout
 
 
 def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_path):

@@ -303,7 +303,8 @@ def test_ids_are_taken_as_list_prints_them(lmkrag, on_terminal, tmp_path):
     lmkrag("index", tmp_path / "docs", "--index", tmp_path / "index")
     (doc_id,) = lmkrag("list", "--index", tmp_path / "index").stdout.splitlines()
     assert lmkrag("show", doc_id, "--index", tmp_path / "index").stdout == "The lamp is \x1b[31mred.\n"
-    assert on_terminal("show", doc_id, "--index", tmp_path / "index") == "The lamp is \\x1b[31mred.\r\n"
+    shown = on_terminal("show", doc_id, "--index", tmp_path / "index", NO_COLOR="1")
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == "> The lamp is \\x1b[31mred.\r\n"
     assert "1 removed" in lmkrag("remove", doc_id, "--index", tmp_path / "index").stderr
 
 
@@ -386,7 +387,7 @@ def test_results_say_where_they_stand(lmkrag, notes):
     heading, section, *text = result.stdout.splitlines()
     assert heading.startswith("1. boats.md:5  ") and heading.endswith(" good")
     assert section == "   Boats > Rescue"
-    assert text[0].strip().startswith("The rescue boat")
+    assert text[0].startswith("   > The rescue boat")
     answer = lmkrag("ask", "how many people does the rescue boat hold?", "--index", notes).stdout
     assert re.search(r"\[1\] boats\.md:5  (?:strong|fair)\n    Boats > Rescue\n", answer)
     (span,) = json.loads(lmkrag("search", "rescue boat", "--index", notes, "-k", 1, "--json").stdout)["spans"]
@@ -397,7 +398,7 @@ def test_results_say_where_they_stand(lmkrag, notes):
 def test_code_comes_by_functions_and_keeps_its_lines(lmkrag, notes):
     result = lmkrag("search", "what does a child's fare return below the age", "--index", notes, "-k", 1)
     assert "fares.py:" in result.stdout
-    assert "   def fare(age, base):\n       if age < AGE:\n" in result.stdout
+    assert "   > def fare(age, base):\n   >     if age < AGE:\n" in result.stdout
     assert "def tug_9" not in result.stdout
 
 

@@ -222,8 +222,9 @@ def test_a_full_or_read_only_disk_is_one_sentence(lmkrag, folder, tmp_path, opti
         subprocess.run(["umount", "--lazy", home], check=True)
 
 
-def test_a_search_does_not_wait_for_another(grep, folder, tmp_path):
+def test_a_search_does_not_wait_for_another(grep, folder, tmp_path, monkeypatch):
     """While one process writes the index or searches it, others answer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert grep("where is an expired session refused", "-k", 1).returncode == 0
     (index,) = (tmp_path / "cache" / "lmkrag" / "folders").iterdir()
 

@@ -15,6 +15,7 @@ from lmkrag.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LOG = [page for page in sorted((ROOT / "benchmarks/log").glob("*.md")) if page.name != "README.md"]
 NOT_RUN = re.compile(r"<!-- not run: .*? -->\n```(?:console|python)\n.*?```", re.DOTALL)
 SERVERS = ("serve", "mcp", "chat")  # they do not end
 GIVEN_UP = [
@@ -122,12 +123,32 @@ def test_links_into_the_repository_lead_to_files():
             assert (ROOT / path).exists(), (page.name, path)
 
 
-def test_each_section_of_the_log_is_in_its_index():
-    lines = (ROOT / "benchmarks/LOG.md").read_text().split("\n")
-    titles = [line[3:] for line in lines if line.startswith("## ") and line != "## By subject"]
-    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-    index = "\n".join(lines[lines.index("## By subject") : lines.index(f"## {titles[0]}")])
-    assert set(re.findall(r"\(#([^)]+)\)", index)) == anchors
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LOG, ids=lambda page: page.name)
+def test_a_page_of_the_log_begins_with_its_conclusion_and_has_the_newest_trial_first(page):
+    conclusion, *trials = page.read_text().split("\n## ")
+    assert 50 <= len(conclusion.partition("\n")[2].split()) <= 150
+    dates = [re.match(r"\d{4}-\d\d-\d\d(?=: )", trial)[0] for trial in trials]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_every_page_of_the_log_is_in_its_index():
+    index = (ROOT / "benchmarks/log/README.md").read_text()
+    assert set(re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", index, re.M)) == {page.name for page in LOG}
+
+
+def test_links_of_the_benchmarks_lead_to_files_and_headings():
+    for page in [ROOT / "benchmarks/README.md", ROOT / "benchmarks/log/README.md", *LOG]:
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), (page.name, link)
+            assert not anchor or anchor in anchors_of(target), (page.name, link)
 
 
 def test_the_readme_is_short():

@@ -162,5 +162,14 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected,
     assert done.stdout.splitlines()[-1] == expected
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "1 1 0 1"), ({"HF_HUB_DISABLE_TELEMETRY": "0"}, "1 0 0 1")])
+def test_libraries_report_nothing_unless_the_user_says_otherwise(given, expected):
+    names = ["ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "RAY_USAGE_STATS_ENABLED", "VLLM_NO_USAGE_STATS"]
+    code = f"import os, lmkrag; print(*(os.environ[name] for name in {names}))"
+    environment = {key: value for key, value in os.environ.items() if key not in names} | given
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == expected
+
+
 def test_name_kind_by_example():
     assert (name_kind(IndexLocked), name_kind(UsageError)) == ("index-locked", "usage")

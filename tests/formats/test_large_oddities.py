@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.load import load_bytes
+from lmkrag.formats.load import check_file, is_plain, load_bytes
 from lmkrag.sentences.split import split_sentences
 
 SIZE = 300_000  # bytes; by the square of the size each took more than ten seconds
@@ -36,6 +36,8 @@ SECONDS = 4.0
         ("parts.eml", "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n", "--b\nContent-Type: a/b\n\nx\n", ""),
         ("keys.md", "---\n", "? ", "\n---\n"),
         ("type.eml", "Content-Type: text/plain; ", "a=b; ", "\n\nThe gate is red."),
+        ("notes", "From a ", "Mon Jan  1 1:11 ", ""),
+        ("notes.mbox", "From a ", "Mon Jan  1 1:11 ", "\nSubject: x\n\nThe gate is red."),
     ],
 )
 def test_time_grows_with_size(name, before, repeated, after):
@@ -45,3 +47,14 @@ def test_time_grows_with_size(name, before, repeated, after):
         found = load_bytes(data, name, doc_id=name, path=name)
         split_sentences(found.text, kind=found.kind)
     assert time.process_time() - started < SECONDS
+
+
+@pytest.mark.parametrize("repeated", [b"Mon Jan  1 1:11 ", b"a: b\n", b"From: a\n", b"\t", b"a:\n\t", b"From From "])
+def test_a_guess_of_a_format_costs_less_than_reading_the_file(repeated, tmp_path):
+    path = tmp_path / "notes"
+    path.write_bytes((b"From a " + repeated * SIZE)[:SIZE])
+    began = time.process_time()
+    for _ in range(10):
+        is_plain(path)
+        check_file(path)
+    assert time.process_time() - began < 1.0

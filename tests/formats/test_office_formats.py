@@ -546,6 +546,23 @@ def test_mailbox(tmp_path):
     assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
 
 
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        ("From ada@example.org Mon Jan  1 12:00:00 2024", True),
+        ("From - Mon Jan  1 12:00:00 2024", True),
+        ("From Mon, 1 Jan 2024 12:00", True),
+        ("From the quay on Monday at 9:30", False),
+        ("From a Mon Jan 1", False),
+        ("From aMon Jan 1 12:00", False),
+    ],
+)
+def test_what_begins_a_mail_in_a_mailbox(line, begins):
+    first = "From a Tue Jan  2 12:00:00 2024\nSubject: One\n\nThe gate is red."
+    mails = f"{first}\n{line}\nSubject: Two\n\nThe lamp is lit."
+    assert ("# Two" in load(mails.encode(), "a.mbox").text) is begins
+
+
 def multipart(subtype: str, *parts: tuple[str, bytes]) -> bytes:
     """A mail whose parts have some headers and some bytes."""
     body = b"".join(b"--zz\n" + head.encode() + b"\n\n" + data + b"\n" for head, data in parts)

@@ -40,6 +40,14 @@ def text_of(data: bytes) -> str:
     return read(data, "x.pdf").text
 
 
+def test_a_long_number_is_read_at_once():
+    lines = ["The parcel is kept in the office.", f"{'123456' * 6} -", "It weighs four kilograms."]
+    data = write(*(at(20, 260 - 30 * number, line, (11, 14, 11)[number]) for number, line in enumerate(lines)))
+    began = time.process_time()
+    assert lines[1] in text_of(data)
+    assert time.process_time() - began < 2.0
+
+
 DIVIDED = [
     "The skipper sailed the ketch across the har-",
     "bour and moored at the weather-",

@@ -1,8 +1,12 @@
 """Scanned pages and pictures: their text, its place, and what happens without the extra."""
 
 import io
+import os
+import subprocess
+import sys
 import time
 from email.message import EmailMessage
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -63,6 +67,56 @@ def test_a_scanned_pdf_is_read_found_and_marked(scan, cache, tmp_path):
         engine.add(scan)
         (span,) = engine.search("when does the ferry leave?", top_k=1)
         assert "at seven" in span.text and span.page == 1
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """The permissions of a folder and of all that is in it."""
+    return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+
+
+@needs_ocr
+def test_what_was_read_is_kept_for_its_user_only_and_read_again_if_it_is_damaged(scan, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "lmkrag" / "ocr").mkdir(parents=True)  # as others may read it
+    with IsolatedLoader() as loader:
+        document = loader.load(scan, "ferry.pdf")
+        kept = modes(tmp_path / "lmkrag")
+        (entry,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert kept.pop(str(entry.relative_to(tmp_path / "lmkrag"))) == 0o600
+        assert len(kept) >= 4 and set(kept.values()) == {0o700}
+        whole = entry.read_bytes()
+        assert b"seven" in whole
+        for damaged in (whole.replace(b"seven", b"eight"), whole[:-9]):
+            entry.write_bytes(damaged)
+            assert loader.load(scan, "ferry.pdf") == document
+            assert entry.read_bytes() == whole
+
+
+def test_other_models_read_again(tmp_path):
+    code = "from lmkrag.formats.ocr import name_models; print(name_models())"
+    names = []
+    for model in (b"one", b"two", b"one"):
+        models = tmp_path / model.decode() / "rapidocr" / "models"
+        models.mkdir(parents=True, exist_ok=True)
+        (models.parent / "__init__.py").touch()
+        (models / "lines.onnx").write_bytes(model)
+        environment = {**os.environ, "PYTHONPATH": str(models.parents[1])}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        names.append(run.stdout)
+    assert names[0] == names[2] != names[1]
+
+
+@needs_ocr
+def test_what_reads_pictures_writes_down_nothing_of_this_machine(lmkrag_process, tmp_path):
+    draw(TEXT[2:], size=(700, 240)).save(tmp_path / "note.png")
+    folders = {name: tmp_path / name for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR")}
+    for folder in folders.values():
+        folder.mkdir()
+    environment = {name: str(folder) for name, folder in folders.items()}
+    run = lmkrag_process("index", tmp_path / "note.png", "--index", tmp_path / "index", env=environment)
+    assert run.returncode == 0, run.stderr
+    written = [path for folder in folders.values() for path in folder.rglob("*") if path.is_file()]
+    assert written and all(path.is_relative_to(tmp_path / "XDG_CACHE_HOME" / "lmkrag") for path in written)
 
 
 @needs_ocr

@@ -13,7 +13,7 @@ from lmkrag.index import files
 from lmkrag.index.files import MappedFile, read_tables, write_tables
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
-from lmkrag.index.words.terms import drop_stop_words, find_stems, hash_words, query_words, split_words
+from lmkrag.language.terms import drop_stop_words, find_stems, hash_words, query_words, split_words
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),

@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, find_keys, holds
-from lmkrag.index.words.quantities import add_spellings, find_days, find_numbers, respell
+from lmkrag.language.dates import find_days
+from lmkrag.language.keys import add_fiscal_years, find_exact_words, find_keys, holds
+from lmkrag.language.quantities import add_spellings, find_numbers, respell
 
 
 @pytest.mark.parametrize(

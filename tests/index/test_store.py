@@ -23,7 +23,7 @@ from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.verify import find_problems
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
-from lmkrag.index.words.terms import query_words, split_words
+from lmkrag.language.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
 from lmkrag.sentences.split import split_sentences
@@ -83,7 +83,7 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
 
 def contents(store: IndexStore) -> dict[str, str]:
     with store.reader.snapshot() as snapshot:
-        rows = list(catalog.all_documents(snapshot.connection))
+        rows = list(snapshot.all_documents())
         return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
 
 
@@ -92,7 +92,7 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
     assert find_problems(store) == ()
     assert contents(store) == model
     with store.reader.snapshot() as snapshot:
-        for row in catalog.all_documents(snapshot.connection):
+        for row in snapshot.all_documents():
             text = model[row.doc_id]
             sentences = [text[s.start : s.end] for s in split_sentences(text)]
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
@@ -343,7 +343,7 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
         store.commit([], removed=["x"])
     for _ in range(2):
         with store.reader.snapshot() as snapshot:
-            rows = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+            rows = {row.doc_id: row for row in snapshot.all_documents()}
             order = [rows[doc_id].id for doc_id in model]
             places = np.searchsorted(snapshot.documents.keys, order)
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
@@ -383,7 +383,7 @@ def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store)
         put(store, {"a": "beta new.", "b": "gamma."})
         with store.writing():
             store.compact()
-        row = catalog.find_document(snapshot.connection, "a")
+        row = snapshot.find_document("a")
         assert catalog.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
         _, ids = snapshot.search_dense(vector_of("alpha old.")[None], 5)
         assert ids.tolist() == [[row.first_sentence]]

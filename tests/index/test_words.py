@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmkrag.index.words.terms import find_words, hash_forms, hash_words, query_words, split_words
+from lmkrag.language.terms import find_words, hash_forms, hash_words, query_words, split_words
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.sentences.languages import detect_language, document_language
+from lmkrag.language.languages import detect_language
+from lmkrag.sentences.languages import document_language
 
 GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
 schreibt auf, was fehlt. Für die Boote gibt es einen Schuppen, der im Winter voll ist."""

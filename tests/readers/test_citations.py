@@ -1,11 +1,13 @@
 """What a model cites is checked against the spans it was given."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag.index.words.terms import STRAIGHT
-from lmkrag.readers.citations import check_answer, locate_quote
+from lmkrag.language.terms import STRAIGHT
+from lmkrag.readers.citations import check_answer, find_quotations, locate_quote
 from lmkrag.results import Span
 from lmkrag.types import Hit
 
@@ -41,6 +43,28 @@ def test_a_quotation_is_located_across_lines_and_forms_of_marks():
     (citation,) = check("It says “trim the keeper's wick” [1].").citations
     assert citation.quote == "trim the\nkeeper’s wick"
     assert citation.start == START + TEXT.index("trim")
+
+
+@pytest.mark.parametrize(
+    ("text", "quotations"),
+    [
+        ("He said 'the keeper's lamp' and left.", ["the keeper's lamp"]),
+        ("The keepers' oil and the 'wick of the lamp'.", ["wick of the lamp"]),
+        ("'Tis late, and 'tis dark: \"the lamp is lit\".", ["the lamp is lit"]),
+        ("It's 'the lamp is lit ' and 'nobody may trim it'.", ["nobody may trim it"]),
+        ("'the lamp\nis lit' but 'the gate is iron'", ["the gate is iron"]),
+        ("“the lamp's wick 'is long” and 'the gate is iron'", ["the lamp's wick 'is long", "the gate is iron"]),
+        ("''the lamp is lit''", ["'the lamp is lit"]),
+    ],
+)
+def test_apostrophes_quote_where_they_close(text, quotations):
+    assert find_quotations(text) == quotations
+
+
+def test_marks_that_are_never_closed_cost_little():
+    began = time.process_time()
+    assert find_quotations(" 'a" * 66_000) == []
+    assert time.process_time() - began < 2.0
 
 
 def test_a_quotation_that_is_not_there_is_told():

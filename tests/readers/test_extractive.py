@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_best_sentence_is_quoted_with_its_exact_passage():
     assert answer.found
     assert citation.quote == "Nobody may trim the wick before midnight."
     assert span.text[citation.start - span.start : citation.end - span.start] == citation.quote
-    assert answer.text.splitlines()[-1] == f"{TEXT} [1]"
+    assert answer.text.splitlines()[-1] == f"> {TEXT} [1]"
 
 
 def test_a_hit_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
@@ -121,7 +122,9 @@ def quote_passage(text: str, kind: str) -> str:
     answer = ExtractiveReader().answer("When is the lamp lit?", [span])
     has_introduction = answer.short or answer.label != "strong"
     shown = answer.text.partition("\n\n")[2] if has_introduction else answer.text
-    return shown.removesuffix("[1]").removesuffix(" ")
+    lines = shown.removesuffix("[1]").removesuffix(" ").split("\n")
+    assert all(re.match("> |>$", line) for line in lines)
+    return "\n".join(line[2:] for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +243,7 @@ def test_a_doubtful_answer_says_so_and_shows_one_passage():
     near = replace(make_span(hit(100, 125, 1.0, dense=0.1)), coverage=0.2)
     answer = ExtractiveReader().answer("When is the lamp sold?", [near, near, near])
     assert (answer.found, answer.label) == (False, "weak")
-    assert answer.text == f"{WEAK_INTRODUCTION}\n\n{TEXT} [1]"
+    assert answer.text == f"{WEAK_INTRODUCTION}\n\n> {TEXT} [1]"
 
 
 def test_a_list_is_quoted_up_to_twelve_items():
@@ -378,5 +381,6 @@ def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(encoder,
     ids=["label", "label alone", "calendar", "chat", "stamps", "articles", "wrapped", "colon"],
 )
 def test_lines_with_labels_or_times_are_not_run_into_one(text, count):
-    lines = write_quotes([Quote(1, 0, len(text), "", "")], [make_span(text=text, start=0)])
+    quoted = write_quotes([Quote(1, 0, len(text), "", "")], [make_span(text=text, start=0)])
+    lines = [line.removeprefix("> ") for line in quoted]
     assert len(lines) == count and " ".join(lines) == " ".join(text.split()) + " [1]"

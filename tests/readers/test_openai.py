@@ -1,11 +1,14 @@
 """The openai reader: transformers' own server, and servers that misbehave in every way a network knows."""
 
 import asyncio
+import contextlib
 import json
+import os
 import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +37,7 @@ def test_it_streams_from_a_real_server(reader):
 
 
 def test_a_server_on_this_machine_is_found(chat_server, causal_model):
-    from lmkrag.readers.choose import find_local_server
+    from lmkrag.readers.local_servers import find_local_server
 
     port = int(chat_server.split(":")[2].partition("/")[0])
     with socket.socket() as deaf:  # listens, and never answers
@@ -47,13 +50,45 @@ def test_a_server_on_this_machine_is_found(chat_server, causal_model):
 
 
 def test_no_server_on_this_machine():
-    from lmkrag.readers.choose import find_local_server
+    from lmkrag.readers.local_servers import find_local_server
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(UsageError, match="start Ollama"):
         find_local_server([port])
+
+
+@contextlib.contextmanager
+def listening_as(user):
+    """A socket of another user that listens on a port of this machine."""
+    if os.getuid() or not Path("/proc/net/tcp").exists():
+        pytest.skip("only root makes sockets of other users, and only Linux names their owners")
+    os.seteuid(user)
+    try:
+        listening = socket.create_server(("127.0.0.1", 0))
+    finally:
+        os.seteuid(0)
+    with listening:
+        listening.settimeout(1)
+        yield listening
+
+
+def test_a_server_of_another_user_is_told_and_asked_nothing():
+    from lmkrag.readers.local_servers import find_local_server
+
+    with listening_as(65_534) as listening:
+        port = listening.getsockname()[1]
+        advice = (
+            f"127.0.0.1:{port} is of user nobody: if you trust it, name it with --base-url http://127.0.0.1:{port}/v1"
+        )
+        with pytest.raises(UsageError, match=advice):
+            find_local_server([port])
+        reader = OpenAIReader(model="m", base_url=f"http://127.0.0.1:{port}/v1", found=True)
+        with pytest.raises(ReaderError, match="another server is there now, of user nobody"):
+            reader.answer("When?", [SPAN])
+        with pytest.raises(TimeoutError):
+            listening.accept()
 
 
 async def test_async_says_the_same(reader):
@@ -187,6 +222,33 @@ def test_what_is_sent(misbehaving):
     assert headers["Authorization"] == "Bearer sk-secret-word"
     assert [message["role"] for message in asked["messages"]] == ["system", "user"]
     assert (asked["stream"], asked["model"]) == (True, "m")
+
+
+def test_a_server_that_was_found_gets_no_secret_of_the_environment(misbehaving, monkeypatch):
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "secret-word")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret-word")
+    answer = misbehaving(WHOLE, found=True).answer("When?", [SPAN])
+    assert answer.answered_by == f"m on 127.0.0.1:{misbehaving.server.server_port}"
+    headers, asked = misbehaving.server.asked[0]
+    assert asked["messages"] and "secret-word" not in str(headers) and headers["Authorization"] is None
+    misbehaving(WHOLE).answer("When?", [SPAN])
+    headers, _ = misbehaving.server.asked[0]
+    assert headers["X-Gateway"] == headers["OpenAI-Organization"] == "secret-word"  # it was named
+
+
+def test_an_answer_says_which_model_wrote_it(misbehaving):
+    port = misbehaving.server.server_port
+    reader = misbehaving(WHOLE, model="/srv/models/tiny-llama")
+    assert reader.answer("When?", [SPAN]).answered_by == f"tiny-llama on 127.0.0.1:{port}"
+    assert str(reader.answer("When?", [SPAN])).endswith(f"Answered by tiny-llama on 127.0.0.1:{port}")
+    assert reader.answer("When?", []).answered_by == ""  # the model is not asked
+    secret = OpenAIReader(model="m", base_url=f"http://me:pass-word@127.0.0.1:{port}/v1")
+    assert secret.answer("When?", [SPAN]).answered_by == f"m on 127.0.0.1:{port}"
+    misbehaving(404)
+    with pytest.raises(ReaderError) as raised:
+        secret.answer("When?", [SPAN])
+    assert f"http://127.0.0.1:{port}/v1: no such model" in str(raised.value)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

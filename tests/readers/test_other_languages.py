@@ -3,7 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.words.exact import asks_in_english
+from lmkrag.language.languages import asks_in_english
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER
 
 TEXTS = {

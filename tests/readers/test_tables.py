@@ -5,7 +5,7 @@ import openpyxl
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, find_keys, holds
+from lmkrag.language.keys import add_fiscal_years, find_exact_words, find_keys, holds
 
 
 def add_table(document, rows):

@@ -215,12 +215,14 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
         quotes=(Quote(1, 50, 50 + len(found.text), heading="Boats"),),
     )  # fmt: skip
     blocks = answer.to_blocks()
-    assert outline(blocks)[:2] == [("p", ("strong", "seven")), ("h4", "Boats")]
-    assert outline(blocks)[2] == (
+    assert outline(blocks)[0] == ("p", ("strong", "seven"))
+    (tag, heading, passage), (_, shown) = outline(blocks)[1], blocks[1]["children"]
+    assert (tag, heading) == ("blockquote", ("h4", "Boats"))
+    assert passage == (
         "p", "Take care. ", ("mark", "The boat leaves at "), ("mark", "seven"), ("mark", "."), " Dogs are free.",
         " ", ("cite", "[1]"),
     )  # fmt: skip
-    assert [node["attributes"]["kind"] for node in blocks[2]["children"] if node.get("tag") == "mark"] == [
+    assert [node["attributes"]["kind"] for node in shown["children"] if node.get("tag") == "mark"] == [
         "quoted",
         "quoted short",
         "quoted",

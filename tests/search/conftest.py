@@ -22,7 +22,7 @@ def make_view(tmp_path_factory):
         sentences = SentenceTable.of(split_sentences(text, kind=kind))
         document = Document(f"d{made}", f"d{made}", text, kind=kind)
         catalog.insert_document(connection, Staged(document, text, sentences, "", (1, 1)))
-        row = catalog.find_document(connection, document.doc_id)
+        row = catalog.find_row(connection, document.doc_id)
         return DocumentView(
             row,
             partial(catalog.read_sentences, connection, row),

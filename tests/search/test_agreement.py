@@ -66,6 +66,17 @@ def test_the_newer_comes_first_and_both_are_quoted(engine):
     assert note in engine.ask(question).warnings
 
 
+def test_the_date_of_a_sentence_is_no_second_value(tmp_path):
+    old = "# Engine release notes\n\nRelease 14 is the current stable release since March 2024.\n"
+    new = "# Engine release notes\n\nRelease 17 is the current stable release since November 2026.\n"
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add([Document("old.md", text=old, kind="markdown"), Document("new.md", text=new, kind="markdown")])
+        for question in ("which release is the current stable one?", "what is the latest release?"):
+            found = engine.search(question)
+            assert [span.doc_id for span in found] == ["new.md", "old.md"]
+            assert found[1].superseded_by == "new.md:3" and "14 (2024) and 17 (2026)" in found.notes[0]
+
+
 def test_a_question_about_a_year_turns_it_round(engine):
     for question in ("how much memory did the release need as of 2024?", "memory needed, in the 2024 release"):
         found = engine.search(question)

@@ -1,7 +1,10 @@
 """Citations checked later, after any edit: changed figures are never called reworded."""
 
+import contextvars
 import json
 import random
+import threading
+import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -9,8 +12,10 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
+from lmkrag.reranker.highlights import prune
 from lmkrag.search.checking import check_quotation
 from lmkrag.search.quotations import Quotation, read_quotations
+from lmkrag.system import DEADLINE, Deadline, RequestEnded
 
 WORDS = ("harbour", "keeper", "lamp", "wick", "tide", "boat", "rope", "signal", "storm", "anchor", "ledger", "chart")
 
@@ -269,3 +274,32 @@ def test_an_ellipsis_cuts_no_number(quote):
     document = Document("ferry.md", text="The ferry costs 12.5 euros in summer.")
     check = check_quotation(Quotation(quote, "ferry.md"), lambda _: document, lambda _: [])
     assert check.state not in ("same", "moved")
+
+
+def test_words_that_are_repeated_endlessly_cost_little():
+    rng = random.Random(1)
+    text, quoted = (" ".join(rng.choices(("ab", "ba"), k=count)) for count in (20_000, 5_000))
+    began = time.process_time()
+    assert check(Quotation(quoted), {"a.txt": text}).state in ("gone", "changed", "reworded")
+    assert time.process_time() - began < 5.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda engine: engine.check('"the keepers may fly a kite"'), id="check"),
+        pytest.param(lambda engine: engine.search_many(["leave"] * 2), id="search_many"),
+        pytest.param(lambda engine: engine.search("leave", boxes=True), id="boxes"),
+        pytest.param(lambda engine: engine.score_sentences("leave", "glass-river.txt"), id="score_sentences"),
+        pytest.param(lambda _: prune("leave", ["Leave is granted."] * 2), id="prune"),
+    ],
+)
+def test_what_a_client_chooses_the_amount_of_ends_with_its_request(built_index, call):
+    def run_late(engine):
+        DEADLINE.set(Deadline(time.monotonic(), threading.Event()))
+        with pytest.raises(RequestEnded):
+            call(engine)
+
+    with Engine.open(built_index) as engine:
+        contextvars.copy_context().run(run_late, engine)
+        call(engine)  # without a request there is no limit

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.words.terms import query_variants, query_words
+from lmkrag.language.terms import query_variants, query_words
 from lmkrag.search.candidates import match_document
 
 TENANTS = {

@@ -1,5 +1,6 @@
 """Re-ranking, with the shipped re-ranker and with ones made to say what a test needs."""
 
+import json
 import time
 from collections import Counter
 
@@ -9,6 +10,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
 from lmkrag.reranker.base import PASSAGE_CHARS, unread_scores
+from lmkrag.results import CUT_SHORT
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.weights import WEIGHTS
 
@@ -235,3 +237,52 @@ def test_a_prompt_and_an_answer_are_in_the_new_order(ship):
         assert [span.score for span in answer.spans] == [
             span.score for span in engine.search("What is checked every week?", top_k=len(answer.spans))
         ]
+
+
+QUESTION = "how long must the lamp burn before the wick may be trimmed?"
+
+
+@pytest.fixture(scope="module")
+def handbook(built_index, encoder):
+    with Engine.open(built_index, encoder=encoder) as engine:
+        assert engine.ask(QUESTION).label == "strong"  # and the models are loaded
+        yield engine
+
+
+def test_a_search_without_time_to_re_rank_says_so(handbook):
+    assert handbook.search(QUESTION).notes == ()
+    for options in ({}, {"level": "span"}, {"level": "document"}, {"max_tokens": 500}, {"rerank": True}):
+        found = handbook.search(QUESTION, rerank_timeout_ms=0.001, **options)
+        assert found.notes == (CUT_SHORT,), options
+        assert found.cut_short
+    (first, second) = handbook.search_many([QUESTION, "leave"], rerank_timeout_ms=0.001)
+    assert first.notes == second.notes == (CUT_SHORT,)
+    assert handbook.build_context(QUESTION, rerank_timeout_ms=0.001).notes == (CUT_SHORT,)
+    assert handbook.search(QUESTION, rerank=False, rerank_timeout_ms=0.001).notes == ()
+
+
+def test_no_answer_is_strong_without_time_to_re_rank(handbook):
+    questions = [
+        QUESTION,
+        "Which keeper has 21 days of leave a year?",
+        "who approves leave?",
+        "what did the repair cost?",
+    ]
+    labels = [handbook.ask(question).label for question in questions]
+    assert labels.count("strong") >= 3
+    for question, label in zip(questions, labels, strict=True):
+        answer = handbook.ask(question, rerank_timeout_ms=0.001)
+        assert answer.warnings == (CUT_SHORT,)
+        assert answer.label == ("fair" if label == "strong" else label)
+        assert answer.text.startswith("Most likely:") or answer.short or answer.label == "weak"
+        streamed = handbook.ask_stream(question, rerank_timeout_ms=0.001).answer()
+        assert (streamed.label, streamed.warnings) == (answer.label, answer.warnings)
+
+
+def test_the_command_line_says_so(lmkrag, built_index):
+    options = ["--index", built_index, "--rerank", "on", "--rerank-timeout-ms", "0.001"]
+    for command in ("search", "ask"):
+        assert CUT_SHORT in lmkrag(command, QUESTION, *options).stderr
+    asked = json.loads(lmkrag("ask", QUESTION, *options, "--json").stdout)
+    assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
+    assert json.loads(lmkrag("search", QUESTION, *options, "--json").stdout)["notes"] == [CUT_SHORT]

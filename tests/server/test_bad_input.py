@@ -12,6 +12,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import StorageError
 from lmkrag.formats import pages
+from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.search.searcher import Searcher
 from lmkrag.server.app import create_app
 from lmkrag.server.indexes import Workers
@@ -188,6 +189,22 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
     monkeypatch.setattr(Searcher, "_search_one", search_slowly)
     asyncio.run(run())
     assert 1 <= len(searched) < 20
+
+
+def test_texts_of_a_request_have_one_time_limit_together(built_index):
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+            warm = {"query": "what is red?", "documents": ["The gate is red."]}
+            assert (await client.post("/v1/rerank", json=warm)).status_code == 200
+            began = time.monotonic()
+            reply = await client.post("/v1/rerank", json={**warm, "documents": ["The gate is red. " * 45] * 256})
+            assert (reply.status_code, reply.json()["error"]["message"]) == (504, "this took longer than 1 seconds")
+            assert time.monotonic() - began < 5
+
+    app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1)))
+    load_landmark_reranker()
+    asyncio.run(run())
 
 
 async def test_a_closing_server_leaves_a_call_that_does_not_end(monkeypatch):

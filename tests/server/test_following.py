@@ -18,7 +18,7 @@ def followed(serve_process, tmp_path):
     """A server on a folder with one document."""
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
-    options = ("--no-open", "--rerank", "off")
+    options = ("--no-open", "--rerank", "off", "--show-paths")
     served = serve_process(tmp_path, tmp_path / "notes", *options, XDG_CACHE_HOME=str(tmp_path / "cache"))
     with served as running, running.client() as client:
         until(lambda: status(client)["documents"] == 1 and status(client)["indexing"] is None)

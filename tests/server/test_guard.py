@@ -1,5 +1,6 @@
 """Who may ask, how much and how slowly; what responses say about themselves."""
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -12,6 +13,8 @@ from starlette.responses import PlainTextResponse
 from lmkrag.errors import UsageError
 from lmkrag.server.guard import Guard
 from lmkrag.server.metrics import Metrics
+from lmkrag.server.problems import Problem
+from lmkrag.server.sessions import TokenCheck
 from lmkrag.server.settings import ServerSettings, name_indexes
 
 TOKEN = "a-token-of-the-tests"
@@ -66,6 +69,87 @@ def test_a_session_by_cookie(locked):
         assert forged.status_code == 401
 
 
+def test_logging_out_ends_the_session_wherever_its_cookie_is_kept(locked):
+    with locked.client() as client:
+        cookies = []
+        for _ in range(2):
+            cookie = client.post("/api/login", json={"token": TOKEN}).headers["set-cookie"]
+            cookies.append({"Cookie": cookie.partition(";")[0]})
+            client.cookies.clear()
+        assert cookies[0] != cookies[1]
+        for kept in cookies:
+            assert client.get("/api/status", headers=kept).status_code == 200
+        assert client.post("/api/logout", headers=cookies[0]).status_code == 204
+        assert client.get("/api/status", headers=cookies[0]).status_code == 401
+        assert client.get("/api/status", headers=cookies[1]).status_code == 200
+        assert client.post("/api/logout", headers=cookies[0]).status_code == 401
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds that callers were told to wait; nobody does."""
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("lmkrag.server.sessions.asyncio.sleep", sleep)
+    return slept
+
+
+async def test_whoever_guesses_waits_and_nobody_else(waits):
+    check = TokenCheck(TOKEN)
+    for _ in range(12):
+        assert not await check.is_right("not the token", "10.0.0.1")
+        assert await check.is_right(TOKEN, "10.0.0.1")
+    assert waits == [0.25, 0.5, 1, 2, 4, 8, 10, 10, 10]
+    waits.clear()
+    assert not await check.is_right("not the token", "10.0.0.2")
+    assert waits == []
+    for number in range(4):  # a network of IPv6 counts as one
+        await check.is_right("not the token", f"2001:db8::{number}")
+    assert waits == [0.25]
+
+
+async def test_addresses_that_guess_are_forgotten_in_the_end(waits):
+    check = TokenCheck(TOKEN)
+    for _ in range(4):
+        await check.is_right("not the token", "10.0.0.1")
+    for number in range(10_000):
+        await check.is_right("not the token", f"10.1.{number // 250}.{number % 250}")
+    await check.is_right("not the token", "10.0.0.1")
+    assert waits == [0.25]
+
+
+async def test_of_too_many_guesses_at_once_none_is_looked_at():
+    check = TokenCheck(TOKEN)
+    for _ in range(3):  # which nobody waits for
+        await check.is_right("not the token", "10.0.0.2")
+    guesses = [asyncio.create_task(check.is_right("not the token", "10.0.0.2")) for _ in range(8)]
+    await asyncio.sleep(0)
+    for token in (TOKEN, "not the token"):
+        with pytest.raises(Problem) as refused:
+            await check.is_right(token, "10.0.0.2")
+        assert refused.value.status == 429
+    assert await check.is_right(TOKEN, "10.0.0.3")
+    for guess in guesses:
+        guess.cancel()
+    await asyncio.gather(*guesses, return_exceptions=True)
+    assert await check.is_right(TOKEN, "10.0.0.2")
+
+
+def test_wrong_tokens_slow_down_logins_and_other_requests(serve_process, built_index, tmp_path):
+    with serve_process(tmp_path, "--index", built_index, LMKRAG_TOKEN=TOKEN) as running, running.client() as client:
+        began = time.monotonic()
+        for _ in range(3):
+            assert client.post("/api/login", json={"token": "wrong"}).status_code == 401
+            assert client.get("/api/status", headers={"Authorization": "Bearer wrong"}).status_code == 401
+        assert time.monotonic() - began >= 0.25 + 0.5 + 1
+        began = time.monotonic()
+        assert client.post("/api/login", json={"token": TOKEN}).status_code == 204
+        assert time.monotonic() - began < 1
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -109,8 +193,10 @@ def test_other_addresses_ask_for_a_token(lmkrag, built_index):
     assert "anybody who reaches 0.0.0.0 could read the documents" in refused.stderr
     ServerSettings(indexes={"a": built_index}, host="0.0.0.0", token=TOKEN)
     ServerSettings(indexes={"a": built_index}, host="0.0.0.0", authenticated=False)
-    with pytest.raises(UsageError, match="at least 8 ASCII characters"):
-        ServerSettings(indexes={"a": built_index}, token="short")
+    for token in ("short", "a" * 15, "ä" * 16, "a" * 16 + "\n"):
+        with pytest.raises(UsageError, match="at least 16 printable ASCII characters, such as `openssl rand -hex 32`"):
+            ServerSettings(indexes={"a": built_index}, token=token)
+    ServerSettings(indexes={"a": built_index}, token="a" * 16)
     with pytest.raises(UsageError, match="two indexes are called 'a'"):
         name_indexes(("a=x", "a=y"))
 

@@ -23,8 +23,8 @@ from lmkrag.server.uploads import Uploads
 def make(index):
     opened: list[Any] = []
 
-    def server(*, writable: bool = False):
-        indexes = ServedIndexes({"demo": index}, ServerLimits())
+    def server(*, writable: bool = False, for_owner: bool = False):
+        indexes = ServedIndexes({"demo": index}, ServerLimits(), for_owner=for_owner)
         uploads = Uploads(indexes, ServerLimits()) if writable else None
         opened.extend([*([uploads] if uploads else []), indexes])
         return create_mcp_server(indexes, ExtractiveReader(), uploads)
@@ -107,9 +107,8 @@ async def test_in_process(make, corpus):
         (
             "search",
             {"query": "leave", "filter": "kind=pfd"},
-            "no document matches the filter 'kind=pfd'; kind is one of",
+            "no document matches the filter 'kind=pfd'; a filter asks for kind, path, doc_id, title, modified or a key",
         ),
-        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, date, tags, title, year"),
         ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
@@ -129,6 +128,18 @@ async def test_mistakes_are_told(make, tool, arguments, message):
         assert reply.is_error
         assert message in reply.content[0].text
         assert (await client.call_tool("search", {"query": "leave"})).structured_content["passages"]
+
+
+async def test_an_empty_filter_names_what_documents_have_only_to_their_owner(make):
+    for for_owner, says in ((True, ["markdown", "front matter: author, date, tags, title, year"]), (False, [])):
+        async with Client(make(for_owner=for_owner)) as client:
+            for tool, question in (("search", "query"), ("ask", "question"), ("gather_evidence", "question")):
+                reply = await client.call_tool(tool, {question: "leave?", "filter": "kind=pdf and yaer=2024"})
+                message = reply.content[0].text
+                assert "no document matches the filter" in message
+                assert [
+                    words for words in ("markdown", "front matter: author, date, tags, title, year") if words in message
+                ] == says
 
 
 async def test_options_are_those_for_assistants(make):

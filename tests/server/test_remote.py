@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -107,13 +108,13 @@ async def test_async(local, remote):
 def test_same_documents(local, remote):
     assert [d.doc_id for d in remote.documents()] == [d.doc_id for d in local.documents()]
     assert [d.doc_id for d in remote.documents(filter="kind=pdf")] == ["reports/viaduct-inspection.pdf"]
-    for info in local.documents():
-        assert remote.document(info.doc_id) == local.document(info.doc_id)
-        assert remote.documents(doc_ids=[info.doc_id])[0] == local.documents(doc_ids=[info.doc_id])[0]
+    for info in local.documents():  # clients learn no folder
+        assert remote.document(info.doc_id) == replace(local.document(info.doc_id), path=info.doc_id)
+        assert remote.documents(doc_ids=[info.doc_id])[0] == replace(info, path=info.doc_id, root="")
     assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
     for start, end in ((5, 5), (5, 3), (5, -1), (10**7, None)):
         assert remote.read("glass-river.txt", start, end) == local.read("glass-river.txt", start, end)
-    assert remote.status() == local.status()
+    assert remote.status() == replace(local.status(), path="demo", roots={})
 
 
 def test_arguments_are_checked_as_on_this_machine(local, remote):
@@ -229,9 +230,11 @@ def test_command_line(lmkrag, server, built_index, tmp_path):
             found, expected = (json.loads(result.stdout)["spans"] for result in (there, here))
             assert [span["text"] for span in found] == [span["text"] for span in expected]
         elif command[0] == "ask":
-            assert json.loads(there.stdout)["citations"] == json.loads(here.stdout)["citations"]
+            found, expected = (json.loads(result.stdout)["citations"] for result in (there, here))
+            assert found == [{**citation, "path": citation["doc_id"]} for citation in expected]
         else:
-            assert there.stdout == here.stdout
+            lines = [line for line in here.stdout.splitlines() if not line.startswith("root ")]
+            assert there.stdout.splitlines() == [line.replace(str(built_index), "demo") for line in lines]
     shown = lmkrag("show", "glass-river.txt", env={"LMKRAG_SERVER": url})
     assert shown.stdout == lmkrag("show", "glass-river.txt", "--index", built_index).stdout
     both = lmkrag("search", "x", "--server", url, "--index", built_index)

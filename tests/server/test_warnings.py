@@ -1,4 +1,4 @@
-"""What does not hold in the answer of a language model is told on every surface."""
+"""What does not hold in an answer, or had no time to be read, is told on every surface."""
 
 import json
 
@@ -8,6 +8,7 @@ from mcp import Client
 
 from lmkrag import Engine, RemoteEngine
 from lmkrag.readers.choose import load_reader
+from lmkrag.results import CUT_SHORT
 
 QUESTION = "how is leave accrued?"
 
@@ -16,7 +17,8 @@ QUESTION = "how is leave accrued?"
 def careless(serve, built_index, careless_model, tmp_path_factory):
     """A server whose reader is a careless model."""
     folder = tmp_path_factory.mktemp("careless")
-    with serve(folder, *careless_model.options, "--index", f"demo={built_index}", OPENAI_API_KEY="none") as running:
+    options = [*careless_model.options, "--rerank-timeout-ms", "30000", "--index", f"demo={built_index}"]
+    with serve(folder, *options, OPENAI_API_KEY="none") as running:
         yield running
 
 
@@ -59,3 +61,38 @@ def test_for_clients_of_openai(careless, careless_model):
     for extra in (reply.model_extra, annotated.model_extra):
         assert extra["warnings"] == list(careless_model.warnings)
         assert extra["citations"][0]["doc_id"] == "lighthouse-handbook.md"
+
+
+@pytest.fixture(scope="module")
+def hasty(serve, built_index, tmp_path_factory):
+    """A server that has no time to re-rank."""
+    options = ["--rerank-timeout-ms", "0.001", "--index", f"demo={built_index}"]
+    with serve(tmp_path_factory.mktemp("hasty"), *options) as running:
+        yield running
+
+
+def test_re_ranking_that_was_cut_short_is_told_over_http(hasty):
+    with hasty.client() as client:
+        found = client.post("/api/search", json={"query": QUESTION}).json()
+        (batched,) = client.post("/api/search/batch", json={"queries": [QUESTION]}).json()["results"]
+        assert found["notes"] == batched["notes"] == [CUT_SHORT]
+        asked = client.post("/api/ask", json={"question": QUESTION}).json()
+        assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
+        whole = client.post("/api/ask", json={"question": QUESTION, "rerank_timeout_ms": 60_000}).json()
+        assert (whole["label"], whole["warnings"]) == ("strong", [])
+        body = {"model": "demo", "messages": [{"role": "user", "content": QUESTION}]}
+        assert client.post("/v1/chat/completions", json=body).json()["warnings"] == [CUT_SHORT]
+    with RemoteEngine(hasty.url) as engine:
+        assert engine.search(QUESTION, rerank_timeout_ms=0.001).notes == (CUT_SHORT,)
+        for reader in (None, load_reader("extractive")):
+            answer = engine.ask(QUESTION, reader=reader, rerank_timeout_ms=0.001)
+            assert (answer.label, answer.warnings) == ("fair", (CUT_SHORT,))
+
+
+async def test_re_ranking_that_was_cut_short_is_told_to_assistants(hasty):
+    async with Client(f"{hasty.url}/mcp") as client:
+        asked = (await client.call_tool("ask", {"question": QUESTION})).structured_content
+        assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
+        found = (await client.call_tool("search", {"query": QUESTION})).structured_content
+        gathered = (await client.call_tool("gather_evidence", {"question": QUESTION})).structured_content
+        assert found["notes"] == gathered["notes"] == [CUT_SHORT]

@@ -21,7 +21,7 @@ import numpy as np
 from lmkrag.index.copying import build_tables
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.terms import query_words
+from lmkrag.language.terms import query_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
 from lmkrag.sentences.split import split_sentences

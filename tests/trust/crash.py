@@ -172,7 +172,7 @@ def read_state(index: Path) -> State:
         return {}
     store = IndexStore.open(index)
     with store.reader.snapshot(segments=False) as snapshot:
-        rows = list(catalog.all_documents(snapshot.connection))
+        rows = list(snapshot.all_documents())
         state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
     store.close()
     return state
@@ -223,7 +223,7 @@ def compare(job: Job, fresh: Path) -> None:
         store = IndexStore.open(index)
         with store.reader.snapshot() as snapshot:
             found = {}
-            for row in catalog.all_documents(snapshot.connection):
+            for row in snapshot.all_documents():
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
                 ends = catalog.read_stored(snapshot.connection, row).sentences.ends
                 found[row.doc_id] = (row.content_checksum, ends.tolist(), snapshot.read_vectors(ids))

@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["lmkrag", "csv", "docx", "zipfile", "ch
     from lmkrag.errors import DocumentError, UsageError
     from lmkrag.formats.load import load_bytes
     from lmkrag.index.words.postings import PostingsBuilder
-    from lmkrag.index.words.terms import query_words
+    from lmkrag.language.terms import query_words
     from lmkrag.search.filters import parse_filter
     from lmkrag.search.growth import grow_spans
     from lmkrag.search.weights import WEIGHTS

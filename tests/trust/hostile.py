@@ -9,7 +9,7 @@ import resource
 import time
 from collections.abc import Iterable, Iterator
 
-from lmkrag.index.words.terms import split_words
+from lmkrag.language.terms import split_words
 from lmkrag.sentences.split import iter_sentences
 
 PLANES = "".join(chr(code) for code in range(0x20, 0x110000, 97))

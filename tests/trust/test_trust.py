@@ -196,7 +196,7 @@ def contents(index: Path) -> dict:
         from lmkrag.index import catalog
 
         found = {}
-        for row in catalog.all_documents(snapshot.connection):
+        for row in snapshot.all_documents():
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             ends = catalog.read_stored(snapshot.connection, row).sentences.ends.tolist()
             found[row.doc_id] = (row.first_sentence, row.content_checksum, ends, snapshot.read_vectors(ids))

@@ -34,7 +34,7 @@ class Terms(NamedTuple):
 
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
-    """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
+    """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
     postings = [[_live_posting(live, posting) for posting in live.segment.postings.find(words)] for live in segments]
     matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
     return Terms(words, postings, [inverse_document_frequency(count, totals.sentences) for count in matches], totals)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
-from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
+from lmkrag.language.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
 

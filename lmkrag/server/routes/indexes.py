@@ -12,16 +12,16 @@ from lmkrag.engine import Engine
 from lmkrag.places import TABLES, is_record
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.table_rows import read_record
-from lmkrag.server.guard import COOKIE
+from lmkrag.server.guard import COOKIE, read_session
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import IndexesReply, LoginBody, StatusReply, SummariesReply
 from lmkrag.server.service import TheService
+from lmkrag.server.sessions import SESSION
 from lmkrag.server.settings import FollowerState
 
 router = APIRouter(prefix="/api", tags=["indexes"])
 
 _COUNTS = ("documents", "sentences", "generation")
-_SESSION = 30 * 24 * 3600  # seconds
 _SUMMARIES = 8  # documents
 _SUMMARIZED = 4_000  # characters of a document that are searched for its line
 _SHORTEST, _LONGEST = 25, 140  # characters of a line
@@ -91,17 +91,20 @@ async def log_in(body: LoginBody, request: Request, service: TheService) -> Resp
     """Begin a session: a cookie takes the place of the token, which a page's images can't send."""
     guard = service.guard
     assert guard is not None
-    if service.settings.token is not None and not guard.is_token(body.token):
+    if not await guard.is_token(body.token, request.scope):
         raise Problem(401, "unauthorized", "Wrong token", "this is not the server's token")
     response = Response(status_code=204)
-    is_secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, guard.session(), _SESSION, httponly=True, samesite="strict", secure=is_secure)
+    if service.settings.token is not None:
+        is_secure, name = request.url.scheme == "https", guard.sessions.begin()
+        response.set_cookie(COOKIE, name, SESSION, httponly=True, samesite="strict", secure=is_secure)
     return response
 
 
 @router.post("/logout", status_code=204, response_class=Response)
-async def log_out() -> Response:
-    """End a session."""
+async def log_out(request: Request, service: TheService) -> Response:
+    """End a session, here and in the browser."""
+    assert service.guard is not None
+    service.guard.sessions.end(read_session(request.headers))
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response

@@ -99,8 +99,9 @@ async def _count_tokens(index: ServedIndex, question: str, reply: Answer) -> dic
 
 
 def _describe_checks(answer: Answer) -> dict[str, Any]:
-    """Return the fields that OpenAI's API lacks: exact citations, and the warnings of their check."""
-    return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
+    """Return the fields that OpenAI's API lacks: exact citations, the warnings of their check, and who answered."""
+    citations = [citation.to_dict() for citation in answer.citations]
+    return {"citations": citations, "warnings": list(answer.warnings), "answered_by": answer.answered_by}
 
 
 async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str) -> AsyncIterator[Event]:
@@ -144,12 +145,20 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
     return exchanges, question
 
 
+def _find_mark(mark: str, answer: Answer) -> int:
+    """Where the mark of a citation is in the text of an answer; -1 where it is not."""
+    if not answer.quotes:
+        return answer.text.find(mark)
+    # A quoted text may have the same words. The mark ends the quote, and only between quotes a line is empty.
+    return f"{answer.text}\n\n".find(f"{mark}\n\n")
+
+
 def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
     """Return an answer's citations as OpenAI's annotations: links to the page, opened at the quotation."""
     annotations = []
     for citation in answer.citations:
         mark = f"[{citation.number}]"
-        position = answer.text.find(mark)
+        position = _find_mark(mark, answer)
         state = {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
         link = {
             "url": f"{base}?{urlencode(state)}",

@@ -67,8 +67,10 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
     if sum(map(len, texts)) > _MAX_CHARACTERS:
         raise Problem(413, "too-large", "Too much text", f"the texts have more than {_MAX_CHARACTERS:,} characters")
 
+    workers = service.indexes.workers
+    until = workers.find_deadline()
     ranked = [  # one after the other, so that other requests get their turn in between
-        await service.indexes.workers.run(partial(_rank, number, body.query, text, body.return_documents))
+        await workers.run(partial(_rank, number, body.query, text, body.return_documents), until=until)
         for number, text in enumerate(texts)
     ]
     results = sorted(ranked, key=lambda text: -text.relevance_score)

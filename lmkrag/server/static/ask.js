@@ -83,7 +83,7 @@ export function Home({ composer }) {
     </p>
     ${empty &&
     !status.indexing &&
-    html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index ${status.path}</code>`}</p>`}
+    html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index INDEX</code>`}</p>`}
     ${!empty && composer}
     ${documents.length > 0 &&
     html`<h3>What is here</h3>

@@ -97,6 +97,7 @@ function Reply({ reply, link, retry }) {
   const perhaps = !answer.found && answer.citations.length > 0;
   return html`<div class=${perhaps ? "said perhaps" : "said"}>
       <${Blocks} nodes=${answer.blocks} cite=${cite} />
+      ${answer.answered_by && html`<p class="quiet">Answered by ${answer.answered_by}</p>`}
       ${answer.label && answer.citations.length > 0 && html`<p class="quiet">Confidence: ${answer.label}</p>`}
       ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">Other words may find more.</p>`}
     </div>

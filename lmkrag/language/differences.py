@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from lmkrag.index.words.quantities import MONTHS, find_days
-from lmkrag.index.words.terms import STRAIGHT, drop_stop_words
+from lmkrag.language.dates import MONTHS, find_days
+from lmkrag.language.terms import STRAIGHT, drop_stop_words
 
 Kind = Literal["number", "date", "unit", "name", "negation", "word"]
 
@@ -40,8 +41,11 @@ ne pas jamais sans sin nunca senza niet geen nooit não sem"""
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
 _NO_STOP_WORD = "lighthouse"
+_MOST_PAIRS = (
+    1_000_000  # of equal words, with which a comparison takes a second; prose of 20,000 characters has 200,000
+)
 _BEFORE = 12  # characters before a word that show whether it begins a sentence
-_BEGINS = re.compile(r"(?:(?<!\d)\.|[!?:;|\n])\W*\Z")
+_BEGINS = re.compile(rf"(?:(?<!\d)\.|[!?:;|\n])\W{{0,{_BEFORE}}}\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 
@@ -124,6 +128,13 @@ def _name_month(word: str) -> str:
     return next((names for names in MONTHS if word in names.split("|")), word)
 
 
+def match_words(first: Sequence[str], second: Sequence[str]) -> "SequenceMatcher[str]":
+    """Return what compares two lists of words; where few words are repeated endlessly, the others alone tell places."""
+    counts = Counter(first)
+    pairs = sum(counts[word] for word in second)
+    return SequenceMatcher(None, first, second, autojunk=pairs > _MOST_PAIRS)
+
+
 def find_differences(first: str, second: str) -> list[Difference]:
     """Return what differs between two texts, in their order.
 
@@ -135,7 +146,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
     ['1,200 for 900']
     """
     ours, theirs = read_sentence(first), read_sentence(second)
-    matcher = SequenceMatcher(None, [token.value for token in ours], [token.value for token in theirs], autojunk=False)
+    matcher = match_words([token.value for token in ours], [token.value for token in theirs])
     operations = [
         (tag, ours[a:b], theirs[c:d], ours[a - 1].end if a else 0, theirs[c - 1].end if c else 0)
         for tag, a, b, c, d in matcher.get_opcodes()

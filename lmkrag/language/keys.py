@@ -5,27 +5,23 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from lmkrag.index.words.quantities import Day, find_days, find_numbers, is_same_day
-from lmkrag.index.words.terms import drop_stop_words, hash_words
-from lmkrag.sentences.languages import detect_language
-from lmkrag.specs import ENGLISH
+from lmkrag.language.dates import Day, find_days, is_same_day
+from lmkrag.language.languages import asks_in_english
+from lmkrag.language.quantities import find_numbers
+from lmkrag.language.terms import drop_stop_words, hash_words
 
 _QUOTED = re.compile(r"[\"“«`]\s*+([^\"”»`]{2,60}?)\s*+[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
-_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)+\S*)", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|[^_\n]*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+"
+)
+_VERSION = re.compile(r"v?(\d+\.\d\S*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{2,}")
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
 _NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d", re.IGNORECASE)
 _FISCAL_YEAR = re.compile(r"\bFY ?['’]?(?:20)?(\d\d)\b(?! 20\1\b)")
 _YEAR = re.compile(r"20(\d\d)")
 _NAME = re.compile(r"[A-Z][^\W\d_]+")
-_ENGLISH = re.compile(
-    r"\s*(?:(who|whom|whose|what|when|where|which|why|how|are|were|does|did|can|could|may|must|should|has|have|at|by|from|to"
-    r"|according|give|list|tell|show)|(?:is|was|will|do|in|on|for|under|name)(\s+(?:the|an?|it|he|she|they|we|you|i|this"
-    r"|that|these|those|there|what|which|who|whom|whose|how|any|all|every|each|my|our|your|his|her|its|their|one))?)\b",
-    re.IGNORECASE,
-)
 
 
 def find_exact_words(question: str) -> tuple[str, ...]:
@@ -73,12 +69,6 @@ def read_keys(question: str) -> Keys:
 def add_fiscal_years(question: str) -> str:
     """Return a question with the year after each fiscal year in it."""
     return _FISCAL_YEAR.sub(r"\g<0> 20\1", question)
-
-
-def asks_in_english(question: str) -> bool:
-    """Return whether a question begins as English questions do, and as no others: ``Was`` also begins German ones."""
-    begin = _ENGLISH.match(question)  # without a group: with a word that other languages have, too
-    return begin is not None and (begin.lastindex is not None or detect_language(question) == ENGLISH)
 
 
 def holds(text: str, word: str) -> bool:

@@ -1,0 +1,146 @@
+"""Dates as people write them: ``3 January 2024`` is ``2024-01-03``, and ``November 2026`` is ``2026-11``."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from lmkrag.system import LateRegex
+
+MONTHS = (
+    "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
+    "february|februar|februari|février|fevrier|febrero|febbraio|fevereiro|feb",
+    "march|märz|mars|marzo|maart|março|mar",
+    "april|avril|abril|aprile|apr",
+    "may|mai|mayo|maggio|mei|maio",
+    "june|juni|juin|junio|giugno|junho|jun",
+    "july|juli|juillet|julio|luglio|julho|jul",
+    "august|août|aout|agosto|augustus|aug",
+    "september|septembre|septiembre|settembre|setembro|sept|sep",
+    "october|oktober|octobre|octubre|ottobre|outubro|oct|okt",
+    "november|novembre|noviembre|novembro|nov",
+    "december|dezember|décembre|decembre|diciembre|dicembre|dezembro|dec|dez",
+)
+"""The names of each month in English, German, French, Spanish, Italian, Dutch and Portuguese, with ``|`` between."""
+
+_MONTH = "|".join(MONTHS)
+_DAY = r"(\d\d?)(?:st|nd|rd|th|er|\.|º)?"
+_NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
+_YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
+_YEAR_LAST = re.compile(_NUMERIC % r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)?\d\d)")
+_DAY_MONTH = re.compile(rf"(?<!\w){_DAY} (?:of |de )?({_MONTH})\b\.?(?:,? (?:del? )?((?:19|20)\d\d)\b)?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? {_DAY}(?!\w|[.,:]\d)(?:,? ((?:19|20)\d\d)\b)?", re.IGNORECASE)
+_ISO_DAY = LateRegex(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
+_EAST_ASIAN = LateRegex(
+    r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. (\d\d?)\. (\d\d?)\."
+)
+_MONTH_YEAR = LateRegex(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
+_NAMED_MONTH = LateRegex(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
+_YEAR_MONTH = LateRegex(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
+_MONTH_NUMBER = LateRegex(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
+_QUARTER = LateRegex(
+    r"(?<![^\W_])Q([1-4])[ /_-]?((?:19|20)\d\d)(?!\d)|(?<!\d)((?:19|20)\d\d)[ /_-]?Q([1-4])(?!\w)"
+    r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? ((?:19|20)\d\d)(?!\d)",
+    re.IGNORECASE,
+)
+_YEAR = LateRegex(
+    r"(?:(?<=\bFY)|(?<=\bv)|(?<=\bversion )|(?<=\brelease )|(?<![\w.,$€£/-])(?<!\d:)(?<!\brfc )(?<!\biso )"
+    r"(?<!\broom )(?<!\bpage )(?<!\bport ))((?:19|20)\d\d)"
+    r"(?:(?<=\bv....)|(?<=\brelease ....)|(?<=\bversion ....)|(?!\.\d))(?![\w%]|,\d)",
+    re.IGNORECASE,
+)
+MAY_DATE = re.compile(r"(?<!\d)(?:[Qq]\d)?(?:19|20)\d\d|\d([./-])\d\d?\1\d\d")
+"""Matches in every text with a date of a year, and is faster than to look for one."""
+
+
+class Day(NamedTuple):
+    """A day of a year, or of any year."""
+
+    year: int | None
+    month: int
+    day: int
+
+
+def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
+    """Yield the dates of a text with the days that they may be: ``03/01/2024`` is one of two."""
+    for match in _YEAR_FIRST.finditer(text):
+        yield match[0], _days(match[1], (match[3], match[4]))
+    for match in _YEAR_LAST.finditer(text):
+        yield match[0], _days(match[4], (match[3], match[1]), (match[1], match[3]))
+    for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
+        for match in pattern.finditer(text):
+            if match[3] or match[month] not in ("may", "march", "mar"):  # "12 may enter"
+                yield match[0], _days(match[3], (number_month(match[month]), match[day]))
+
+
+def is_same_day(day: Day, other: Day) -> bool:
+    """Return whether two dates may be the same day; one without a year is a day of any year."""
+    return day[1:] == other[1:] and (day.year is None or other.year in (None, day.year))
+
+
+def number_month(name: str) -> int:
+    """Return the number of a month, from 1, by one of its names."""
+    return next(number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|"))
+
+
+def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:
+    """The days of a year that pairs of month and day name; a pair that is on no calendar names none."""
+    number = int(year) + (2000 if len(year) == 2 else 0) if year else None
+    days = set()
+    for month, day in readings:
+        with suppress(ValueError):  # of what is no day of the calendar
+            days.add(Day(number, *date(number or 2000, int(month), int(day)).timetuple()[1:3]))
+    return frozenset(days)
+
+
+@lru_cache(maxsize=4_096)
+def find_date(text: str, *, years: bool = False) -> str:
+    """Return the first date of a text, as precise as it is there; with ``years`` also a year alone; empty without one.
+
+    >>> find_date("Release 17, November 2026"), find_date("since 3 May 2024"), find_date("03/05/2024")
+    ('2026-11', '2024-05-03', '2024')
+    """
+    dates: list[tuple[int, int, str]] = []
+    if not MAY_DATE.search(text):
+        return ""
+    for match in _ISO_DAY.finditer(text):
+        dates.append((match.start(), -3, "-".join(match.groups())))
+    for written, days in find_days(text):
+        exact = sorted({day for day in days if day.year})
+        if exact:
+            day = exact[0]
+            iso = f"{day.year}-{day.month:02}-{day.day:02}" if len(exact) == 1 else str(day.year)
+            dates.append((text.index(written), -3, iso))
+    for match in _EAST_ASIAN.finditer(text):
+        parts = [f"{int(part):02}" for part in match.groups() if part]
+        dates.append((match.start(), -len(parts), "-".join(parts)))
+    months: list[tuple[re.Match[str], str, int | str]]
+    months = [(match, match[2], number_month(match[1])) for match in _MONTH_YEAR.finditer(text)]
+    months += [(match, match[1], number_month(match[2])) for match in _NAMED_MONTH.finditer(text)]
+    months += [(match, match[1], match[2] or match[3]) for match in _YEAR_MONTH.finditer(text)]
+    months += [(match, match[2], match[1]) for match in _MONTH_NUMBER.finditer(text)]
+    for match in _QUARTER.finditer(text):
+        first, second = filter(None, match.groups())
+        year, quarter = sorted((first, second), key=len, reverse=True)
+        months.append((match, year, 3 * int(quarter) - 2))
+    dates += [(match.start(), -2, f"{year}-{int(month):02}") for match, year, month in months]
+    dates = [dated for dated in dates if _exists(dated[2])]
+    if years and not dates:
+        newest = datetime.now(UTC).year + 2  # later years are plans, or no years
+        dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text) if int(match[1]) <= newest]
+    return min(dates, default=(0, 0, ""), key=lambda dated: (dated[1], dated[0]))[2]
+
+
+def first_day(iso: str) -> date:
+    """Return the first day of a date as ISO 8601 writes it: ``2026``, ``2026-11`` or ``2026-11-03``."""
+    year, month, day = [*map(int, iso.split("-")), 1, 1][:3]
+    return date(year, month, day)
+
+
+def _exists(iso: str) -> bool:
+    """Whether a date is on the calendar: 30 February is not."""
+    with suppress(ValueError):
+        return bool(first_day(iso))
+    return False

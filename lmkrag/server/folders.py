@@ -1,0 +1,54 @@
+"""Clients learn ids and places of documents, and no folder of the server: what leaves an index passes here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lmkrag.readers.base import name_model
+from lmkrag.results import Span, SpanList
+from lmkrag.system import is_local_path
+from lmkrag.types import Document, DocumentInfo, IndexStatus
+
+
+def hide_folders(value: Any, index: str) -> Any:
+    """Return what a call of an engine returned, with the name of the index and ids instead of paths of this machine.
+
+    A document that is in no file keeps its ``path``, such as the URL that it is from.
+    """
+    match value:
+        case Span() | Document():
+            return replace(value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value))
+        case DocumentInfo():
+            return replace(value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value), root="")
+        case IndexStatus():
+            skipped = tuple(replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files)
+            encoder = name_model(value.encoder)
+            return replace(value, path=index, roots={}, encoder=encoder, skipped_files=skipped)
+        case SpanList():
+            return SpanList([hide_folders(span, index) for span in value], value.notes)
+        case list():
+            return [hide_folders(item, index) for item in value]
+        case dict():
+            return {key: hide_folders(item, index) for key, item in value.items()}
+        case tuple():
+            items = [hide_folders(item, index) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+def _hide_path(path: str, doc_id: str) -> str:
+    return doc_id if is_local_path(path) else path
+
+
+def _hide_meta(document: Span | Document | DocumentInfo) -> Mapping[str, Any]:
+    """The metadata, in which other frameworks repeat the path of a file."""
+    if not is_local_path(document.path) or document.path not in document.meta.values():
+        return document.meta
+    return {key: document.doc_id if value == document.path else value for key, value in document.meta.items()}
+
+
+def _shorten(path: str, roots: Iterable[str]) -> str:
+    """The path of a file below the folder that was indexed; only its name where that folder is unknown."""
+    above = [root for root in roots if path.startswith(f"{root}/")]
+    return path.removeprefix(max(above, key=len) + "/") if above else Path(path).name
