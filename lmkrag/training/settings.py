@@ -3,6 +3,7 @@
 import importlib.util
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -132,10 +133,9 @@ def prepare_training(threads: int) -> None:
 def load_settings(path: Path) -> TrainSettings:
     """Read and check a configuration, or raise UsageError: a file, key, type, value or set that makes no sense."""
     settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
-    stages = settings.stages
-    for number, stage in enumerate(stages[1:], 1):
+    for before, stage in pairwise(settings.stages):
         if not stage.sets:
-            stages[number] = replace(stage, sets=stages[number - 1].sets)
+            stage.sets.extend(before.sets)
     if settings.model.base.startswith("."):
         settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))
     _check(settings, path)

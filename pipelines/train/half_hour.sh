@@ -6,7 +6,8 @@
 #     train=pipelines/train l12=$train/landmark-reranker-l12.toml
 #     python -m pipelines.train.mine $l12 runs/mined
 #     python -m pipelines.train.mine $l12 runs/written --written $train/questions.jsonl.gz
-#     python -m pipelines.train.contrasts ../shared/data/train runs/contrasts --notes NOTES --reworded FILE
+#     python -m pipelines.train.contrasts ../shared/data/train runs/contrasts \
+#         --notes $train/notes.jsonl.gz --reworded $train/reworded.jsonl.gz
 #     python -m pipelines.train.pack_passages $l12 runs/mined runs/written runs/contrasts \
 #         runs/contrasts/reworded runs/contrasts/notes kit/answers.npz
 #     python -m pipelines.train.pack_passages $l12 runs/mined runs/written kit/written.npz       # 16 MB

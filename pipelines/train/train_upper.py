@@ -5,15 +5,16 @@
 Each PACK is what `pack_passages.py` packs. Each question has the same passages in every epoch. The
 reader as it was before is the teacher. All numbers of the recipe's table `[upper]` are options,
 too. The states stay beside PACK in `PACK.ID.states` (0.8 kB a token), with the teacher's scores in
-`PACK.ID.npy`, so that another run on the same passages from the same reader finds them by their ID;
-`--prepare` only fills them. OUT gets the files
-that `loop.py` names; `reader_files.py` makes a reader of them.
+`PACK.ID.npy`; another run on the same passages from the same reader finds them by their ID, which
+is made of both. `--prepare` only fills them. OUT gets the files that `loop.py` names;
+`reader_files.py` makes a reader of them.
 """
 
+import itertools
 import os
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,8 +70,8 @@ class Store:
     def __init__(self, path: Path, training: Training, model: Reader) -> None:
         """Take a pack, how it is read, and the reader from which training begins."""
         self._model, self._trained = model, training.trained
-        self.questions = Passages(path, training).choose(np.random.default_rng(training.seed))
-        self.rows = [row for rows in self.questions for row in rows]
+        self._questions = Passages(path, training).choose(np.random.default_rng(training.seed))
+        self.rows = [row for rows in self._questions for row in rows]
         self._starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in self.rows])])
         digest = zlib.crc32(np.concatenate([row.tokens for row in self.rows]), training.trained)
         for weight in model.state_dict().values():
@@ -83,9 +84,14 @@ class Store:
         self.taught = np.full(len(self.rows), np.nan, np.float32)
         if self._scores.exists():
             self.taught = np.load(self._scores)
-        print(
-            f"{path.name}: {len(self.questions)} questions, {len(self.rows)} passages", flush=True
-        )
+        counts = f"{len(self._questions)} questions, {len(self.rows)} passages"
+        print(f"{path.name}: {counts}", flush=True)
+
+    def places(self) -> Iterator[list[tuple["Store", int]]]:
+        """Yield the passages of each question, as this and their numbers."""
+        numbers = itertools.count()
+        for rows in self._questions:
+            yield [(self, next(numbers)) for _ in rows]
 
     def read(self, number: int) -> Tensor:
         """Return the states of a passage, ``[tokens, size]``."""
@@ -123,13 +129,8 @@ class UpperData:
 
     def __init__(self, stores: Sequence[Store], questions: int) -> None:
         """Take the packs, and how many questions a step has."""
-        self._questions, self._places = [], []
-        for store in stores:
-            first = 0
-            for rows in store.questions:
-                self._questions.append([(store, first + i) for i in range(len(rows))])
-                first += len(rows)
-        self._step, self.steps = questions, len(self._questions) // questions
+        self._questions = [places for store in stores for places in store.places()]
+        self._step, self.steps = questions, max(1, len(self._questions) // questions)
 
     def build(self, number: int) -> UpperStep:
         """Return the step of a number; ``steps`` are an epoch."""
@@ -194,7 +195,6 @@ def train_upper(
     if prepare:
         return
     model.learn(training.trained, 0)
-    weights = weigh_losses(training)
 
     def compute(step: UpperStep) -> dict[str, Tensor]:
         with torch.autocast("cpu", torch.bfloat16):
@@ -212,7 +212,7 @@ def train_upper(
         warmup=training.warmup,
         steps=training.steps or int(training.epochs * data.steps),
     )
-    loop.run(model, data.build, compute, weights)
+    loop.run(model, data.build, compute, weigh_losses(training))
     loop.write_parts(model.trained_weights())
 
 

@@ -75,9 +75,7 @@ def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, 
     monkeypatch.setenv("LMKRAG_PRECISION", precision)
     weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
     kept = {name: value for name, value in weights.items() if value.dtype == np.float32}
-    unpacked = {
-        name: np.asarray(value, np.float32) for name, value in unpack_weights(pack_blocks(kept)).items()
-    }
+    unpacked = {name: np.asarray(value, np.float32) for name, value in unpack_weights(pack_blocks(kept)).items()}
     below = {name for name in unpacked if name.startswith(("embeddings.", "encoder.", "pooler."))}
     state = {f"bert.{name}" if name in below else name: torch.from_numpy(value) for name, value in unpacked.items()}
     model.load_state_dict(state, strict=False)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def made(data, tmp_path_factory, run_module):
     asked = [json.loads(line) for line in (first / "asked.jsonl").read_text().splitlines()]
     chosen = next(each for each in asked if "/row/" in each["id"])
     reworded = write_lines(out / "reworded.jsonl.gz", [{"id": chosen["id"], "question": "How bright is it?"}])
-    notes = [
+    notes: list[dict[str, Any]] = [
         {"group": "minutes", "place": f"Minutes of {month}", "text": f"{OPENING} {month}. It closed {end}."}
         for month, end in (("May", "at noon"), ("June", "at dusk"))
     ]

@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,12 +107,12 @@ def test_few_questions_of_few_documents(recipe):
 
 
 def test_written_questions_are_mined_but_for_those_of_held_documents(recipe, tmp_path, run_module):
-    records = []
+    records: list[dict[str, Any]] = []
     for number in range(12):
         name, text = f"lamp-{number}.csv", f"lamp: Skerry {number} | watts: 1{number}"
         records.append({"set": "tables", "doc_id": name, "title": name, "text": text, "kind": "csv"})
-        evidence = {"spans": [[0, len(text)]], "short": [len(text) - len(f"1{number}"), len(text)]}
-        records.append({"set": "tables", "doc_id": name, "question": f"power of Skerry {number}", **evidence})
+        asked, short = f"power of Skerry {number}", [text.index("watts: ") + len("watts: "), len(text)]
+        records.append({"set": "tables", "doc_id": name, "question": asked, "spans": [[0, len(text)]], "short": short})
     path = tmp_path / "questions.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
@@ -122,6 +123,7 @@ def test_written_questions_are_mined_but_for_those_of_held_documents(recipe, tmp
     assert {question for question, _ in learnt + held} == {f"power of Skerry {number}" for number in range(12)}
     for question, passages in learnt:
         (good,) = [passage for passage in passages if passage.answers]
+        assert good.short is not None
         number, start, end = good.short
         assert good.sentences[number][start:end] == f"1{question.split()[-1]}"
 
@@ -137,7 +139,8 @@ def test_what_is_packed_reads_as_it_was_mined(packed):
     assert tokenizer.decode(good.tokens) == words  # with its place, as the name of the set asks for
     assert tokenizer.decode(good.tokens[good.ends[0] : good.ends[1] + 1]) == "xr - 20"
     assert tokenizer.decode(good.tokens[good.begin :]).startswith("lens the lens")
-    assert tokenizer.decode([token for token, owner in zip(bad.tokens, bad.owners) if owner == 1]) == "it is old."
+    second = [token for token, owner in zip(bad.tokens, bad.owners, strict=True) if owner == 1]
+    assert tokenizer.decode(second) == "it is old."
     assert (good.labels, bad.labels, whole.labels) == ([ANSWERS], [NO_ANSWER, UNKNOWN], [ANSWERS])
     assert (bad.ends, whole.ends) == ((UNKNOWN, UNKNOWN), (0, 0))
     assert (good.complete, bad.complete, whole.complete) == (1, UNKNOWN, 0)
@@ -309,12 +312,15 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(packed):
 
 def test_losses_of_passages_of_which_little_is_known(packed):
     data = Passages(packed, Training())
-    rows = [row._replace(labels=[UNKNOWN] * len(row.labels), complete=UNKNOWN) for row in data.choose(np.random.default_rng(0))[0]]
+    rows = [
+        row._replace(labels=[UNKNOWN] * len(row.labels), complete=UNKNOWN)
+        for row in data.choose(np.random.default_rng(0))[0]
+    ]
     step = collate(rows, [0] * len(rows))
     model = Reader(read_start("landmark-reranker-l12"), [0]).eval()
     losses = label_losses(step, model(step))
     assert all(bool(torch.isfinite(loss)) for loss in losses.values())
-    assert float(losses["completeness"]) == float(losses["sentences"]) == 0
+    assert losses["completeness"].item() == losses["sentences"].item() == 0
 
 
 def test_the_upper_layers_learn_from_several_packs_and_their_kept_states(recipe, packed, mined, run_module, capsys):

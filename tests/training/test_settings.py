@@ -76,7 +76,6 @@ def test_two_stages_of_one_name(config):
         load_settings(config)
 
 
-
 def test_a_stage_without_sets_takes_those_before(config):
     config.write_text(config.read_text() + '[[stages]]\nname = "two"\nsteps = 1\n')
     one, two = load_settings(config).stages
