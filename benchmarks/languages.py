@@ -6,8 +6,8 @@
 Takes documents of some hundred thousand characters of each set below DATA (`ml_LANGUAGE_NAME` and English ones) and
 some questions about them. Prints, by language, the first passage that holds the answer and recall at 500 and 1,000
 characters, in %, for each encoder, with `--rerank` also re-ranked, and for chunks embedded by multilingual-e5-small
-(BASE, made by `pipelines/train/multilingual_base.py` and saved by transformers). Then the paired bootstrap against the
-first system: sets that are significantly better or worse. Where an index is made, also how fast.
+(BASE, made by `pipelines/train/multilingual_base.py` of commit 4f1c2b7a and saved by transformers). Then the paired
+bootstrap against the first system: sets that are significantly better or worse. Where an index is made, also how fast.
 """
 
 import argparse

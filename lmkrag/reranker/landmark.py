@@ -3,7 +3,7 @@
 Three layers of BERT read the question and the passage together; a sentence's scores come from the mean of its tokens'
 states, that of the question's, and late interaction: for each token of the question the most similar token of the
 sentence (Khattab and Zaharia, "ColBERT", 2020), in the last states and in the first. It is trained as a residual on
-the similarities of a search (``pipelines/train/reranker_model.py``).
+the similarities of a search (``pipelines/train/reranker_model.py`` of commit 4f1c2b7a).
 """
 
 import json

@@ -4,7 +4,7 @@
 sentences: the rank and the search score of each, those of its neighbours, and how good the others are (Pang et al.,
 "SetRank", arXiv 1912.05891). The members differ in their initial weights, and their mean is better than any of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
-that they learn how far to trust its ranks (``pipelines/train/train_listwise.py``).
+that they learn how far to trust its ranks (``pipelines/train/train_listwise.py`` of commit 4f1c2b7a).
 """
 
 import json

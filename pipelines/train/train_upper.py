@@ -1,202 +1,228 @@
-"""Train the last layers of a reader of passages on two processors: a file keeps what the layers below compute.
+"""Train the last layers of a reader on two processors: files keep what the layers below compute.
 
-    python pipelines/train/train_upper.py DATA.npz OUT --start FOLDER [--trained 4] [--epochs 3]
+    python -m pipelines.train.train_upper RECIPE.toml PACK.npz... OUT [--epochs 3] [--prepare]
 
-DATA is what `pack_passages.py` packs; FOLDER holds a re-ranker of passages such as landmark-reranker-l12, which is also
-the teacher that keeps what it knows. Each question has the same passages in every epoch: two at most that answer, and
-the search's first others. Losses are those of `train_passages.py`. Run it again to go on from the last checkpoint. OUT
-gets `states.bin` (0.8 kB a token), `log.txt`, `last.pt`, and in the end `part-NN`: `cat part-* > model.safetensors`.
+Each PACK is what `pack_passages.py` packs. Each question has the same passages in every epoch. The
+reader as it was before is the teacher. All numbers of the recipe's table `[upper]` are options,
+too. The states stay beside PACK in `PACK.ID.states` (0.8 kB a token), with the teacher's scores in
+`PACK.ID.npy`; another run on the same passages from the same reader finds them by their ID, which
+is made of both. `--prepare` only fills them. OUT gets the files that `loop.py` names;
+`reader_files.py` makes a reader of them.
 """
 
-import argparse
-import math
+import itertools
 import os
 import time
-from itertools import pairwise
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from checkpoints import load_checkpoint, save_checkpoint, write_parts
-from mined_passages import ANSWERS, NO_ANSWER
-from passage_steps import Data, Row, Step, collate
 from torch import Tensor, nn
-from train_passages import Reader, load_start, losses
 
-SIZE = 384
+from pipelines.train.loop import Loop, start_run
+from pipelines.train.passages import Passages, Row, Step, collate
+from pipelines.train.reader import (
+    Reader,
+    Scores,
+    divergence,
+    label_losses,
+    read_start,
+    weigh_losses,
+)
+from pipelines.train.settings import (
+    ReaderSettings,
+    Training,
+    command_parser,
+    read_command,
+    replace_numbers,
+)
+
 AT_A_TIME = 16  # passages of alike length that are read together
-WARMUP = 30
+TOLD = 1_600  # passages between two lines
+
+
+class Part(NamedTuple):
+    """Passages of alike length: their numbers in the step, and their states ``[p, t, size]``."""
+
+    numbers: Tensor
+    states: Tensor
+
+
+class UpperStep(NamedTuple):
+    """A step, the states of its passages, and the teacher's scores of them ``[p]``."""
+
+    step: Step
+    parts: tuple[Part, ...]
+    taught: Tensor
+
+    def to(self, device: torch.device) -> "UpperStep":
+        """Return the same on a device."""
+        parts = tuple(Part(*(values.to(device) for values in part)) for part in self.parts)
+        return UpperStep(self.step.to(device), parts, self.taught.to(device))
+
+
+class Store:
+    """The passages of a pack's questions, and what the lower layers and the teacher say of them."""
+
+    def __init__(self, path: Path, training: Training, model: Reader) -> None:
+        """Take a pack, how it is read, and the reader from which training begins."""
+        self._model, self._trained = model, training.trained
+        self._questions = Passages(path, training).choose(np.random.default_rng(training.seed))
+        self.rows = [row for rows in self._questions for row in rows]
+        self._starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in self.rows])])
+        digest = zlib.crc32(np.concatenate([row.tokens for row in self.rows]), training.trained)
+        for weight in model.state_dict().values():
+            digest = zlib.crc32(weight.numpy(), digest)
+        self._scores = path.with_suffix(f".{digest:08x}.npy")
+        states = path.with_suffix(f".{digest:08x}.states")
+        mode = "r+" if states.exists() else "w+"
+        shape = (int(self._starts[-1]), model.bert.config.hidden_size)
+        self._states = np.memmap(states, np.uint16, mode, shape=shape)  # the bits of bfloat16
+        self.taught = np.full(len(self.rows), np.nan, np.float32)
+        if self._scores.exists():
+            self.taught = np.load(self._scores)
+        counts = f"{len(self._questions)} questions, {len(self.rows)} passages"
+        print(f"{path.name}: {counts}", flush=True)
+
+    def places(self) -> Iterator[list[tuple["Store", int]]]:
+        """Yield the passages of each question, as this and their numbers."""
+        numbers = itertools.count()
+        for rows in self._questions:
+            yield [(self, next(numbers)) for _ in rows]
+
+    def read(self, number: int) -> Tensor:
+        """Return the states of a passage, ``[tokens, size]``."""
+        stored = np.array(self._states[self._starts[number] : self._starts[number + 1]])
+        return torch.from_numpy(stored).view(torch.bfloat16)
+
+    @torch.no_grad()
+    def fill(self) -> None:
+        """Compute what is missing."""
+        model, trained = self._model, self._trained
+        missing = np.flatnonzero(np.isnan(self.taught))
+        missing = missing[order_by_length([self.rows[number] for number in missing])]
+        began = time.monotonic()
+        for first in range(0, len(missing), AT_A_TIME):
+            numbers = missing[first : first + AT_A_TIME].tolist()
+            step = collate([self.rows[number] for number in numbers], [0] * len(numbers))
+            with torch.autocast("cpu", torch.bfloat16):
+                states = model.bert.embeddings(input_ids=step.ids, token_type_ids=step.types)
+                below = run_layers(model.layers[:-trained], states, step.mask)
+                above = run_layers(model.layers[-trained:], below, step.mask)
+                self.taught[numbers] = model.score(above, step).passages.numpy()
+            for number, values in zip(numbers, below.to(torch.bfloat16), strict=True):
+                start, stop = self._starts[number : number + 2]
+                bits = values[: stop - start].contiguous().view(torch.uint16)
+                self._states[start:stop] = bits.numpy()
+            if first % TOLD == 0:
+                np.save(self._scores, self.taught)
+                seconds = time.monotonic() - began
+                print(f"{first} of {len(missing)} passages, {seconds:.0f} s", flush=True)
+        np.save(self._scores, self.taught)
+
+
+class UpperData:
+    """The steps of epochs over the questions of several packs."""
+
+    def __init__(self, stores: Sequence[Store], questions: int) -> None:
+        """Take the packs, and how many questions a step has."""
+        self._questions = [places for store in stores for places in store.places()]
+        self._step, self.steps = questions, max(1, len(self._questions) // questions)
+
+    def build(self, number: int) -> UpperStep:
+        """Return the step of a number; ``steps`` are an epoch."""
+        epoch, place = divmod(number, self.steps)
+        order = np.random.default_rng((1, epoch)).permutation(len(self._questions))
+        chosen = order[place * self._step : (place + 1) * self._step]
+        places = [each for question in chosen for each in self._questions[question]]
+        owners = [at for at, question in enumerate(chosen) for _ in self._questions[question]]
+        rows = [store.rows[row] for store, row in places]
+        parts = []
+        order = order_by_length(rows)
+        for first in range(0, len(order), AT_A_TIME):
+            numbers = order[first : first + AT_A_TIME]
+            states = [store.read(row) for store, row in (places[i] for i in numbers)]
+            padded = nn.utils.rnn.pad_sequence(states, batch_first=True)
+            parts.append(Part(torch.from_numpy(numbers), padded))
+        taught = torch.tensor([store.taught[row] for store, row in places])
+        return UpperStep(collate(rows, owners), tuple(parts), taught)
+
+
+def order_by_length(rows: Sequence[Row]) -> np.ndarray:
+    """Return the numbers of rows, the shortest first."""
+    return np.argsort([len(row.tokens) for row in rows], kind="stable")
+
+
+def run_layers(layers: Sequence[nn.Module], states: Tensor, mask: Tensor) -> Tensor:
+    """Return the states after some layers of BERT."""
+    least = torch.finfo(torch.float32).min
+    attention = torch.where(mask, 0.0, least)[:, None, None, :]
+    for layer in layers:
+        states = layer(states, attention)
+    return states
+
+
+def read_upper(model: Reader, trained: int, step: UpperStep) -> Scores:
+    """Return the scores of passages, from the states below the last ``trained`` layers."""
+    whole, length = step.step, step.step.ids.shape[1]
+    found = []
+    for numbers, states in step.parts:
+        part = Step(*(values[numbers] for values in whole))
+        size = states.shape[1]
+        tokens = {
+            name: getattr(part, name)[:, :size] for name in ("ids", "types", "mask", "owners")
+        }
+        part = part._replace(**tokens)
+        scores = model.score(run_layers(model.layers[-trained:], states.float(), part.mask), part)
+        ends = nn.functional.pad(scores.ends, (0, 0, 0, length - size), value=-1e4)
+        found.append(scores._replace(ends=ends))
+    order = torch.cat([part.numbers for part in step.parts]).argsort()
+    return Scores(*(torch.cat(values)[order] for values in zip(*found, strict=True)))
+
+
+def train_upper(
+    settings: ReaderSettings, training: Training, packs: list[Path], out: Path, *, prepare: bool
+) -> None:
+    """Train the last layers of a reader, or only fill what is kept."""
+    start_run(out, training.seed)
+    model = Reader(read_start(settings.start)).train()
+    stores = [Store(path, training, model) for path in packs]
+    for store in stores:
+        store.fill()
+    if prepare:
+        return
+    model.learn(training.trained, 0)
+
+    def compute(step: UpperStep) -> dict[str, Tensor]:
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = read_upper(model, training.trained, step)
+        question = step.step.question
+        taught = divergence(
+            scores.passages, step.taught, question, int(question.max()) + 1, training.temperature
+        )
+        return label_losses(step.step, scores) | {"teacher's passages": taught}
+
+    data = UpperData(stores, training.questions)
+    loop = Loop(
+        folder=out,
+        learning_rate=training.learning_rate,
+        warmup=training.warmup,
+        steps=training.steps or int(training.epochs * data.steps),
+    )
+    loop.run(model, data.build, compute, weigh_losses(training))
+    loop.write_parts(model.trained_weights())
 
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--start", type=Path, required=True)
-    parser.add_argument("--trained", type=int, default=4, help="layers")
-    parser.add_argument("--epochs", type=float, default=3)
-    parser.add_argument("--questions", type=int, default=16, help="of a step")
-    parser.add_argument("--passages", type=int, default=6, help="of a question")
-    parser.add_argument("--learning-rate", type=float, default=8e-5)
-    parser.add_argument("--teach", type=float, default=0.3)
-    parser.add_argument("--ends", type=float, default=1.0)
-    parser.add_argument("--temperature", type=float, default=2.0)
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    options.out.mkdir(parents=True, exist_ok=True)
-    model = Reader(load_start(options.start), 12).train()
-    layers = list(model.bert.encoder.layer)
-    lower, upper = layers[: -options.trained], layers[-options.trained :]
-    model.requires_grad_(False)
-    for module in (*upper, model.bert.pooler, model.classifier, model.sentence, model.ends):
-        module.requires_grad_(True)
-
-    # 1. The states below the layers that are trained, and the untrained reader's score of each passage.
-    questions = choose_rows(Data(options.data, 0, titles=0), options.passages)
-    rows = [row for chosen in questions for row in chosen]
-    starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
-    stored = np.memmap(
-        options.out / "states.bin",
-        np.uint16,
-        "r+" if (options.out / "states.bin").exists() else "w+",
-        shape=(int(starts[-1]), SIZE),
-    )
-    taught = remember(model, lower, upper, rows, starts, stored, options.out / "taught.npy")
-
-    # 2. Epochs over the questions.
-    optimizer = torch.optim.AdamW([value for value in model.parameters() if value.requires_grad], options.learning_rate)
-    firsts = np.concatenate([[0], np.cumsum([len(chosen) for chosen in questions])])
-    steps = int(options.epochs * (len(questions) // options.questions))
-    checkpoint = options.out / "last.pt"
-    step, seconds = load_checkpoint(checkpoint, model, optimizer, torch.device("cpu"))
-    began, total, counted = time.monotonic() - seconds, np.zeros(5), 0
-    while step < steps:
-        epoch, place = divmod(step, len(questions) // options.questions)
-        order = np.random.default_rng((1, epoch)).permutation(len(questions))
-        chosen = order[place * options.questions : (place + 1) * options.questions]
-        numbers = np.concatenate([np.arange(firsts[i], firsts[i + 1]) for i in chosen])
-        owners = np.concatenate([np.full(firsts[i + 1] - firsts[i], at) for at, i in enumerate(chosen)])
-        rate = options.learning_rate * min(1, (step + 1) / WARMUP) * (1 + math.cos(math.pi * step / steps)) / 2
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        batch, scores, sentences, ends = read(model, upper, [rows[i] for i in numbers], owners, starts[numbers], stored)
-        passage, sentence, single, marked, divergence = losses(
-            batch, scores, sentences, ends, torch.from_numpy(taught[numbers]), options.temperature
-        )
-        optimizer.zero_grad()
-        (passage + 0.5 * sentence + single + options.ends * marked + options.teach * divergence).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        step += 1
-        total += [value.item() for value in (passage, sentence, single, marked, divergence)]
-        counted += 1
-        if step % 20 == 0 or step == steps:
-            names = ("passages", "sentences", "single passages", "ends", "from the teacher")
-            means = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(names, total / counted, strict=True))
-            line = f"step {step} of {steps}, {time.monotonic() - began:.0f} s: {means}"
-            print(line, flush=True)
-            with (options.out / "log.txt").open("a") as log:
-                log.write(line + "\n")
-            total[:] = counted = 0
-        if step % 60 == 0:
-            save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
-    save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
-    write_parts(options.out, {n: v for n, v in model.state_dict().items() if not n.startswith("bert.embeddings.")})
-
-
-def choose_rows(data: Data, passages: int) -> list[list[Row]]:
-    """Return the passages of each question that has both a passage that answers and one that does not."""
-    rng = np.random.default_rng(0)
-    chosen = []
-    starts = data.starts["passage"]
-    for question, (low, high) in enumerate(pairwise(starts)):
-        tokens = data.text(data.arrays["question"][question])
-        numbers = data.pick(np.arange(low, high), passages, rng)
-        rows = [data.row(tokens, number, data.title(number, rng)) for number in numbers]
-        kinds = {ANSWERS if ANSWERS in row.labels else NO_ANSWER for row in rows}
-        if len(kinds) == 2:
-            chosen.append(rows)
-    return chosen
-
-
-def remember(
-    model: Reader,
-    lower: list[nn.Module],
-    upper: list[nn.Module],
-    rows: list[Row],
-    starts: np.ndarray,
-    stored: np.memmap,
-    path: Path,
-) -> np.ndarray:
-    """Fill ``stored`` with the states below the trained layers, and return the untrained scores ``[rows]``."""
-    taught = np.load(path) if path.exists() else np.full(len(rows), np.nan, np.float32)
-    missing = np.flatnonzero(np.isnan(taught))
-    missing = missing[np.argsort([len(rows[i].tokens) for i in missing], kind="stable")]
-    began = time.monotonic()
-    for at in range(0, len(missing), AT_A_TIME):
-        part = missing[at : at + AT_A_TIME]
-        batch = collate([rows[i] for i in part], np.zeros(len(part), np.int64))
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            mask = mask_scores(batch.mask)
-            states = model.bert.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
-            for layer in lower:
-                states = layer(states, mask)
-            below = states.to(torch.bfloat16)
-            for layer in upper:
-                states = layer(states, mask)
-            taught[part] = model.read(states, batch)[0].float().numpy()
-        for number, row in zip(part, below, strict=True):
-            length = len(rows[number].tokens)
-            stored[starts[number] : starts[number] + length] = row[:length].contiguous().view(torch.uint16).numpy()
-        if at // AT_A_TIME % 100 == 99:
-            np.save(path, taught)
-            print(f"{at + len(part)} of {len(missing)} passages, {time.monotonic() - began:.0f} s", flush=True)
-    np.save(path, taught)
-    return taught
-
-
-def read(
-    model: Reader,
-    upper: list[nn.Module],
-    rows: list[Row],
-    owners: np.ndarray,
-    starts: np.ndarray,
-    stored: np.memmap,
-) -> tuple[Step, Tensor, Tensor, Tensor]:
-    """Read passages from their stored states, those of alike length together; return the batch and its scores."""
-    batch = collate(rows, owners)
-    scores = torch.zeros(len(rows))
-    sentences = torch.zeros(batch.labels.shape)
-    ends = torch.full((*batch.ids.shape, 2), -1e4)
-    order = np.argsort([len(row.tokens) for row in rows], kind="stable")
-    for at in range(0, len(order), AT_A_TIME):
-        part = order[at : at + AT_A_TIME]
-        length = len(rows[part[-1]].tokens)
-        states = torch.zeros(len(part), length, SIZE)
-        for i, number in enumerate(part):
-            size = len(rows[number].tokens)
-            raw = torch.from_numpy(np.array(stored[starts[number] : starts[number] + size]))
-            states[i, :size] = raw.view(torch.bfloat16).float()
-        small = Step(*(values[part] for values in batch))
-        cut = {name: getattr(small, name)[:, :length] for name in ("ids", "types", "mask", "owners")}
-        small = small._replace(**cut)
-        with torch.autocast("cpu", torch.bfloat16):
-            mask = mask_scores(small.mask)
-            for layer in upper:
-                states = layer(states, mask)
-            passage, sentence, end = model.read(states, small)
-        index = torch.from_numpy(part)
-        scores = scores.index_copy(0, index, passage.float())
-        sentences = sentences.index_copy(0, index, sentence.float())
-        padded = nn.functional.pad(end.float(), (0, 0, 0, ends.shape[1] - length), value=-1e4)
-        ends = ends.index_copy(0, index, padded)
-    return batch, scores, sentences, ends
-
-
-def mask_scores(mask: Tensor) -> Tensor:
-    """Return what attention adds to mask padding, ``[p, 1, 1, t]``."""
-    return torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None, None, :]
+    parser = command_parser(__doc__)
+    parser.add_argument("--prepare", action="store_true", help="only fill the states")
+    settings, options = read_command(parser)
+    training = replace_numbers(settings.upper, options)
+    train_upper(settings, training, options.packs, options.out, prepare=options.prepare)
 
 
 if __name__ == "__main__":

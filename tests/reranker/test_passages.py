@@ -1,6 +1,4 @@
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +17,9 @@ from lmkrag.reranker.landmark import read_body
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker
 from lmkrag.training.calibration import RangeMeter
+from pipelines.train.four_bits import Rounding, pack_blocks
+from pipelines.train.reader_files import write_graphs
 
-STORAGE = Path(__file__).parents[2] / "pipelines" / "train" / "passage_storage.py"
-spec = importlib.util.spec_from_file_location("passage_storage", STORAGE)
-assert spec is not None and spec.loader is not None
-storage = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(storage)
 QUESTION = "When are apples picked?"
 TEXTS = ["Apples are picked in May.", "The ferry leaves from the northern quay at noon, except on Sundays.", ""]
 
@@ -59,14 +54,14 @@ def folder(model, base, tmp_path_factory):
     weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
     weights = {name: value for name, value in weights.items() if name != WORDS and value.dtype == np.float32}
     weights |= {"ends.weight": np.ones((2, 384), np.float32), "ends.bias": np.zeros(2, np.float32)}
-    save_file(storage.pack_blocks(weights), folder / "model.safetensors")
+    save_file(pack_blocks(weights), folder / "model.safetensors")
     (folder / "reranker.json").write_text(json.dumps({"format": 1, "base": "landmark-mini", "layers": 2}))
     config, fused = read_body(folder, base, 2)
     meter = RangeMeter(fused, config)
     for text in TEXTS:
         meter.read(bert_inputs(*encode(base, text)))
     write_ranges(folder, meter.ranges)
-    storage.write_passage_graphs(folder)
+    write_graphs(folder)
     return folder
 
 
@@ -80,9 +75,7 @@ def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, 
     monkeypatch.setenv("LMKRAG_PRECISION", precision)
     weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
     kept = {name: value for name, value in weights.items() if value.dtype == np.float32}
-    unpacked = {
-        name: np.asarray(value, np.float32) for name, value in unpack_weights(storage.pack_blocks(kept)).items()
-    }
+    unpacked = {name: np.asarray(value, np.float32) for name, value in unpack_weights(pack_blocks(kept)).items()}
     below = {name for name in unpacked if name.startswith(("embeddings.", "encoder.", "pooler."))}
     state = {f"bert.{name}" if name in below else name: torch.from_numpy(value) for name, value in unpacked.items()}
     model.load_state_dict(state, strict=False)
@@ -171,7 +164,7 @@ def test_four_bits_lose_little():
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(8, 96)).astype(np.float32)
     matrix[0, :32] = 0
-    packed = storage.pack_blocks({"encoder.dense.weight": matrix, "encoder.dense.bias": matrix[0]})
+    packed = pack_blocks({"encoder.dense.weight": matrix, "encoder.dense.bias": matrix[0]})
     assert packed["encoder.dense.weight.int4"].nbytes == matrix.size // 2
     unpacked = unpack_weights(packed)
     assert set(unpacked) == {"encoder.dense.weight", "encoder.dense.bias"}
@@ -181,10 +174,8 @@ def test_four_bits_lose_little():
 
 
 def test_training_computes_in_the_four_bits_of_the_file():
-    from train_passages import Rounding  # which loads transformers
-
     matrix = np.random.default_rng(0).normal(size=(8, 96)).astype(np.float32)
-    stored = unpack_weights(storage.pack_blocks({"encoder.dense.weight": matrix}))["encoder.dense.weight"]
+    stored = unpack_weights(pack_blocks({"encoder.dense.weight": matrix}))["encoder.dense.weight"]
     weight = torch.from_numpy(matrix).requires_grad_()
     rounded = Rounding()(weight)
     assert torch.allclose(rounded, torch.from_numpy(stored), atol=1e-6)

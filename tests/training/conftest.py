@@ -1,9 +1,23 @@
-"""Models of a size that trains in a second."""
+"""Models of a size that trains in a second, and commands of pipelines/train."""
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+
+@pytest.fixture(scope="session")
+def run_module():
+    """Run a module of pipelines/train in this process, with its arguments."""
+
+    def run(name, *arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [name, *map(str, arguments)])
+            importlib.import_module(f"pipelines.train.{name}").main()
+
+    return run
 
 
 @pytest.fixture(scope="session")

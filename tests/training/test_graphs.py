@@ -6,17 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from listwise_model import write_listwise_graph
-from reranker_files import write_reranker_graphs
 
 from lmkrag import LandmarkEncoder
 from lmkrag.encoder.spec import SHIPPED, find_model
 from lmkrag.errors import EncoderError
-from lmkrag.reranker.base import SHIPPED as RERANKERS
-from lmkrag.reranker.base import RerankPassage
+from lmkrag.reranker.base import PASSAGE_RERANKER, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import GRAPH
 from lmkrag.training.calibration import write_encoder_graphs
+from pipelines.train.reader_files import write_graphs
 
 
 def read_graphs(folder) -> dict[str, bytes]:
@@ -36,15 +34,11 @@ def test_the_graphs_of_an_encoder_are_those_that_are_built(name, tmp_path):
     assert read_graphs(built) == graphs
 
 
-@pytest.mark.parametrize("name", RERANKERS)
-def test_the_graphs_of_a_reranker_are_those_that_are_built(name, tmp_path):
-    built = copy_without_graphs(find_reranker(name), tmp_path / "model")
-    write_reranker_graphs(built)
-    graphs = read_graphs(find_reranker(name))
-    if GRAPH in graphs:
-        write_listwise_graph(built)
-    assert graphs.keys() - {GRAPH} == {"float32.onnx", "int8.onnx"}
-    assert (GRAPH in graphs) == (name == "landmark-reranker")
+def test_the_graphs_of_the_reader_of_passages_are_those_that_are_built(tmp_path):
+    built = copy_without_graphs(find_reranker(PASSAGE_RERANKER), tmp_path / "model")
+    write_graphs(built)
+    graphs = read_graphs(find_reranker(PASSAGE_RERANKER))
+    assert set(graphs) == {"float32.onnx", "int8.onnx"}
     assert read_graphs(built) == graphs
 
 

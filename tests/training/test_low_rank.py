@@ -1,27 +1,23 @@
 """Training a decoder by products of low rank, in miniature: packed, trained, written as an encoder, and read."""
 
 import json
-import runpy
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from decoder_base import decode_4_bits, decode_8_bits, order_rows
-from low_rank import Adapter, merge_adapter
 from safetensors.torch import load_file
-from train_landmarks import Pack, load_encoder
 
 from lmkrag import LandmarkEncoder
-from lmkrag.encoder.torch_model import pack_windows
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.sentences.split import split_sentences
 from lmkrag.training.settings import ModelSettings
-from lmkrag.training.student import create_student
+from lmkrag.training.student import create_student, load_student
+from pipelines.train.decoder_base import decode_4_bits, decode_8_bits, order_rows
+from pipelines.train.documents import Documents
+from pipelines.train.low_rank import Adapter, merge_adapter
+from pipelines.train.watch import read
 
-SCRIPTS = Path(__file__).parents[2] / "pipelines" / "train"
 RANK, WINDOW = 4, 128
 RECIPE = """
 out = "run"
@@ -42,44 +38,43 @@ def start(small_decoder, tmp_path_factory):
     return folder
 
 
-def run(monkeypatch, script, *arguments):
-    monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
-    runpy.run_path(str(SCRIPTS / script), run_name="__main__")
-
-
-def read_packed(pack, model, number, window):
+def read_packed(data, student, number):
     """The vectors of a packed document's sentences, as training computes them."""
-    data = pack.sets[0]
-    ids, title = data.document(number).ids, data.titles[number]
-    plan = plan_windows(map(len, ids), budget=window - len(title), overlap=0.0)
+    ids, title = data.sets[0].document(number).ids, data.sets[0].titles[number]
+    plan = plan_windows(map(len, ids), budget=WINDOW - len(title), overlap=0.0)
+    windows = [ids[part.first : part.stop] for part in plan]
     with torch.no_grad():
-        return torch.cat([model(pack_windows(pack.special, [ids[w.first : w.stop]], [title])) for w in plan]).numpy()
+        return torch.cat([read(student, data.special, [window], [title]) for window in windows]).numpy()
 
 
-def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_path, monkeypatch):
-    recipe, data, trained, out = (tmp_path / name for name in ("recipe.toml", "data.npz", "run", "encoder"))
+def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_path, run_module):
+    recipe, packed, trained, out = (tmp_path / name for name in ("recipe.toml", "data.npz", "run", "encoder"))
     recipe.write_text(RECIPE.format(data=json.dumps(str(sample_set.parent))))
-    run(monkeypatch, "pack_documents.py", recipe, data, "--encoder", start)
+    run_module("pack_documents", recipe, packed, "--encoder", start)
     options = f"--rank {RANK} --windows {WINDOW} --steps 3 --tokens 256 --accumulate 1 --learning-rate 0.1"
-    run(monkeypatch, "train_landmarks.py", data, trained, "--start", start, *options.split())
+    run_module("train_landmarks", packed, trained, "--start", start, "--watch", packed, *options.split())
+    first, *_, last = (trained / "log.txt").read_text().splitlines()
+    assert first.startswith("before: sample ")
+    assert last.startswith("after: sample ")
     weights = trained / "model.safetensors"
     weights.write_bytes(b"".join(part.read_bytes() for part in sorted(trained.glob("part-*"))))
-    run(monkeypatch, "pack_encoder.py", start, weights, out)
+    run_module("encoder_files", start, weights, out)
 
-    pack = Pack(data)
-    landmark = pack.special.landmark[0]
-    model = load_encoder(start, landmark, []).eval()
-    untrained = [read_packed(pack, model, number, WINDOW) for number in range(len(pack.sets[0]))]
-    adapter = Adapter(model.backbone, landmark, RANK)
+    data = Documents(packed)
+    landmark = data.special.landmark[0]
+    student = load_student(start)
+    student.backbone.eval()
+    untrained = [read_packed(data, student, number) for number in range(len(data.sets[0]))]
+    adapter = Adapter(student.backbone, landmark, RANK)
     adapter.load_state_dict(torch.load(trained / "last.pt")["model"])
-    assert not any(parameter.requires_grad for parameter in model.backbone.parameters())
+    assert not any(parameter.requires_grad for parameter in student.backbone.parameters())
     before, after = (LandmarkEncoder.load(str(folder), dtype=torch.float32) for folder in (start, out))
     by_title = {tuple(after.tokens.title(document.title)): document for document in load_dataset(sample_set).documents}
-    for number, title in enumerate(pack.sets[0].titles):
+    for number, title in enumerate(data.sets[0].titles):
         document = by_title[tuple(title)]
         for encoder, expected, error in (
             (before, untrained[number], 1e-5),
-            (after, read_packed(pack, model, number, WINDOW), 2e-3),
+            (after, read_packed(data, student, number), 2e-3),
         ):
             sentences = split_sentences(document.text, kind=document.kind)
             _, vectors = encoder.encode(document.text, sentences, title=document.title)
@@ -90,7 +85,7 @@ def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_
 def test_an_adapter_that_has_learnt_nothing_changes_nothing(start):
     weights = {name: value.numpy() for name, value in load_file(start / "model.safetensors").items()}
     landmark = len(weights["embed_tokens.weight"]) - 1
-    adapter = Adapter(load_encoder(start, landmark, []).backbone, landmark, RANK)
+    adapter = Adapter(load_student(start).backbone, landmark, RANK)
     trained = {name: value.numpy() for name, value in adapter.state_dict().items()}
     merged = merge_adapter(weights, trained, landmark)
     assert merged.keys() == weights.keys()

@@ -76,10 +76,7 @@ def test_two_stages_of_one_name(config):
         load_settings(config)
 
 
-@pytest.mark.parametrize("kind", ["reranker", "listwise"])
-def test_what_trains_no_encoder_is_told_what_to_run(lmkrag, tmp_path, kind):
-    path = tmp_path / "train.toml"
-    path.write_text(f"[{kind}]\nsteps = 1\n")
-    result = lmkrag("train", path)
-    assert result.returncode == 2
-    assert f"{path}: trains no encoder; run: python pipelines/train/train_{kind}.py {path}" in result.stderr
+def test_a_stage_without_sets_takes_those_before(config):
+    config.write_text(config.read_text() + '[[stages]]\nname = "two"\nsteps = 1\n')
+    one, two = load_settings(config).stages
+    assert one.sets == two.sets

@@ -1,0 +1,141 @@
+"""Write the folder of a reader that was trained, ready to run in int8.
+
+    cat runs/written/part-* > runs/written.safetensors
+    python -m pipelines.train.reader_files RECIPE.toml runs/written.safetensors OUT PACK.npz
+
+What the training began with, the recipe's start if no option names another, gives the embeddings
+and all weights that did not change, as they are stored there. Layers are written in 4 bits, the
+last four in 8 (:mod:`lmkrag.models.packing`). The ranges for int8 are measured on passages of PACK.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from lmkrag.arrays import Vectors
+from lmkrag.encoder.loading import read_config
+from lmkrag.encoder.spec import find_model
+from lmkrag.models.bert import AFTER, bert_inputs, read_weights
+from lmkrag.models.files import make_readable, write_json
+from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.packing import SCALES, WORDS, pack_matrices, unpacked_names
+from lmkrag.models.quantization import quantize, read_ranges, write_ranges
+from lmkrag.reranker import passages
+from lmkrag.reranker.landmark import FORMAT, read_body
+from lmkrag.training.calibration import RangeMeter
+from pipelines.train.four_bits import pack_blocks
+from pipelines.train.passages import Passages
+from pipelines.train.settings import Training, find_start, load_settings
+
+EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
+STEPS = 20  # that ranges are measured on
+
+
+def write_reader(
+    trained: Mapping[str, Vectors], start: Path, base: str, out: Path, pack: Path
+) -> None:
+    """Write the folder of a reader."""
+    weights = {
+        name.removeprefix("bert."): values.astype(np.float32) for name, values in trained.items()
+    }
+    layers = 1 + max(map(find_layer, weights))
+    stored, weights = keep_unchanged(start / "model.safetensors", weights)
+    if start == find_model(base):  # the words are there
+        stored = {name: values for name, values in stored.items() if not name.startswith(WORDS)}
+    upper = {name for name in weights if find_layer(name) >= layers - EXACT_LAYERS}
+    stored |= pack_matrices({name: weights[name] for name in upper})
+    stored |= pack_blocks({name: weights[name] for name in weights.keys() - upper})
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(stored, out / "model.safetensors", {"format": "pt"})
+    write_json(out / "reranker.json", {"format": FORMAT, "base": base, "layers": layers})
+    _, fused = read_body(out, find_model(base), layers)
+    config = {**read_config(find_model(base)), "num_hidden_layers": layers}
+    write_ranges(out, measure_ranges(RangeMeter(fused, config), pack))
+    write_graphs(out)
+    make_readable(out)
+
+
+def keep_unchanged(
+    path: Path, weights: dict[str, Vectors]
+) -> tuple[dict[str, Any], dict[str, Vectors]]:
+    """Return the tensors of a file that stay as they are stored, and the weights that changed."""
+    known = read_weights(path)
+    same = {
+        name
+        for name, values in weights.items()
+        if np.array_equal(values, known.get(name, np.zeros(0)).astype(np.float16))
+    }
+    stored = {
+        name: tensor
+        for name, tensor in load_file(path).items()
+        if name.startswith("embeddings.") or unpacked_names([name.removesuffix(SCALES)]) & same
+    }
+    return stored, {name: values for name, values in weights.items() if name not in same}
+
+
+def find_layer(name: str) -> int:
+    """Return the layer that a weight is of, -1 for none."""
+    return int(name.split(".")[2]) if name.startswith("encoder.layer.") else -1
+
+
+def measure_ranges(meter: RangeMeter, pack: Path) -> dict[str, Vectors]:
+    """Return the ranges of what a reader multiplies, on some packed passages."""
+    data = Passages(pack, Training(questions=4, passages=4))
+    for number in range(STEPS):
+        step = data.step(number)
+        for ids, types, mask in zip(step.ids, step.types, step.mask, strict=True):
+            meter.read(bert_inputs(ids[mask][None].numpy(), types[mask][None].numpy()))
+    return meter.ranges
+
+
+def write_graphs(folder: Path) -> None:
+    """Write the graph of a reader's folder, and where it has ranges that for int8."""
+    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
+    layers = int(settings["layers"])
+    config, body = read_body(folder, find_model(settings["base"]), layers)
+    head, ranges = passages.read_head(folder), read_ranges(folder)
+    bodies = {"float32": body}
+    if ranges is not None:
+        bodies["int8"] = quantize(body, ranges, layers)
+    for precision, weights in bodies.items():
+        nodes = bert_nodes(config, weights, int8=precision == "int8") + head_nodes()
+        graph = build_model(nodes, BERT_INPUTS, passages.OUTPUTS, weights | head)
+        (folder / f"{precision}.onnx").write_bytes(graph)
+
+
+def head_nodes() -> str:
+    """Return what computes :data:`lmkrag.reranker.passages.OUTPUTS`."""
+    pooler, pooler_bias, classifier, classifier_bias, ends, ends_bias = passages.HEAD
+    return f"""
+        first = Constant <value_ints = [0]> ()
+        second = Constant <value_ints = [1]> ()
+        state = Slice({AFTER}, first, second)
+        pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
+        bent = Tanh(pooled)
+        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")
+        {passages.ENDS} = Gemm <transB = 1> ({AFTER}, "{ends}", "{ends_bias}")"""
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("trained", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("pack", type=Path)
+    parser.add_argument("--start", help="instead of the recipe's")
+    options = parser.parse_args()
+    settings = load_settings(options.recipe)
+    start = find_start(options.start or settings.start)
+    write_reader(load_file(options.trained), start, settings.base, options.out, options.pack)
+
+
+if __name__ == "__main__":
+    main()
