@@ -102,7 +102,7 @@ def test_a_second_run_of_an_unchanged_directory_loads_no_model(index, corpus):
     code = (
         "import sys\nfrom lmkrag.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
-        "print([m for m in ('torch', 'transformers', 'faiss') if m in sys.modules])"
+        "print([m for m in ('torch', 'transformers', 'faiss', 'nltk') if m in sys.modules])"
     )
     command = [sys.executable, "-c", code, "index", str(corpus), "--index", str(index)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)

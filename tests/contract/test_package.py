@@ -17,7 +17,7 @@ from lmkrag.errors import IndexLocked, UsageError, name_kind
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "onnx", "onnxruntime", "faiss", "lxml", "docx", "pypdfium2", "nbformat"]
-HEAVY += ["openai", "vllm", "langchain_core", "llama_index", "httpx", "fastapi", "uvicorn", "mcp", "PIL"]
+HEAVY += ["openai", "vllm", "langchain_core", "llama_index", "httpx", "fastapi", "uvicorn", "mcp", "PIL", "nltk"]
 
 
 def test_the_public_names():
