@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
     from lmkrag.ingest.report import Progress
+    from lmkrag.ingest.sources import Prune
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
     from lmkrag.reranker.base import Reranker
@@ -140,7 +141,7 @@ class Engine:
         *,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
-        prune: bool = False,
+        prune: "Prune" = False,
         follow_links: bool = False,
         ray: str | None = None,
         progress: "Progress | bool" = True,
@@ -152,7 +153,9 @@ class Engine:
                 files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
-            prune: remove documents whose files are gone from a directory in ``source``.
+            prune: remove documents whose files are gone from a directory in ``source``. Where all files of a directory
+                are gone, as those of a disk that is not mounted, true is refused, ``"some"`` keeps its documents with a
+                warning, and ``"all"`` removes them.
             follow_links: also follow links to files outside the directories in ``source``.
             ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``, ``auto`` for the one that
                 this machine belongs to, or ``local`` to start one here.
@@ -160,8 +163,8 @@ class Engine:
                 bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
-            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
-            somebody writes. StorageError: writing failed.
+            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. FilesGone: all files
+            of a directory are gone. IndexLocked: somebody writes. StorageError: writing failed.
         """
         from lmkrag.ingest.ingest import ingest
         from lmkrag.ingest.report import show_progress

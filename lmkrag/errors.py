@@ -4,6 +4,7 @@ LmkragError
   UsageError(ValueError)                an invalid argument
     IndexClosed                         the index was closed
     DocumentNotFound                    there is no such document in the index
+    FilesGone                           all files of a directory are gone
   DocumentError                         one file; collected in the report, never stops a run
     EmptyDocument                       a file without text
   StorageError                          the index directory
@@ -49,6 +50,10 @@ class DocumentNotFound(UsageError):
     def __init__(self, doc_id: str, where: str, near: str = "") -> None:
         super().__init__(f"no document {doc_id!r} in {where}" + (f"; did you mean {near!r}?" if near else ""))
         self.doc_id, self.near = doc_id, near
+
+
+class FilesGone(UsageError):
+    """All files that were indexed from a directory are gone, as those of a disk that is not mounted."""
 
 
 class DocumentError(LmkragError):

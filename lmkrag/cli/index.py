@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmkrag.cli import output
-from lmkrag.errors import LmkragError, UsageError, needs
+from lmkrag.errors import FilesGone, LmkragError, UsageError, needs
 from lmkrag.system import is_address, locate_index
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.ingest.report import Progress
+    from lmkrag.ingest.sources import Prune
 
+_PRUNE_ALL = "--prune-all"  # what --prune=all is parsed as
 _PAUSE = 1_000  # milliseconds after which a failed run is retried without a change
 _LISTED = 20  # skipped files shown one by one; more are counted by reason
 _INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
@@ -44,7 +46,16 @@ def model_options(command: output.Command, *, existing: bool) -> output.Command:
     )(command)
 
 
-@click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
+class _IndexCommand(click.Command):
+    """Takes ``--prune=all``, although ``--prune`` takes no value: what follows it is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_PRUNE_ALL if argument == "--prune=all" else argument for argument in args])
+
+
+@click.command(
+    cls=_IndexCommand, epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook"
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH...")
 @partial(output.index_option, existing=False)
 @partial(model_options, existing=True)
@@ -53,7 +64,13 @@ def model_options(command: output.Command, *, existing: bool) -> output.Command:
     "--ray", metavar="ADDRESS|local", help="Encode on the machines of a Ray cluster, which all see the same paths."
 )
 @click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
-@click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
+@click.option(
+    "--prune",
+    flag_value="yes",
+    help="Remove documents whose files are gone from the directories given; --prune=all also where all files of a "
+    "directory are gone.",
+)
+@click.option(_PRUNE_ALL, "prune", flag_value="all", hidden=True)
 @click.option(
     "--watch",
     is_flag=True,
@@ -66,7 +83,7 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    prune: bool,
+    prune: str | None,
     watch: bool,
     strict: bool,
     as_json: bool,
@@ -86,14 +103,26 @@ def index(
     is_new = not (is_address(index_path) or Path(index_path).exists())
     with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
         if watch:
-            _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
+            # An unmounted disk must not empty the index while nobody looks.
+            _follow(engine, sources, {**adding, "prune": prune if prune == "all" else "some"}, as_json=as_json)
             return
-        with following_progress() as progress, redirect_stdout(sys.stderr):  # Ray prints which of its processes died
-            report = engine.add(sources, progress=progress, prune=prune, **adding)
-            is_empty = is_new and not (engine.status().documents or report.skipped)
+        try:
+            report = _add(engine, sources, "all" if prune == "all" else prune is not None, adding)
+        except FilesGone as error:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            output.print_error(error)
+            click.confirm("Remove them?", abort=True, err=True)
+            report = _add(engine, sources, "all", adding)
+        is_empty = is_new and not (engine.status().documents or report.skipped)
     if is_empty:
         shutil.rmtree(index_path)
     finish(report, index_path, strict=strict, as_json=as_json)
+
+
+def _add(engine: "Engine", sources: Sequence[Path], prune: "Prune", options: dict[str, Any]) -> IndexReport:
+    with following_progress() as progress, redirect_stdout(sys.stderr):  # Ray prints which of its processes died
+        return engine.add(sources, progress=progress, prune=prune, **options)
 
 
 def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:

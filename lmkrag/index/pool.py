@@ -46,7 +46,10 @@ class _IndexState(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """A copy of a catalog that can't be read where it is, and the stamp that the catalog had then."""
+    """A file that is read instead of a catalog that SQLite can't open, and the stamp that the catalog had then.
+
+    It is a copy in ``folder``, or, where there is no room for one, the catalog itself, which somebody may change.
+    """
 
     folder: Path
     stamp: FileStamp
@@ -134,7 +137,8 @@ class IndexReader:
         connection, source, process = None, None, self._process
         try:
             connection, source = self._open()
-            yield connection
+            with self._notice_change(source[1]):
+                yield connection
         finally:
             if process == os.getpid():
                 with self._guard:
@@ -142,6 +146,23 @@ class IndexReader:
                     if connection is not None:
                         self._put_back(connection, source)
                     self._guard.notify_all()
+
+    @contextlib.contextmanager
+    def _notice_change(self, copy: _Copy | None) -> Iterator[None]:
+        """Raise SnapshotExpired if a catalog that is read without a lock of SQLite has changed meanwhile."""
+        try:
+            yield
+        except (IndexCorrupt, sqlite3.DatabaseError):
+            self._check_unchanged(copy)
+            raise
+        self._check_unchanged(copy)
+
+    def _check_unchanged(self, copy: _Copy | None) -> None:
+        if copy is not None and copy.folder == self.path and self._is_outdated(copy, FileStamp.of(self._stat())):
+            raise SnapshotExpired(f"{self.path}: somebody has written to the index meanwhile; read again")
+
+    def _is_outdated(self, copy: _Copy, stamp: FileStamp) -> bool:
+        return copy.stamp != stamp or self._has_log()
 
     def _put_back(self, connection: sqlite3.Connection, source: object) -> None:
         if source == (self._identity, self._copy):
@@ -151,7 +172,7 @@ class IndexReader:
         if self._closed:
             self._close_idle()
 
-    def _open(self) -> tuple[sqlite3.Connection, object]:
+    def _open(self) -> tuple[sqlite3.Connection, tuple[object, _Copy | None]]:
         """An idle connection or a new one, to the file that is the catalog now; and what it was opened on."""
         for _ in range(_TRIES):
             with self._guard:
@@ -164,9 +185,10 @@ class IndexReader:
                 if copy is not None:
                     return catalog.connect(copy.folder / CATALOG, immutable=True), source
                 return catalog.connect(self.path / CATALOG), source
-            except sqlite3.OperationalError:
-                # Where this process may not write, SQLite can only share a write-ahead log that is there.
-                if os.access(self.path, os.W_OK) or self._log_exists():
+            except sqlite3.OperationalError as error:
+                # Where this process can't write, SQLite can only share a write-ahead log that is there.
+                has_room = not (_is_full(error) or error.sqlite_errorname.startswith("SQLITE_CANTOPEN"))
+                if (os.access(self.path, os.W_OK) and has_room) or self._has_log():
                     raise
             with self._guard:
                 self._make_copy()
@@ -176,7 +198,7 @@ class IndexReader:
         """Forget what belongs to a file that is no longer the catalog, or to an older copy of it."""
         status = self._stat()
         identity = (status.st_dev, status.st_ino)
-        outdated = self._copy is not None and (self._copy.stamp != FileStamp.of(status) or self._log_exists())
+        outdated = self._copy is not None and self._is_outdated(self._copy, FileStamp.of(status))
         if identity == self._identity and not outdated:
             return
         replaced = self._identity is not None and identity != self._identity
@@ -204,25 +226,34 @@ class IndexReader:
             self._identity = None
             raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
 
-    def _log_exists(self) -> bool:
-        return Path(f"{self.path / CATALOG}-wal").exists()
+    def _has_log(self) -> bool:
+        """Whether there is a write-ahead log with content; readers make one without."""
+        log = Path(f"{self.path / CATALOG}-wal")
+        return log.exists() and log.stat().st_size > 0
 
     def _make_copy(self) -> None:
         """Copy the catalog to where it can be read, unless somebody writes to it meanwhile."""
         if self._copy is not None:  # another thread was sooner
             return
         stamp = FileStamp.of(self._stat())
+        try:
+            copy = self._copy_catalog(stamp)
+        except OSError:
+            copy = _Copy(self.path, stamp, _leave)
+        if self._is_outdated(copy, FileStamp.of(self._stat())):
+            copy.remove()
+        else:
+            self._copy = copy
+
+    def _copy_catalog(self, stamp: FileStamp) -> _Copy:
         folder = Path(tempfile.mkdtemp(prefix="lmkrag-"))
         remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
         try:
             shutil.copyfile(self.path / CATALOG, folder / CATALOG)
-        except OSError as error:
+        except OSError:
             remove()
-            raise StorageError(f"{self.path}: the catalog can't be copied to {folder} ({error})") from error
-        if FileStamp.of(self._stat()) == stamp and not self._log_exists():
-            self._copy = _Copy(folder, stamp, remove)
-        else:
-            remove()
+            raise
+        return _Copy(folder, stamp, remove)
 
     def _close_idle(self) -> None:
         for connection in self._idle:
@@ -293,14 +324,23 @@ class IndexReader:
         return segment
 
 
+def _leave() -> None:
+    """Leave a catalog where it is: it is no copy."""
+
+
 def _remove_folder(folder: Path, process: int) -> None:
     if process == os.getpid():  # a forked child leaves its parent's alone
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    """Whether SQLite has no room for its files, one of which its connections share."""
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM"))
+
+
 def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
     """Return what to raise for an error of SQLite."""
-    if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+    if _is_full(error):
         room = "free some room elsewhere, then lmkrag remove and lmkrag index-tools compact can make more"
         return StorageError(f"{path}: the disk is full; what was committed before is kept; {room}")
     if isinstance(error, sqlite3.OperationalError):

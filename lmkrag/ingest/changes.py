@@ -1,7 +1,8 @@
 """Compare files with an index: which are new, changed, gone or unreadable."""
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -11,7 +12,7 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.walk import SourceFile, examine, walk
-from lmkrag.system import find_path, printable
+from lmkrag.system import find_path, hash_file, printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 
@@ -126,12 +127,49 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
     return inside
 
 
-def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow], changes: Changes) -> list[str]:
-    """Return the ``doc_id`` of documents below ``sources`` whose files are gone, not only unreadable or unvisited."""
+@dataclass(slots=True)
+class GoneFiles:
+    """Documents below some directories whose files are gone, by ``doc_id``.
+
+    ``emptied`` are the directories all of whose files are gone, with their documents. So is every file of a disk that
+    is not mounted.
+    """
+
+    doc_ids: list[str] = field(default_factory=list)
+    emptied: dict[str, list[str]] = field(default_factory=dict)
+
+
+def find_gone(sources: Sequence[Path], known: Collection[DocumentRow], changes: Changes) -> GoneFiles:
+    """Return the documents below ``sources`` whose files are gone, not only unreadable or unvisited."""
     folders = [source.resolve() for source in sources if source.is_dir()]
     unseen = (row for row in known if row.root and row.path not in changes.seen)
-    rows = (row for row in unseen if any(find_path(row.path).is_relative_to(folder) for folder in folders))
-    return [row.doc_id for row in rows if _is_gone(row.path)]
+    gone = [row for row in unseen if _is_below(row.path, folders) and _is_gone(row.path)]
+    found = GoneFiles([row.doc_id for row in gone])
+    lost = set(found.doc_ids)
+    left = [row for row in known if row.root and row.doc_id not in lost]
+    roots = (find_path(root) for root in {row.root for row in gone})  # one may be another disk, inside of a source
+    for folder in sorted({*folders, *(root for root in roots if _is_below(str(root), folders))}):
+        rows = [row for row in gone if _is_below(row.path, [folder])]
+        has_left = any(_is_below(row.path, [folder]) for row in left)
+        if rows and not has_left and not _has_moved(rows, folder, changes):
+            found.emptied[str(folder)] = [row.doc_id for row in rows]
+    return found
+
+
+def _is_below(path: str, folders: Sequence[Path]) -> bool:
+    return any(find_path(path).is_relative_to(folder) for folder in folders)
+
+
+def _has_moved(gone: Sequence[DocumentRow], folder: Path, changes: Changes) -> bool:
+    """Whether one of the files that are gone has another name now."""
+    contents = {(row.size, row.fingerprint) for row in gone}
+    sizes = {size for size, _ in contents}
+    new = (file for file in changes.to_read if file.stamp.size in sizes and _is_below(str(file.path), [folder]))
+    for file in new:
+        with contextlib.suppress(OSError):
+            if (file.stamp.size, hash_file(file.path, file.stamp)) in contents:
+                return True
+    return False
 
 
 def _is_gone(path: str) -> bool:

@@ -109,12 +109,12 @@ class OpenFolder(contextlib.ExitStack):
 
         known = read_known(store)
         changes = find_changes((folder,), known, read_skipped(store), include=include, exclude=exclude)
-        if not (changes.to_read or changes.forgotten or find_gone((folder,), known.values(), changes)):
+        if not (changes.to_read or changes.forgotten or find_gone((folder,), known.values(), changes).doc_ids):
             return
         from lmkrag.ingest.ingest import encode_files, ingest  # with parsers: not for an up-to-date index
         from lmkrag.ingest.sources import Files
 
-        source = Files((folder,), prune=True, encode=lambda files, _: self._choose(files, query), changes=changes)
+        source = Files((folder,), prune="some", encode=lambda files, _: self._choose(files, query), changes=changes)
         try:
             ingest(store, get_encoder, source)
         except IndexLocked:  # by a background process

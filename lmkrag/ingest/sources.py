@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
-from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.errors import DocumentError, EmptyDocument, FilesGone, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.changes import KEPT, Changes, find_changes, find_gone, find_named_changes, read_skipped
+from lmkrag.ingest.changes import KEPT, Changes, GoneFiles, find_changes, find_gone, find_named_changes, read_skipped
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import SourceFile, local_path
@@ -125,6 +125,12 @@ class DocumentSource(Protocol):
         """Record the state of the files, also after an error or an interruption."""
 
 
+Prune = bool | Literal["all", "some"]
+"""Whether documents whose files are gone are removed, and what happens where all files of a directory are gone.
+
+True: nothing, with an error; ``"some"``: its documents are kept, with a warning; ``"all"``: they are removed.
+"""
+
 Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files that others encode; returns the rest
 
 
@@ -136,10 +142,11 @@ class Files:
     named: Mapping[str, Path] = field(default_factory=dict)  # files by the ``doc_id`` that they get
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
-    prune: bool = False
+    prune: Prune = False
     follow_links: bool = False
     encode: Encode | None = None  # encodes changed files in other processes
     changes: Changes | None = None  # if they are known already
+    gone: list[str] = field(default_factory=list)  # documents to remove
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         skipped = read_skipped(store)
@@ -151,6 +158,8 @@ class Files:
             globs = {"include": self.include, "exclude": self.exclude}
             changes = find_changes(self.sources, run.known, skipped, **globs, follow_links=self.follow_links)
         self.changes = changes
+        if self.prune:
+            self.gone = self._choose_gone(find_gone(self.sources, run.known.values(), changes), run)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
         choose_encoder(store, run, sample_files(changes.to_read))
@@ -160,11 +169,23 @@ class Files:
 
     def finish(self, store: IndexStore, run: Run) -> None:
         changes = self.changes or Changes()
-        if self.prune:
-            gone = find_gone(self.sources, run.known.values(), changes)
-            run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
+        run.removed += [doc_id for doc_id in self.gone if doc_id not in run.removed]
         if changes.to_read or changes.forgotten:
             store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
+
+    def _choose_gone(self, found: GoneFiles, run: Run) -> list[str]:
+        """The documents to remove. Raises FilesGone: all files of a directory are gone, and that was not allowed."""
+        if not found.emptied or self.prune == "all":
+            return found.doc_ids
+        told = [
+            f"{folder}: all files that were indexed from it are gone (documents: {len(doc_ids)}; is it mounted?)"
+            for folder, doc_ids in found.emptied.items()
+        ]
+        if self.prune == "some":
+            run.warnings += [f"{line}; they are kept; --prune=all removes them" for line in told]
+            kept = set(chain(*found.emptied.values()))
+            return [doc_id for doc_id in found.doc_ids if doc_id not in kept]
+        raise FilesGone(f"{'; '.join(told)}; nothing was removed; --prune=all removes them")
 
 
 @dataclass(slots=True)
@@ -198,6 +219,9 @@ class Documents:
 
 def make_source(source: object, **options: Any) -> DocumentSource:
     """Return what :meth:`lmkrag.Engine.add` got as a source. Raises UsageError: it is neither paths nor documents."""
+    prune = options.get("prune", False)
+    if prune not in (True, False, "some", "all"):
+        raise UsageError(f'prune must be true, false, "some" or "all", not {prune!r}')
     for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:

@@ -1,6 +1,8 @@
 """Detect the language of a text with py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
 
 import re
+from io import BytesIO
+from types import SimpleNamespace
 
 from lmkrag.specs import ENGLISH
 
@@ -16,7 +18,13 @@ def detect_language(text: str) -> str:
     """Return the language of a text, as ISO 639-1 names it."""
     import py3langid  # its model takes half a second to load
 
-    language, _ = py3langid.classify(text)
+    try:
+        language, _ = py3langid.classify(text)
+    except OSError:  # no room for the temporary file that the model is unpacked to
+        from py3langid import modelio
+
+        modelio.tempfile = SimpleNamespace(TemporaryFile=lambda **_: BytesIO())
+        language, _ = py3langid.classify(text)
     return str(language)
 
 

@@ -77,7 +77,7 @@ def test_attachments_go_with_their_mail(mail, folder):
     mail.remove("one.eml")
     assert ids(mail) == ["two.eml", "two.eml/valves.csv"]
     (folder / "two.eml").unlink()
-    report = mail.add(folder, prune=True)
+    report = mail.add(folder, prune="all")
     assert ids(mail) == ["one.eml", "one.eml/valves.csv"]
     assert [one.path for one in report.skipped] == ["one.eml/photo.gif"]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmkrag import Engine
-from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.errors import DocumentError, EmptyDocument, FilesGone, UsageError
 from lmkrag.formats import isolated
 from lmkrag.formats.load import load_document
 from lmkrag.serialization import to_json
@@ -89,8 +90,85 @@ def test_prune_of_a_folder_inside_what_was_added(docs, empty):
     empty.add(docs)
     (docs / "sub" / "c.txt").unlink()
     (docs / "a.md").unlink()
+    (docs / "sub" / "d.txt").write_text("The church has a clock.")
+    empty.add(docs / "sub")
     assert empty.add(docs / "sub", prune=True).removed == 1
-    assert ids(empty) == ["a.md", "b.txt"]
+    assert ids(empty) == ["a.md", "b.txt", "d.txt"]
+
+
+# A directory whose files are all gone, as those of a disk that is not mounted
+
+
+@pytest.fixture
+def unmounted(docs, empty):
+    """The folder is there, and none of its files."""
+    empty.add(docs)
+    docs.rename(docs.with_name("away"))
+    docs.mkdir()
+    return docs
+
+
+GONE = r"docs: all files that were indexed from it are gone \(documents: 3; is it mounted\?\); "
+
+
+def test_nothing_is_removed_where_all_files_are_gone(unmounted, empty, tmp_path):
+    with pytest.raises(FilesGone, match=GONE + "nothing was removed; --prune=all removes them"):
+        empty.add(unmounted, prune=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "new.md").write_text("The lock is new.")
+    with pytest.raises(UsageError, match=GONE):
+        empty.add([unmounted, other], prune=True)
+    assert ids(empty) == ["a.md", "b.txt", "sub/c.txt"]
+    report = empty.add([unmounted, other], prune="some")
+    assert (report.added, report.removed) == (1, 0)
+    assert [re.match(".*" + GONE + "they are kept; --prune=all removes them$", each) for each in report.warnings] != [
+        None
+    ]
+    assert empty.add(unmounted).warnings == ()  # without prune nothing is removed anyway
+    (tmp_path / "away").rename(unmounted.with_name("again"))
+    unmounted.rmdir()
+    unmounted.with_name("again").rename(unmounted)
+    assert empty.add(unmounted, prune=True).unchanged == 3
+
+
+def test_all_are_removed_if_that_is_asked_for(unmounted, empty):
+    assert empty.add(unmounted, prune="all").removed == 3
+    assert ids(empty) == []
+    with pytest.raises(UsageError, match='prune must be true, false, "some" or "all"'):
+        empty.add(unmounted, prune="everything")
+
+
+def test_new_files_on_the_mount_point_do_not_remove_those_of_the_disk(unmounted, empty):
+    (unmounted / "log.txt").write_text("The disk could not be mounted.")
+    with pytest.raises(FilesGone):
+        empty.add(unmounted, prune=True)
+    assert len(ids(empty)) == 3
+
+
+def test_files_that_all_moved_are_there(docs, empty):
+    empty.add(docs)
+    (docs / "2026").mkdir()
+    for name in ("a.md", "b.txt", "sub/c.txt"):
+        (docs / name).rename(docs / "2026" / Path(name).name)
+    assert empty.add(docs, prune=True).removed == 3
+    assert ids(empty) == ["2026/a.md", "2026/b.txt", "2026/c.txt"]
+
+
+def test_a_disk_inside_of_a_directory_that_was_added_by_itself_is_not_removed(docs, empty):
+    """Files of a subdirectory that came with its parent are removed: whether a disk was mounted there is not known."""
+    (docs / "disk").mkdir()
+    (docs / "disk" / "d.txt").write_text("The pier has three lamps.")
+    empty.add(docs / "disk")
+    empty.add(docs)
+    (docs / "disk" / "d.txt").unlink()
+    (docs / "b.txt").unlink()
+    with pytest.raises(FilesGone, match=r"docs/disk: all files .*documents: 1;"):
+        empty.add(docs, prune=True)
+    assert empty.add(docs, prune="some").removed == 1
+    assert ids(empty) == ["a.md", "d.txt", "sub/c.txt"]
+    (docs / "sub" / "c.txt").unlink()
+    assert empty.add(docs, prune="all").removed == 2
 
 
 def test_a_file_that_became_empty_is_removed_and_one_that_broke_is_kept(docs, empty):
@@ -186,7 +264,7 @@ def test_names_that_are_not_utf8_are_kept_and_pruned(tmp_path, empty):
     assert empty.add(folder, prune=True).unchanged == 1
     assert ids(empty) == ["bad\\xff.txt"]
     os.unlink(name)
-    assert empty.add(folder, prune=True).removed == 1
+    assert empty.add(folder, prune="all").removed == 1
 
 
 # Skipping

@@ -87,6 +87,16 @@ def test_a_folder_that_another_process_writes_to(followed, tmp_path):
     until(lambda: status(client)["not_followed_since"] is None)
 
 
+def test_a_folder_without_its_files_keeps_its_documents(followed, tmp_path):
+    running, client = followed
+    (tmp_path / "notes" / "ferry.md").rename(tmp_path / "ferry.md")
+    until(lambda: "is it mounted?); they are kept" in running.log.read_text())
+    assert status(client)["documents"] == 1
+    (tmp_path / "ferry.md").rename(tmp_path / "notes" / "ferry.md")
+    (tmp_path / "notes" / "oil.md").write_text("Oil is counted in May.\n")
+    until(lambda: status(client)["documents"] == 2)
+
+
 def test_without_watchfiles_it_is_not_served(tmp_path):
     script = "import sys; sys.modules['watchfiles'] = None; from lmkrag.cli import main; main()"
     arguments = [sys.executable, "-c", script, "serve", str(tmp_path), "--no-open"]
