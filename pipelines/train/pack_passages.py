@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import DEFAULT_ENCODER, find_model, read_settings
 from lmkrag.encoder.tokens import prepare_tokenizer
-from lmkrag.models.files import encodable
+from lmkrag.models.tokens import encodable
 
 QUESTION, TITLE, SENTENCE = 64, 16, 120  # tokens of each, at most
 LITTLE = 0.35  # of a question's words in what answers it
