@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError, needs
 from lmkrag.results import Answer, Context, SpanList
-from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
+from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, search_each, show_options
 from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
@@ -233,9 +233,14 @@ class Engine:
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList]:
-        """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        return self.searcher.search(check_queries(queries), SearchRequest(**options))
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList | UsageError]:
+        """Like :meth:`search` for many queries, encoded together and searched in one snapshot.
+
+        Returns the results in the order of the queries, and for one that can't be searched, such as a blank one, the
+        error instead.
+        """
+        request = SearchRequest(**options)
+        return search_each(check_queries(queries), lambda asked: self.searcher.search(asked, request))
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``, from its first to its last character.
@@ -262,31 +267,31 @@ class Engine:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
         """
         answer = next(self.ask_many([question], reader=reader, **options))
-        if isinstance(answer, ReaderError):
+        if not isinstance(answer, Answer):
             raise answer
         return answer
 
     @show_options(AskOptions)
     def ask_many(
         self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
-    ) -> Iterator[Answer | ReaderError]:
+    ) -> Iterator[Answer | ReaderError | UsageError]:
         """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can.
 
-        Yields the answers in the order of the questions, and the error instead of an answer where the reader fails.
+        Yields the answers in the order of the questions, and the error instead of an answer where the reader fails or
+        the question can't be searched, such as a blank one.
         """
         from lmkrag.readers.base import LanguageModelReader, answer_or_error
         from lmkrag.readers.choose import load_reader
 
-        reader, questions = reader or load_reader(), check_queries(questions)
-        spans = self.searcher.search_for(reader, questions, SearchRequest(**options))
+        reader, request, questions = reader or load_reader(), SearchRequest(**options), check_queries(questions)
+        found = search_each(questions, lambda asked: self.searcher.search_for(reader, asked, request))
+        asked = [question for question, spans in zip(questions, found, strict=True) if isinstance(spans, SpanList)]
+        read = [spans for spans in found if isinstance(spans, SpanList)]
         if isinstance(reader, LanguageModelReader):
-            answers = reader.answer_each(questions, spans)
+            answers = reader.answer_each(asked, read)
         else:
-            answers = map(partial(answer_or_error, reader.answer), questions, spans)
-        return (
-            answer if isinstance(answer, ReaderError) else answer.with_notes(span_list.notes)
-            for answer, span_list in zip(answers, spans, strict=True)
-        )
+            answers = map(partial(answer_or_error, reader.answer), asked, read)
+        return (spans if isinstance(spans, UsageError) else _with_notes(next(answers), spans) for spans in found)
 
     @show_options(AskOptions)
     def ask_stream(
@@ -396,3 +401,7 @@ class Engine:
         from lmkrag.search.selection import find_document
 
         return find_document(snapshot, doc_id, self._store.place)
+
+
+def _with_notes(answer: Answer | ReaderError, spans: SpanList) -> Answer | ReaderError:
+    return answer if isinstance(answer, ReaderError) else answer.with_notes(spans.notes)

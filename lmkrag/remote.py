@@ -16,7 +16,7 @@ import httpx
 from lmkrag.clients import open_async_client, open_client
 from lmkrag.errors import DocumentNotFound, IndexClosed, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.json_values import replace_surrogates
-from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
+from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader
 from lmkrag.results import Answer, Span, SpanList
 from lmkrag.search.checking import CitationCheck, check_citations
 from lmkrag.search.filters import Filter, to_expression
@@ -28,6 +28,7 @@ from lmkrag.search.request import (
     SearchRequest,
     check_queries,
     check_query,
+    search_each,
     show_options,
 )
 from lmkrag.serialization import answer_from_json, from_json, to_json
@@ -133,15 +134,23 @@ class RemoteEngine:
             return _to_spans(_check(await self._async_client.post("/api/search", json=body)).json())
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList]:
-        """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
-        body, results, queries = self._options_body(options), [], check_queries(queries)
-        for first in range(0, len(queries), _BATCH):
-            part = queries[first : first + _BATCH]
-            replies = self._post("/api/search/batch", body | {"queries": part}, lambda reply: reply["results"])
-            with _wrapped(self._url):
-                results += [_to_spans(reply) for _, reply in zip(part, replies, strict=True)]
-        return results
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList | UsageError]:
+        """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index.
+
+        Returns the results, or an error: see :meth:`lmkrag.Engine.search_many`.
+        """
+        body = self._options_body(options)
+
+        def search(asked: Sequence[str]) -> list[SpanList | UsageError]:
+            results: list[SpanList | UsageError] = []
+            for first in range(0, len(asked), _BATCH):
+                part = asked[first : first + _BATCH]
+                replies = self._post("/api/search/batch", body | {"queries": part}, lambda reply: reply["results"])
+                with _wrapped(self._url):
+                    results += [_to_spans_or_error(reply) for _, reply in zip(part, replies, strict=True)]
+            return results
+
+        return search_each(check_queries(queries), search)
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.score_sentences`."""
@@ -162,10 +171,17 @@ class RemoteEngine:
     @show_options(AskOptions)
     def ask_many(
         self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
-    ) -> Iterator[Answer | ReaderError]:
+    ) -> Iterator[Answer | ReaderError | UsageError]:
         """Like :meth:`ask` for many questions, one after the other: see :meth:`lmkrag.Engine.ask_many`."""
-        ask = partial(self.ask, reader=reader, **options)
-        return map(partial(answer_or_error, ask), check_queries(questions))
+        self._options_body(options)
+
+        def answer(question: str) -> Answer | ReaderError | UsageError:
+            try:
+                return self.ask(question, reader=reader, **options)
+            except (ReaderError, UsageError) as error:
+                return error
+
+        return map(answer, check_queries(questions))
 
     @show_options(AskOptions)
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
@@ -324,6 +340,11 @@ def _to_spans(reply: dict[str, Any]) -> SpanList:
     return SpanList((from_json(Span, span) for span in reply["spans"]), notes)
 
 
+def _to_spans_or_error(reply: dict[str, Any]) -> SpanList | UsageError:
+    error = reply.get("error")
+    return _to_spans(reply) if error is None else UsageError(from_json(str, error))
+
+
 def _check(response: httpx.Response) -> httpx.Response:
     if response.is_error:
         try:
@@ -339,6 +360,8 @@ def _to_error(problem: Any, status: int) -> LmkragError:
     if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
         return ServerError(f"the server answered with status {status}: is it lmkrag serve?")
     kind = str(problem.get("type", "")).rpartition(":")[2]
+    if kind == "invalid":
+        return UsageError(problem["detail"])
     if kind == "not-found":
         return ServerError("the server has nothing at this address: the URL of an index does not end in a slash")
     if kind == "document-not-found":

@@ -146,7 +146,7 @@ def _to_record(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def _answer_batch(engine: "Engine | RemoteEngine", file: Any, reader: "Reader | None", options: dict[str, Any]) -> None:
-    """Print each answer as it comes; a question on which the reader fails gets a line with the error."""
+    """Print each answer as it comes; a question that can't be answered gets a line with the error."""
     failed = 0
     for questions in output.batches_of_questions(file, _BATCH):
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
@@ -156,9 +156,7 @@ def _answer_batch(engine: "Engine | RemoteEngine", file: Any, reader: "Reader | 
             else:
                 failed += 1
                 output.print_json({"query_id": query_id, "question": text, "error": str(answer)})
-    if failed:
-        click.echo(f'lmkrag: {failed} questions were not answered; their lines have an "error"', err=True)
-        sys.exit(1)
+    output.exit_if_failed(failed)
 
 
 @click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from lmkrag.errors import DocumentError, LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.request import CommonOptions, check_query, find_options, option_of
+from lmkrag.search.request import CommonOptions, find_options, option_of
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -157,13 +157,20 @@ def batches_of_questions(file: IO[bytes], size: int) -> Iterator[list[tuple[Any,
     return (questions[start : start + size] for start in range(0, len(questions), size))
 
 
+def exit_if_failed(questions: int) -> None:
+    """Exit with 1 if some of the questions of a file failed."""
+    if questions:
+        what = "1 question was" if questions == 1 else f"{questions} questions were"
+        click.echo(f'lmkrag: {what} not answered; look for "error" in the lines above', err=True)
+        sys.exit(1)
+
+
 def _question(number: int, line: str) -> tuple[Any, str]:
     try:
         record = json.loads(line)
-        return record["query_id"], check_query(str(record["query"]))
-    except (ValueError, KeyError, TypeError) as error:
-        why = error if isinstance(error, UsageError) else 'not {"query_id": ..., "query": ...}'
-        raise UsageError(f"questions, line {number}: {why}") from None
+        return record["query_id"], str(record["query"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
 
 
 def logging_options(command: click.Command) -> None:

@@ -1,6 +1,6 @@
 """``lmkrag search``: one query, or a file of them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,6 +8,10 @@ from lmkrag.cli import output
 from lmkrag.errors import UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
+
+if TYPE_CHECKING:
+    from lmkrag.engine import Engine
+    from lmkrag.remote import RemoteEngine
 
 _BATCH = 256  # queries encoded together
 
@@ -57,10 +61,7 @@ def search(
         raise UsageError("--queries prints JSON lines: add --json")
     with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
-            for batch in output.batches_of_questions(queries, _BATCH):
-                results = engine.search_many([text for _, text in batch], **options)
-                for (query_id, _), spans in zip(batch, results, strict=True):
-                    output.print_json({"query_id": query_id, "spans": to_json(spans), "notes": spans.notes})
+            _search_batch(engine, queries, options)
             return
         spans = engine.search(query, **options)
         why = explain_filter(engine.documents, options["filter"]) if options["filter"] and not spans else ""
@@ -81,3 +82,17 @@ def search(
         if span.explanation is not None:
             print_explanation(span)
             click.echo()
+
+
+def _search_batch(engine: "Engine | RemoteEngine", file: Any, options: dict[str, Any]) -> None:
+    """Print the results of each question of a file; one that can't be searched gets a line with the error."""
+    failed = 0
+    for questions in output.batches_of_questions(file, _BATCH):
+        results = engine.search_many([text for _, text in questions], **options)
+        for (query_id, text), spans in zip(questions, results, strict=True):
+            if isinstance(spans, UsageError):
+                failed += 1
+                output.print_json({"query_id": query_id, "question": text, "error": str(spans)})
+            else:
+                output.print_json({"query_id": query_id, "spans": to_json(spans), "notes": spans.notes})
+    output.exit_if_failed(failed)

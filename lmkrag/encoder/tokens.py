@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from lmkrag.models.files import encodable
+from lmkrag.models.tokens import encodable, tokenize
 from lmkrag.specs import Sentence, Text
 
 _BATCH = 256  # sentences
-_TITLE = 1_000  # characters of a title that are tokenized; a file may have one of any length
 
 
 class Piece(NamedTuple):
@@ -46,7 +45,7 @@ class SentenceTokenizer:
 
     def title(self, title: str) -> list[int]:
         """Return the token ids at the beginning of a document's windows: its title, cut to fit, and a landmark."""
-        ids = self._tokens.encode(encodable(title[:_TITLE]), add_special_tokens=False).ids[: self._title_tokens]
+        ids = tokenize(self._tokens, title, self._title_tokens).ids
         return ids + self.landmark if ids else []
 
     def pieces(self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0) -> Iterator[Piece]:
@@ -76,8 +75,8 @@ class SentenceTokenizer:
 
     def query(self, query: str) -> Piece:
         """Tokenize a question, cut to a window."""
-        text = encodable(self._query_prefix + query)
-        ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.window - len(self.landmark)]
+        text = self._query_prefix + query
+        ids = tokenize(self._tokens, text, self.window - len(self.landmark)).ids
         return Piece(Sentence(0, len(text)), ids + self.landmark)
 
     def count(self, text: str) -> int:

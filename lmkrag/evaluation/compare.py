@@ -131,7 +131,11 @@ def _search(
             engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **search_options) for query in queries
         ]
     else:
-        results = engine.search_many([query.query for query in queries], **search_options)
+        results = []
+        for spans in engine.search_many([query.query for query in queries], **search_options):
+            if isinstance(spans, UsageError):
+                raise spans
+            results.append(spans)
     return [[(span.doc_id, span.start, span.end) for span in spans] for spans in results]
 
 

@@ -13,11 +13,6 @@ def hash_weights(folder: Path) -> dict[str, str]:
     return {path.name: hash_file(path, FileStamp.of(path.stat())) for path in sorted(folder.glob("*.safetensors"))}
 
 
-def encodable(text: str) -> str:
-    """Return a text with lone surrogates, which tokenizers refuse, replaced one for one."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def make_readable(folder: Path) -> None:
     """Give weights the mode of the JSON in their folder: safetensors writes files that only their owner can read."""
     like = next(folder.glob("*.json"))

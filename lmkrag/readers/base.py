@@ -15,6 +15,8 @@ from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
 Exchange = tuple[str, str]  # a question of a conversation and its answer
+_CONVERSATION_TOKENS = 2_000  # of the exchanges that a follow-up question is rewritten from, at most
+_TOKEN_BYTES = 3  # of UTF-8, where only a server knows its tokens: English has four, Chinese three
 
 
 class _Stream:
@@ -261,7 +263,7 @@ class LanguageModelReader(ABC):
         plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
         for prompts in (self.prompts, *plain) if spans else ():
             guard = EchoGuard()
-            yield prompts.answer(question, spans), guard
+            yield prompts.answer(self.shorten(question), spans), guard
             if guard.has_text:
                 return
 
@@ -286,7 +288,23 @@ class LanguageModelReader(ABC):
                         break
             yield guard.rest()
 
+    def shorten(self, question: str) -> str:
+        """Return the beginning of a question that leaves room for an answer; all of it where only a server knows."""
+        return question
+
+    def _last_that_fit(self, history: Sequence[Exchange]) -> Sequence[Exchange]:
+        """The last exchanges of a conversation, as many as a prompt has room for."""
+        left = _CONVERSATION_TOKENS
+        for number, exchange in enumerate(reversed(history)):
+            text = "\n".join(exchange)
+            tokens = self.count_tokens(text)
+            left -= len(text.encode("utf-8", "replace")) // _TOKEN_BYTES if tokens is None else tokens
+            if left < 0:
+                return history[len(history) - number :]
+        return history
+
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
         """Return a follow-up question as one that stands alone, or unchanged if the reply is empty or too long."""
-        reply = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
+        history = self._last_that_fit(history)
+        reply = "".join(self.generate(self.prompts.rewrite(history, self.shorten(question)))).strip()
         return reply.splitlines()[0].strip() if reply and len(reply) < 1_000 else question

@@ -7,6 +7,7 @@ from threading import Event, Thread
 from typing import Any
 
 from lmkrag.errors import ReaderError, UsageError, needs
+from lmkrag.models.tokens import tokenize
 from lmkrag.readers.base import LanguageModelReader, name_model
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import MAX_SMALL_MODEL, Messages, Prompts
@@ -69,6 +70,12 @@ class TransformersReader(LanguageModelReader):
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model reads ``text`` as."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def shorten(self, question: str) -> str:
+        """Return the beginning of a question, a quarter of what the model reads at most."""
+        most = max(1, self._longest // 4)
+        tokens = tokenize(self._tokenizer.backend_tokenizer, question, most)
+        return question if len(tokens) < most else question[: tokens.offsets[-1][1]]
 
     def generate(self, messages: Messages) -> Iterator[str]:
         from transformers import TextIteratorStreamer

@@ -23,10 +23,10 @@ from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
-from lmkrag.models.files import encodable
 from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import AFTER, BEFORE, Session
+from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
     PASSAGE_RERANKER,
@@ -50,7 +50,6 @@ interaction, the similarity of the question's tokens to all: ``[question, length
 _LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-_LONGEST = 2_000  # characters of a question, title or sentence that are tokenized
 
 
 class PairTokens(NamedTuple):
@@ -81,29 +80,25 @@ class PairTokenizer:
 
     def pair(self, question: str, passage: RerankPassage) -> PairTokens:
         """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
-        question_ids = self._encode(question, _QUESTION)[0]
-        title = self._encode(passage.title, _TITLE)[0]
+        question_ids = tokenize(self._tokens, question, _QUESTION).ids
+        title = tokenize(self._tokens, passage.title, _TITLE).ids
         ids = [self._first, *question_ids, self._last, *title, *([self._landmark] if title else [])]
         owners = [-1] * len(ids)
         offsets = [(0, 0)] * len(ids)
         room = len(question_ids) + 2 + self._passage_tokens
         for number, sentence in enumerate(passage.sentences):
-            tokens, passages = self._encode(sentence, _SENTENCE)
+            tokens = tokenize(self._tokens, sentence, _SENTENCE)
             if len(ids) + len(tokens) + 2 > room:
                 break
-            ids += [*tokens, self._landmark]
+            ids += [*tokens.ids, self._landmark]
             owners += [number] * (len(tokens) + 1)
-            offsets += [*passages, (len(sentence), len(sentence))]
+            offsets += [*tokens.offsets, (len(sentence), len(sentence))]
         return PairTokens(
             np.array([*ids, self._last], np.int64),
             len(question_ids),
             np.array([*owners, -1], np.int64),
             np.array([*offsets, (0, 0)], np.int64),
         )
-
-    def _encode(self, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
-        encoding = self._tokens.encode(encodable(text[:_LONGEST]), add_special_tokens=False)
-        return encoding.ids[:most], encoding.offsets[:most]
 
 
 class LandmarkReranker:

@@ -9,11 +9,12 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Encoding, Tokenizer
 
 from lmkrag.arrays import Scores, Vectors
+from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.language.quantities import respell
 from lmkrag.models.bert import bert_inputs
-from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
+from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
 SCORE, ENDS = OUTPUTS = ("score", "ends")
@@ -22,8 +23,8 @@ SCORE, ENDS = OUTPUTS = ("score", "ends")
 HEAD = tuple(f"{layer}.{kind}" for layer in ("pooler.dense", "classifier", "ends") for kind in ("weight", "bias"))
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
 
-_QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are tokenized
-_TOKENS = 400  # of a question and a text that are read, at most
+_TOKENS = 400  # of a question and a text that are read, with three special ones, at most
+_QUESTION_TOKENS = 256  # of the question among them, at most
 _ANSWER_TOKENS = 24  # of the words that answer, at most
 _UNREAD = 40.0  # below every sum of scores
 _REMEMBERED = 128  # readings: those of the last questions, at most 24 of each
@@ -44,9 +45,7 @@ class PassageReranker:
         """Take the model and its tokenizer, whose settings are changed; :meth:`load` builds them."""
         self.name, self._session, self._tokenizer = name, session, tokenizer
         self._readings: dict[tuple[str, str], Reading] = {}  # replaced, never changed: threads share it
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(_TOKENS, strategy="only_second")
-        tokenizer.encode_special_tokens = True
+        prepare_tokenizer(tokenizer)
 
     @classmethod
     def load(cls, name: str) -> Self:
@@ -64,11 +63,13 @@ class PassageReranker:
 
     def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
         """Return how well each text answers a question, and the words that do (Devlin et al., 2019, section 4.3)."""
-        pairs = [(question[:_QUESTION_CHARS], text[:_TEXT_CHARS]) for text in texts]
+        asked = tokenize(self._tokenizer, question, _QUESTION_TOKENS)
+        question = question[: asked.offsets[-1][1]] if asked.offsets else ""
+        pairs = [(question, text) for text in texts]
         readings = self._readings
         new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
         if new:
-            encodings = [self._tokenizer.encode(encodable(respell(*pair)), encodable(pair[1])) for pair in new]
+            encodings = [self._encode(*pair) for pair in new]
             inputs = [bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each in encodings]
             outputs = self._session.run_each(list(OUTPUTS), inputs)
             readings = dict(readings)
@@ -76,6 +77,12 @@ class PassageReranker:
                 readings[pair] = _read(encoding, float(score[0, 0]), ends)
             self._readings = dict(list(readings.items())[-_REMEMBERED:])
         return [readings[pair] for pair in pairs]
+
+    def _encode(self, question: str, text: str) -> Encoding:
+        asked = tokenize(self._tokenizer, respell(question, text), _QUESTION_TOKENS)
+        special = self._tokenizer.num_special_tokens_to_add(is_pair=True)
+        told = tokenize(self._tokenizer, text, _TOKENS - special - len(asked))
+        return self._tokenizer.post_process(asked, told)
 
 
 class Reading(NamedTuple):

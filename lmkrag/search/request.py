@@ -6,7 +6,7 @@ option is a field of it, and a line of :class:`SearchOptions` or :class:`AskOpti
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from inspect import Parameter, signature
@@ -15,10 +15,12 @@ from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast, get
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates
+from lmkrag.results import SpanList
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
+_BLANK = "the question is empty"
 
 _ISO_DATE = re.compile(r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")
 
@@ -259,15 +261,45 @@ def check_query(query: object) -> str:
     if not isinstance(query, str):
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
     if not query.strip():
-        raise UsageError("the question is empty")
+        raise UsageError(_BLANK)
     return replace_surrogates(query)
 
 
 def check_queries(queries: object) -> list[str]:
-    """Return several questions. Raises UsageError: they are no list, or one is not a question."""
+    """Return several questions, blank ones among them. Raises UsageError: they are no list of strings."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
-    return [check_query(query) for query in queries]
+    return [replace_surrogates(query) if isinstance(query, str) else check_query(query) for query in queries]
+
+
+def search_each(
+    queries: Sequence[str], search: Callable[[list[str]], Sequence[SpanList | UsageError]]
+) -> list[SpanList | UsageError]:
+    """Search for several questions; the error of one that can't be searched takes the place of its results.
+
+    Args:
+        queries: any strings.
+        search: searches for some of them together.
+
+    Raises:
+        UsageError: none of them can be searched, blank ones aside: an option is wrong.
+    """
+    asked = [query for query in queries if query.strip()]
+    try:
+        found = search(asked) if asked else []
+    except UsageError:
+        found = [_search_alone(query, search) for query in asked]
+        if all(isinstance(spans, UsageError) for spans in found):
+            raise
+    results = iter(found)
+    return [next(results) if query.strip() else UsageError(_BLANK) for query in queries]
+
+
+def _search_alone(query: str, search: Callable[[list[str]], Sequence[SpanList | UsageError]]) -> SpanList | UsageError:
+    try:
+        return search([query])[0]
+    except UsageError as error:
+        return error
 
 
 def _check(name: str, value: object, option: Option, default: object) -> None:

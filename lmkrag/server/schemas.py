@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, mod
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
-from lmkrag.results import Answer, CitationRecord, Span
+from lmkrag.results import Answer, CitationRecord, Span, SpanList
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.quotations import read_quotations
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
@@ -55,7 +55,18 @@ class BatchBody(SearchFields):  # type: ignore[misc]
     """Several searches, in one state of the index."""
 
     index: IndexName = None
-    queries: list[Question] = Field(min_length=1, max_length=MAX_BATCH)
+    queries: list[str] = Field(
+        min_length=1,
+        max_length=MAX_BATCH,
+        description=f"Each has at most {MAX_QUERY:,} characters; one that can't be searched gets an error.",
+    )
+
+    def search(self, engine: Engine) -> list[SpanList | UsageError]:
+        """Search for each question; the error of one that is blank or too long takes the place of its results."""
+        fit = [query for query in self.queries if len(query) <= MAX_QUERY]
+        results = iter(engine.search_many(fit, **self.options()))
+        too_long = UsageError(f"a question has at most {MAX_QUERY:,} characters")
+        return [next(results) if len(query) <= MAX_QUERY else too_long for query in self.queries]
 
 
 class AskBody(AskFields):  # type: ignore[misc]
@@ -96,10 +107,16 @@ class SpansReply(BaseModel):
     blocks: list[Blocks] | None = None
 
 
+class BatchResult(SpansReply):
+    """Results of a question of several, or why it has none."""
+
+    error: str | None = None
+
+
 class BatchReply(BaseModel):
     """Results of each question, in the order of the questions."""
 
-    results: list[SpansReply]
+    results: list[BatchResult]
 
 
 _ANSWER_FIELDS: dict[str, Any] = {

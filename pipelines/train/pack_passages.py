@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
 from lmkrag.encoder.tokens import prepare_tokenizer
-from lmkrag.models.files import encodable
+from lmkrag.models.tokens import encodable
 from pipelines.train.mined import ANSWERS, Mined, Passage, read_mined
 from pipelines.train.packs import PackWriter
 from pipelines.train.settings import ReaderSettings, load_settings

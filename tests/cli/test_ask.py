@@ -256,7 +256,7 @@ def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_p
     assert ["error" in line for line in lines] == [False, False, False, True, False, False]
     assert "no such model or path" in lines[3]["error"]
     assert result.returncode == 1
-    assert '1 questions were not answered; their lines have an "error"' in result.stderr
+    assert '1 question was not answered; look for "error" in the lines above' in result.stderr
 
 
 def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):

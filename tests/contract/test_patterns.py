@@ -17,8 +17,8 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from random import Random
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser  # type: ignore[attr-defined]
+from re import _constants as codes
+from re import _parser
 from types import ModuleType
 from typing import Any
 
@@ -87,8 +87,8 @@ def _find_in_module(
         for pattern in _held_patterns(value, depth=0):
             named.setdefault(pattern, set()).add(name)
     for pattern, names in named.items():
-        methods = {method for name in names for method in used.get(name, set()) | public.get(name, set())}
-        yield Found(f"{path}: {min(names)}", pattern, tuple(methods or METHODS))
+        called = {method for name in names for method in used.get(name, set()) | public.get(name, set())}
+        yield Found(f"{path}: {min(names)}", pattern, tuple(called or METHODS))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "re":
             raise ValueError(f"{path}:{node.lineno}: write import re, so that patterns are found")

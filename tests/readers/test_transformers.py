@@ -57,8 +57,23 @@ def test_a_listener_that_leaves_stops_the_model(reader):
 
 
 def test_a_prompt_too_long_for_the_model(reader):
+    long = Span("a.md", "/a.md", 0, 90_000, "The gate. " * 9_000, 1.0)
     with pytest.raises(ReaderError, match="the model reads 16384: lower --context-tokens"):
-        reader.answer("Where? " * 9_000, [SPAN])
+        reader.answer("Where?", [long])
+
+
+def test_a_question_too_long_for_the_model_is_cut(reader):
+    assert reader.answer("Where? " * 9_000, [SPAN]).found
+    assert reader.shorten("Where? " * 9_000) == ("Where? " * 2_048).rstrip()
+    assert reader.shorten("Where?  ") == "Where?  "
+
+
+def test_a_long_conversation_is_rewritten_from_its_end(reader, monkeypatch):
+    asked = []
+    monkeypatch.setattr(reader, "generate", lambda messages: asked.append(messages[-1]["content"]) or iter(["Why?"]))
+    history = [(f"question {number}", "word " * 900) for number in range(6)]
+    assert reader.rewrite(history, "And why?") == "Why?"
+    assert "question 5" in asked[0] and "question 3" not in asked[0]
 
 
 def test_without_spans_the_model_is_not_asked(reader):

@@ -47,6 +47,13 @@ def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
     assert reranker.score("When?", []) == []
 
 
+def test_a_cross_encoder_reads_the_beginning_of_a_long_question(cross_encoder_folder):
+    reranker = load_reranker(str(cross_encoder_folder))
+    passages = [RerankPassage("", (text,)) for text in ("The ferry leaves.", "渡船" * 600)]
+    for question in ("灯塔" * 3_000, "Why? " * 3_000):
+        assert np.isfinite(np.concatenate(reranker.score(question, passages))).all()
+
+
 def test_a_search_takes_its_order(engine, cross_encoder_folder):
     from lmkrag import Engine
 

@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from lmkrag import Document, Engine, RemoteEngine
+from lmkrag.errors import UsageError
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.searcher import Searcher
 from lmkrag.serialization import answer_to_json, to_json
@@ -84,6 +85,37 @@ def test_batch(client, local):
     reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
     for result, query in zip(reply["results"], queries, strict=True):
         assert same(result["spans"], [to_json(span) for span in local.search(query, top_k=2)])
+
+
+CHINESE = "灯塔的管理员应该在黄昏时点亮灯吗当风暴来临时他要关闭北面的门" * 22
+HASHES = "which file has the checksum " + " ".join(f"{number * 2654435761 % 2**32:08x}" for number in range(1_000))
+
+
+@pytest.mark.parametrize("question", [CHINESE, HASHES], ids=["Chinese", "hashes"])
+def test_a_question_of_many_tokens_is_no_error(client, question):
+    client.post("/api/search", json={"query": question}).raise_for_status()
+    client.post("/api/ask", json={"question": question}).raise_for_status()
+    history = [[question, question]] * 5
+    client.post("/api/ask", json={"question": "And why?", "history": history}).raise_for_status()
+    client.post("/v1/rerank", json={"query": question, "documents": [question]}).raise_for_status()
+    client.get("/api/documents/glass-river.txt/relevance", params={"query": question[:2_000]}).raise_for_status()
+
+
+def test_a_question_of_a_batch_fails_alone(client, server):
+    queries = [QUESTION, "", HASHES, "x" * 10_001, " "]
+    reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
+    alone = client.post("/api/search", json={"query": QUESTION, "top_k": 2}).json()
+    first, *others = reply["results"]
+    assert first == {**{name: alone[name] for name in ("spans", "notes", "blocks")}, "error": None}
+    blank, too_long = "the question is empty", "a question has at most 10,000 characters"
+    assert [result["error"] for result in others] == [blank, None, too_long, blank]
+    assert [bool(result["spans"]) for result in others] == [False, True, False, False]
+    with RemoteEngine(server.url) as remote:
+        found = remote.search_many(queries, top_k=2)
+        answers = list(remote.ask_many(queries))
+    for results in (found, answers):
+        assert [isinstance(result, UsageError) for result in results] == [False, True, False, True, True]
+    assert str(found[3]) == too_long and "at most 10000 characters" in str(answers[3])
 
 
 def test_ask(client, local):

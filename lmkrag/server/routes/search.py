@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from lmkrag.results import SpanList
 from lmkrag.serialization import to_json
 from lmkrag.server import schemas
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence, stream_events
@@ -25,8 +26,15 @@ async def search(body: schemas.SearchBody, service: TheService) -> Any:
 async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     """Find the passages that answer each of several questions, all in one state of the index."""
     index = service.indexes.find(body.index)
-    results = await index.run(lambda engine: engine.search_many(body.queries, **body.options()))
-    return {"results": [{"spans": to_json(spans), "notes": spans.notes} for spans in results]}
+    results = await index.run(body.search)
+    return {
+        "results": [
+            {"spans": to_json(spans), "notes": spans.notes}
+            if isinstance(spans, SpanList)
+            else {"spans": [], "error": str(spans)}
+            for spans in results
+        ]
+    }
 
 
 @router.post(
