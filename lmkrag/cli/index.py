@@ -101,6 +101,7 @@ def index(
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     is_new = not (is_address(index_path) or Path(index_path).exists())
+    output.tell_leftovers(index_path, writes=True)
     with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
         if watch:
             # An unmounted disk must not empty the index while nobody looks.

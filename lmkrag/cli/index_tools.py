@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.index import finish, following_progress, model_options
-from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, print_json
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, print_json, tell_leftovers
 from lmkrag.engine import Engine, find_store_type
 from lmkrag.errors import IndexNotFound
 
@@ -26,6 +26,7 @@ def compact(index_path: str, as_json: bool) -> None:
 
     All segments are merged into one, whose vectors are stored as the recipe says for its size.
     """
+    tell_leftovers(index_path, writes=True)
     with Engine.open(index_path) as engine:
         before = engine.status().bytes
         engine.compact()
@@ -48,6 +49,7 @@ def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: b
     """
     from lmkrag.ingest.reindex import reindex as run
 
+    tell_leftovers(index_path, job="reindex", writes=True)
     with following_progress() as progress:
         report = run(Path(index_path), encoder=encoder, recipe=recipe, progress=progress)
     finish(report, index_path, strict=False, as_json=as_json)

@@ -218,6 +218,7 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
     """
     if bool(doc_ids) == (filter_expression is not None):
         raise UsageError("give ids of documents, or --filter EXPR")
+    output.tell_leftovers(index_path, writes=True)
     with Engine.open(index_path) as engine:
         count = engine.remove(_find_ids(engine, doc_ids) or None, filter=filter_expression)
         if filter_expression is not None and not count:
@@ -236,6 +237,7 @@ def verify(index_path: str, as_json: bool) -> None:
 
     Exits with 1 when something is wrong.
     """
+    output.tell_leftovers(index_path)
     with Engine.open(index_path) as engine:
         problems = engine.verify()
     if as_json:
@@ -294,6 +296,7 @@ def backup(index: Path, copy: Path, as_json: bool) -> None:
     """
     from lmkrag.index.backup import back_up_index
 
+    output.tell_leftovers(copy, job="backup", writes=True)
     report = back_up_index(index, copy)
     if as_json:
         output.print_json(asdict(report))

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from lmkrag.errors import DocumentError, LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import CommonOptions, find_options, option_of
+from lmkrag.system import is_address
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -84,6 +85,7 @@ def open_engine(path: str, server: str | None, *, rerank_model: str | None = Non
     from lmkrag.engine import Engine
 
     if server is None:
+        tell_leftovers(path)
         with Engine.open(path, reranker=rerank_model) as engine:
             engine.encoders.asks_once = True
             yield engine
@@ -94,6 +96,19 @@ def open_engine(path: str, server: str | None, *, rerank_model: str | None = Non
 
     with RemoteEngine(server, token=os.environ.get("LMKRAG_TOKEN") or "") as remote:
         yield remote
+
+
+def tell_leftovers(path: str | Path, *, job: str = "", writes: bool = False) -> None:
+    """Name the working folders that interrupted jobs left beside an index, and say what becomes of them."""
+    from lmkrag.index.working import JOBS, WorkingFolder
+
+    for folder in () if is_address(path) else (WorkingFolder(Path(path), each) for each in JOBS):
+        if not folder.is_left_over():
+            continue
+        fate = "it is removed" if writes else "the next command that writes to the index removes it"
+        if folder.job == job:
+            fate = "it is continued or removed"
+        click.echo(f"lmkrag: {one_line(str(folder.path))}: left by an interrupted {folder.job}; {fate}", err=True)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")

@@ -31,6 +31,7 @@ from lmkrag.index.staged import Staged
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, build_recipe, choose_recipe, load_recipe
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
 from lmkrag.index.words.postings import merge_postings
+from lmkrag.index.working import complete_exchanges, remove_leftovers
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import FileStamp, is_address, refuse_fork
 from lmkrag.types import IndexStatus
@@ -92,6 +93,8 @@ class IndexStore:
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
         """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt; IndexMismatch: its version."""
         if not cls.exists(path):
+            complete_exchanges(path)
+        if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         again = "index the sources again, elsewhere"
         if (path / _SHARDS).is_file():
@@ -139,10 +142,14 @@ class IndexStore:
     # Writing
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected first."""
+    def writing(self, *, job: str = "") -> Iterator[None]:
+        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected first.
+
+        So is the working folder of an interrupted job, unless it is that of ``job``, which goes on with it.
+        """
         with self.locked():
             try:
+                remove_leftovers(self.path, job=job)  # first: a full disk has no room for the catalog's log
                 self.reader.check_encoder()
                 self._collect_orphans()
                 yield

@@ -6,15 +6,18 @@ new/               the index that the job builds
 old/               the earlier index, once they are exchanged
 """
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 from pathlib import Path
 
-from lmkrag.errors import UsageError
-from lmkrag.index.files import LOCK, sync
+from lmkrag.errors import IndexLocked, UsageError
+from lmkrag.index.files import LOCK, lock_index, sync
 
+JOBS = ("reindex", "backup")  # whose folders are removed by whoever writes to the index next
 _MARKER = "working-folder"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
@@ -25,9 +28,14 @@ class WorkingFolder:
 
     def __init__(self, index: Path, job: str) -> None:
         """Take the index directory and the name of the job; nothing is created yet."""
-        self.index = index.resolve()
+        self.index, self.job = index.resolve(), job
         self.path = self.index.with_name(f".{self.index.name}.lmkrag-{job}")
         self.new, self.old = self.path / "new", self.path / "old"
+
+    def is_left_over(self) -> bool:
+        """Return whether the job was interrupted, and nobody goes on with it now."""
+        folders = (self.path, self.index, self.old)  # one of which the job locks
+        return (self.path / _MARKER).is_file() and not any(map(_is_locked, folders))
 
     def claim(self) -> None:
         """Create the folder, or take over an interrupted job's. Raises UsageError: something else has its name."""
@@ -76,6 +84,33 @@ class WorkingFolder:
                 shutil.rmtree(part, ignore_errors=True)
             (self.path / LOCK).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
+
+
+def complete_exchanges(index: Path) -> None:
+    """Put an index, which is not in its place, there if a job was killed while it exchanged it."""
+    for job in JOBS:
+        WorkingFolder(index, job).finish_interrupted()
+
+
+def remove_leftovers(index: Path, *, job: str) -> None:
+    """Remove what other jobs than ``job`` left when they were interrupted, inside of the index's writer's lock."""
+    for other in JOBS:
+        work = WorkingFolder(index, other)
+        if other == job or not (work.path / _MARKER).is_file():
+            continue
+        with contextlib.suppress(IndexLocked), lock_index(work.path):  # a backup locks its own folder
+            work.remove()
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        with (folder / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # also where that can't be told
+        return True
+    return False
 
 
 def _exchange(first: Path, second: Path) -> bool:

@@ -73,7 +73,7 @@ def reindex(
     if not IndexStore.exists(path):
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     stored = load_recipe(recipe) if recipe else None
-    with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing():
+    with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing(job=work.job):
         loaded = load_encoder(encoder or old.encoder.name)
         with contextlib.closing(_open_new(work, loaded.spec, old.recipe)) as new:
             report = ingest(new, lambda: loaded, StoredTexts(old), progress=progress)

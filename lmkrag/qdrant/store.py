@@ -151,7 +151,7 @@ class QdrantStore(IndexStore):
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('log', ?)", (json.dumps(position),))
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, *, job: str = "") -> Iterator[None]:
         """Be the one writer of this process; others may write at the same time. Raises IndexLocked."""
         if not self._writing.acquire(blocking=False):
             raise IndexLocked(f"{self.place}: this program is already writing to this index; wait until that is done")
