@@ -85,6 +85,8 @@ class IndexStore:
             meta[_CHOOSES] = "1"
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
             catalog.create_schema(connection, meta)
+        if Path(f"{new}-wal").exists():  # closing it found no room to write the log into the file
+            raise StorageError(f"{self.path}: the disk is full; no index was made")
         sync(new)
         new.rename(self.path / CATALOG)
         sync(self.path)
