@@ -39,6 +39,11 @@ def locate_index(path: str | Path) -> Path:
     return Path(path) if is_address(path) else Path(path).resolve()
 
 
+def absolute_index(path: str | Path) -> Path:
+    """Return the absolute path of an index, whose links may lead to another one later, or its address as it is."""
+    return Path(path) if is_address(path) else Path(path).absolute()
+
+
 def stop_if_abandoned() -> None:
     """Raise TimeoutError if the request of the running call has ended."""
     if (abandoned := ABANDONED.get(None)) and abandoned.is_set():

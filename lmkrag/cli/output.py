@@ -176,7 +176,7 @@ def _question(number: int, line: str) -> tuple[Any, str]:
     try:
         record = json.loads(line)
         return record["query_id"], check_query(str(record["query"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = error if isinstance(error, UsageError) else 'not {"query_id": ..., "query": ...}'
         raise UsageError(f"questions, line {number}: {why}") from None
 
