@@ -467,8 +467,9 @@ async def test_a_damaged_file_of_a_document_fails_alone(accepting, index):
         (uploads / f"{name}.lmkrag.json").write_text(content)
     (uploads / "good.lmkrag.json").write_text('{"doc_id": "good", "text": "The gate is red."}')
     accept, served = accepting()
-    assert ended(accept, await accept.receive(served, "later.txt", pieces(b"The lamp is lit."))).state == "done"
-    assert {"good", "later.txt"} <= {info.doc_id for info in served.engine.documents()}
+    later = await accept.add_document(served, Document("later", "", "The lamp is lit."))
+    assert ended(accept, later).state == "done"
+    assert {"good", "later"} <= {info.doc_id for info in served.engine.documents()}
 
 
 def test_a_folder_is_served_and_kept_up_to_date(serve_process, tmp_path, monkeypatch):
