@@ -40,6 +40,11 @@ def locate_index(path: str | Path) -> Path:
     return Path(path) if is_address(path) else Path(path).resolve()
 
 
+def absolute_index(path: str | Path) -> Path:
+    """Return the absolute path of an index, whose links may lead to another one later, or its address as it is."""
+    return Path(path) if is_address(path) else Path(path).absolute()
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """When a request ends: at a ``time`` of ``time.monotonic``, or once it is ``abandoned``."""

@@ -184,7 +184,7 @@ def _question(number: int, line: str) -> tuple[Any, str]:
     try:
         record = json.loads(line)
         return record["query_id"], str(record["query"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
 
 

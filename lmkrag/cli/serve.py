@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
-from lmkrag.system import locate_index
+from lmkrag.system import absolute_index, locate_index
 
 _logger = logging.getLogger(__name__)
 
@@ -163,7 +163,8 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked up at each start
     reader = take_reader_settings(options)
     settings = {
-        "indexes": {name: str(locate_index(path)) for name, path in named.items()},
+        "indexes": {name: str(absolute_index(path)) for name, path in named.items()},
+        "resolved": {name: str(locate_index(path)) for name, path in named.items()},  # sessions of two do not share
         "writable": writable,
         "reader": reader,
         "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be relative paths

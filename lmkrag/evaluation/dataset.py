@@ -101,7 +101,7 @@ def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(line)
         missing = keys - record.keys()
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise UsageError(f"{where}: not a JSON object") from None
     if missing:
         raise UsageError(f"{where}: no {sorted(missing)[0]!r}")

@@ -46,7 +46,11 @@ class FolderFollower:
                 if self._stopping.is_set():
                     return
                 self._process = process = subprocess.Popen(
-                    self._command, stdout=subprocess.PIPE, text=True, env=self._environment
+                    self._command,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=self._environment,
+                    start_new_session=True,  # Ctrl-C is for the server, which ends this process when it has stopped
                 )
             if self._listen(process):
                 pause = _PAUSES[0]

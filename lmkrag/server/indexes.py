@@ -17,7 +17,7 @@ from lmkrag.index.searchable import retry_expired
 from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import DEADLINE, Deadline, RequestEnded, locate_index
+from lmkrag.system import DEADLINE, Deadline, RequestEnded, absolute_index
 
 Result = TypeVar("Result")
 _LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended
@@ -137,7 +137,7 @@ class ServedIndexes:
         """
         self.by_name: dict[str, ServedIndex] = {}
         self.workers = Workers(limits)
-        paths = {name: locate_index(path) for name, path in paths.items()}
+        paths = {name: absolute_index(path) for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():

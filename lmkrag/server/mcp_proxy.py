@@ -101,14 +101,29 @@ def remember(settings: Mapping[str, Any], paths: Mapping[str, str]) -> None:
         _remembered().write_text(json.dumps([settings, paths], default=str))
 
 
+def _recall() -> dict[str, Any] | None:
+    """What :func:`remember` has stored, unless a path leads to another index; what is damaged is thrown away."""
+    file = _remembered()
+    try:
+        settings, paths = json.loads(file.read_bytes())
+        resolved = {name: os.path.realpath(path) for name, path in paths.items()}
+        return settings if settings["resolved"] == resolved and settings["folder"] else None
+    except OSError:
+        return None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        with contextlib.suppress(OSError):
+            file.unlink()
+        return None
+
+
 def resume() -> None:
     """Serve a session if the meaning of this process's arguments is stored; else return."""
+    settings = _recall()
+    if settings is None:
+        return
     try:
-        settings, paths = json.loads(_remembered().read_text())
-        if any(os.path.realpath(path) != settings["indexes"][name] for name, path in paths.items()):
-            return
         proxy = Proxy(SharedServer(settings))
-    except (OSError, ValueError):
+    except OSError:
         return
     with contextlib.suppress(KeyboardInterrupt):
         proxy.run()
@@ -203,6 +218,6 @@ class Proxy:
 def _parse(line: bytes) -> dict[str, Any]:
     try:
         message = json.loads(line)
-    except ValueError:  # for the process to refuse
+    except (ValueError, RecursionError):  # for the process to refuse
         return {}
     return message if isinstance(message, dict) else {}

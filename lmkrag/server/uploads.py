@@ -232,7 +232,13 @@ class Uploads:
             if (job := latest.get(name)) is not None:
                 job.done = min(done - offsets.setdefault(name, done), job.total)
 
-        values = (Document(**json.loads(path.read_bytes())) for path in documents.values())
+        values = []
+        for doc_id, path in list(documents.items()):
+            try:
+                values.append(Document(**json.loads(path.read_bytes())))
+            except (ValueError, TypeError, RecursionError):  # somebody has put it there
+                del documents[doc_id]
+                latest[doc_id].end(error=f"its file {path.name} is damaged")
         for doc_ids, source in ((files, files), (documents, values)):
             if doc_ids:
                 report = index.engine.add(source, progress=progress)
@@ -262,7 +268,7 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
     parts = doc_id.split("/")
     sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
     too_long = max(sizes) > _LONGEST_NAME or len(parts) > _DEEPEST or sum(sizes) + len(parts) > MAX_DOC_ID
-    hidden = any(not part or part.startswith(".") for part in parts) or doc_id.endswith(_JSON)
+    hidden = any(not part or part.startswith(".") or part.endswith(_JSON) for part in parts)
     printed = re.sub("[\u200c\u200d\u00a0\u202f\u3000]", "", doc_id)  # without joiners and wide spaces
     if too_long or hidden or not printed.strip() or not printed.isprintable() or "\\" in doc_id:
         raise UsageError(f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as notes/today.md")
@@ -280,12 +286,13 @@ def _find_files(index: ServedIndex, doc_id: str) -> tuple[Path, Path]:
     file = folder / path
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{doc_id!r} leads out of the uploads")
-    if file.is_dir():
+    document = file.with_name(file.name + _JSON)
+    if file.is_dir() or document.is_dir():
         raise UsageError(f"{doc_id!r} is a folder of uploads")
     for parent in path.parents[:-1]:
         if (folder / parent).is_file() or (folder / f"{parent}{_JSON}").is_file():
             raise UsageError(f"{str(parent)!r} is an upload, and no folder of uploads")
-    return file, file.with_name(file.name + _JSON)
+    return file, document
 
 
 def _list_uploads(index: ServedIndex) -> Iterator[str]:

@@ -57,6 +57,7 @@ def start_server(folder: Path, *arguments, **environment: str):
             [sys.executable, "-m", "lmkrag", "serve", "--port", "0", *map(str, arguments)],
             stderr=output,
             stdout=output,
+            start_new_session=True,  # so that a test can do what Ctrl-C does to all processes of a terminal
             env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
         )
     try:

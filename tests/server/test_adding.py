@@ -442,6 +442,36 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     assert served.engine.read("a") == "The lamp is lit."
 
 
+@pytest.mark.parametrize("kind", ["application/octet-stream", "application/json"])
+def test_an_upload_in_place_of_a_folder_is_refused(writable, index, kind):
+    """Whoever puts a folder there: a client, or somebody on the server."""
+    uploads = index.with_name(index.name + ".uploads")
+    for folder in ("by hand", "memo.lmkrag.json"):
+        (uploads / folder).mkdir(parents=True)
+    content = {"content": b"The gate is red."} if kind.endswith("stream") else {"json": {"text": "The gate is red."}}
+    with writable.client() as client:
+        wait(client, put(client, "notes/gate.txt", content=b"The gate is red."))
+        for doc_id in ("notes", "by hand", "memo"):
+            reply = client.put(f"/api/documents/{doc_id}", **content)
+            assert (reply.status_code, reply.json()["type"]) == (400, "urn:lmkrag:usage"), doc_id
+            assert reply.json()["detail"].endswith("is a folder of uploads")
+        for doc_id in ("notes/", "memo.lmkrag.json/today.txt", "a.lmkrag.json"):
+            assert client.put(f"/api/documents/{doc_id}", **content).status_code == 400, doc_id
+    assert left_over(index) == []
+
+
+async def test_a_damaged_file_of_a_document_fails_alone(accepting, index):
+    uploads = index.with_name(index.name + ".uploads")
+    uploads.mkdir()
+    for name, content in (("one", "[" * 100_000), ("two", '{"text": 5}'), ("three", "{")):
+        (uploads / f"{name}.lmkrag.json").write_text(content)
+    (uploads / "good.lmkrag.json").write_text('{"doc_id": "good", "text": "The gate is red."}')
+    accept, served = accepting()
+    later = await accept.add_document(served, Document("later", "", "The lamp is lit."))
+    assert ended(accept, later).state == "done"
+    assert {"good", "later"} <= {info.doc_id for info in served.engine.documents()}
+
+
 def test_a_folder_is_served_and_kept_up_to_date(serve_process, tmp_path, monkeypatch):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")

@@ -97,6 +97,17 @@ def test_a_folder_without_its_files_keeps_its_documents(followed, tmp_path):
     until(lambda: status(client)["documents"] == 2)
 
 
+@pytest.mark.parametrize("stopped_by", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_stopped_starts_nothing_again(followed, stopped_by):
+    """Ctrl-C reaches all processes of a terminal."""
+    running, _ = followed
+    follower = follower_of(running)
+    os.killpg(running.process.pid, stopped_by)
+    assert running.process.wait(40) == (130 if stopped_by == signal.SIGINT else -signal.SIGTERM)
+    until(lambda: not Path(f"/proc/{follower}").exists())
+    assert "starts again" not in running.log.read_text() and "Traceback" not in running.log.read_text()
+
+
 def test_without_watchfiles_it_is_not_served(tmp_path):
     script = "import sys; sys.modules['watchfiles'] = None; from lmkrag.cli import main; main()"
     arguments = [sys.executable, "-c", script, "serve", str(tmp_path), "--no-open"]

@@ -1,6 +1,7 @@
 """One process for all assistants: real processes, which are killed, raced and left alone; the SDK's own client."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
+from lmkrag import Document, Engine
 from lmkrag.server import mcp_proxy
 from lmkrag.server.mcp_proxy import GREETING, IDLE, SharedServer
 
@@ -119,13 +121,88 @@ async def test_killed_twice_during_a_call(cache, built_index):
             await call
 
 
-def test_malformed_messages_end_no_session(cache, built_index):
-    messages = ['"method": "notifications/cancelled"', '"id": [1], "method": "ping"', '"id": 2, "method": "ping"']
-    lines = "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages)
-    command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}"]
-    session = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120)
-    assert session.returncode == 0, session.stderr
-    assert "Traceback" not in session.stderr
+HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.mark.parametrize("options", [[], ["--in-process"]], ids=["shared", "in process"])
+def test_malformed_messages_end_no_session(cache, built_index, options):
+    deep = "[" * 100_000 + "]" * 100_000
+    messages = [
+        f'"id": 1, "method": "initialize", "params": {json.dumps(HELLO)}',
+        '"method": "notifications/initialized"',
+        '"method": "notifications/cancelled"',
+        '"id": [1], "method": "ping"',
+        f'"id": 3, "method": "ping", "params": {deep}',
+        f'"id": 4, "method": "tools/call", "params": {{"name": "search", "arguments": {{"query": {deep}}}}}',
+        '"id": 2, "method": "ping"',
+    ]
+    lines = "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages) + f"{deep}\n{deep[:9]}\n"
+    command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}", *options]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, text=True, **pipes) as session:
+        session.stdin.write(lines)
+        session.stdin.flush()
+        replies = iter(session.stdout.readline, "")
+        assert any(json.loads(line).get("id") == 2 for line in replies)
+        session.stdin.write('{"jsonrpc": "2.0", "id": 5, "method": "ping"}\n')
+        session.stdin.flush()
+        assert any(json.loads(line).get("id") == 5 for line in replies)
+        _, said = session.communicate(timeout=120)
+    assert (session.returncode, "Traceback" in said) == (0, False), said
+
+
+DAMAGED = {
+    "nothing": b"",
+    "half of it": b'[{"indexes": {"demo": "/x"',
+    "a number": b"5",
+    "no pair": b"[1]",
+    "two numbers": b"[1, 2]",
+    "empty objects": b"[{}, {}]",
+    "other objects": b'[{"resolved": {"demo": 1}}, {"demo": 2}]',
+    "too deep": b"[" * 100_000,
+    "no text": b"\xff\xfe\x00",
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+async def test_a_damaged_remembered_file_is_thrown_away(cache, built_index, content):
+    async with Client(agent(built_index)) as client:
+        await search(client)
+    (remembered,) = (cache / "lmkrag" / "mcp").glob("*.json")
+    whole = remembered.read_bytes()
+    remembered.write_bytes(content)
+    async with Client(agent(built_index)) as client:
+        assert await search(client) == "lighthouse-handbook.md:50"
+    assert remembered.read_bytes() == whole
+
+
+@pytest.mark.parametrize("options", [(), ("--in-process",)], ids=["shared", "in process"])
+async def test_a_session_notices_that_its_index_was_replaced(cache, tmp_path, encoder, options):
+    """In its place, and by a link that leads to another one; also to one of another encoder."""
+    for name, made_with in (("nine", encoder), ("ten", encoder), ("eleven", "landmark-multilingual")):
+        with Engine.open(tmp_path / name, create=True, encoder=made_with) as engine:
+            engine.add(Document("ferry.md", "", f"The ferry leaves at {name}."))
+    link = tmp_path / "link"
+
+    async def ask(client) -> str:
+        found = await client.call_tool("search", {"query": "When does the ferry leave?", "top_k": 1})
+        return found.structured_content["passages"][0]["text"].split()[-1]
+
+    def lead_to(name: str) -> None:
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / name)
+
+    lead_to("nine")
+    async with Client(agent(link, *options)) as client:
+        assert await ask(client) == "nine."
+        for name in ("ten", "eleven", "nine"):
+            lead_to(name)
+            assert await ask(client) == f"{name}."
+        (tmp_path / "nine").rename(tmp_path / "away")
+        refused = await client.call_tool("search", ASKED)
+        assert refused.is_error and refused.content[0].text.endswith("the index is gone")
+        (tmp_path / "ten").rename(tmp_path / "nine")
+        assert await ask(client) == "ten."
 
 
 def test_starters_at_once_and_a_stale_socket(cache, built_index):
