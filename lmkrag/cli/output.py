@@ -85,8 +85,8 @@ def open_engine(path: str, server: str | None, *, rerank_model: str | None = Non
     from lmkrag.engine import Engine
 
     if server is None:
-        tell_leftovers(path)
         with Engine.open(path, reranker=rerank_model) as engine:
+            tell_leftovers(path)
             engine.encoders.asks_once = True
             yield engine
         return
