@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -20,6 +20,10 @@ _LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
 _NAMES = ("columns", "fields", "header", "headers", "names")  # of the list that names the columns of ``data``
 _ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "title")
+_CLOSING = {"[": "]", "{": "}"}
+
+_Piece = tuple[int, tuple[Any] | None]  # where a part of a text begins, and its value; None if it is broken
+_Columns = list[tuple[str, list[Any]]]  # names and values
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -40,31 +44,50 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
         if result := _parse(cleaned):
             return result, ""
         cleaned = _COMMENT.sub(lambda match: match[1] or "", cleaned)
-    lines, position = [], 0
-    for line in text.split("\n"):
-        if (record := line.strip(" \t\r,\x1e")) and record not in ("[", "]"):
-            lines.append((position, _parse(record) if _LINE.match(record) else None))
-        position += len(line) + 1
+    lines = _parse_lines(text)
     values = [result[0] for _, result in lines if result]
     if 0 < len(values) == len(lines):
         return _gather(text, lines)
     spans, open_brackets = _find_brackets(text)
-    pieces = [(start, _parse(text[start:end])) for start, end in spans[0]]
+    pieces = _parse_spans(text, spans[0])
     if len(pieces) > len(values) and all(result for _, result in pieces):  # several on a line, or lines of one
         return _gather(text, pieces)
     if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
         return _gather(text, lines)
-    whole = [bracket for bracket in open_brackets if bracket.count]
-    if last := next((bracket for bracket in whole if bracket.sign == "["), whole[-1] if whole else None):
-        closing = "".join("]" if bracket.sign == "[" else "}" for bracket in open_brackets[last.depth :: -1])
-        if result := _parse(text[: last.end] + closing):
-            number = text.count("\n", 0, last.end + 1) + 1
-            return result, f"1 of {last.count + 1} records, the first in line {number}"
-    for depth in range(_MAX_DEPTH):
-        pieces = [(start, _parse(text[start:end])) for start, end in spans[depth]]
+    if cut := _read_cut(text, open_brackets):
+        return cut
+    for of_depth in spans:
+        pieces = _parse_spans(text, of_depth)
         if 2 * sum(result is not None for _, result in pieces) >= len(pieces) > 0:
             return _gather(text, pieces)
     return None, ""
+
+
+def _parse_lines(text: str) -> list[_Piece]:
+    """The values of the lines of a text; a bracket alone on a line is none."""
+    lines, position = [], 0
+    for line in text.split("\n"):
+        record = line.strip(" \t\r,\x1e")
+        if record not in ("", "[", "]"):
+            lines.append((position, _parse(record) if _LINE.match(record) else None))
+        position += len(line) + 1
+    return lines
+
+
+def _parse_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[_Piece]:
+    return [(start, _parse(text[start:end])) for start, end in spans]
+
+
+def _read_cut(text: str, open_brackets: Sequence["_Bracket"]) -> tuple[tuple[Any], str] | None:
+    """What is whole of a text that ends inside of a list or an object, and what is left out."""
+    started = [bracket for bracket in open_brackets if bracket.count]
+    if not started:
+        return None
+    last = next((bracket for bracket in started if bracket.sign == "["), started[-1])
+    closing = "".join(_CLOSING[bracket.sign] for bracket in open_brackets[last.depth :: -1])
+    result = _parse(text[: last.end] + closing)
+    line = text.count("\n", 0, last.end + 1) + 1
+    return (result, f"1 of {last.count + 1} records, the first in line {line}") if result else None
 
 
 def _parse(text: str) -> tuple[Any] | None:
@@ -75,7 +98,7 @@ def _parse(text: str) -> tuple[Any] | None:
         return None
 
 
-def _gather(text: str, pieces: list[tuple[int, tuple[Any] | None]]) -> tuple[tuple[Any], str]:
+def _gather(text: str, pieces: list[_Piece]) -> tuple[tuple[Any], str]:
     """The values of the pieces of a text that begin at places of it, and what could not be read."""
     broken = [start for start, result in pieces if result is None]
     line = text.count("\n", 0, broken[0]) + 1 if broken else 0
@@ -121,62 +144,104 @@ def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracke
 
 
 def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
-    """The lines of a value: of a list, of a table in one of the forms of pandas, or of an object."""
+    """The lines of a list, of an object, or of a value alone."""
     if isinstance(value, list):
-        rows = [[_show(cell) for cell in row] for row in value if isinstance(row, list)]
-        if len(rows) > 1 and 2 * sum(isinstance(row, list) and _is_flat(row) for row in value) > len(value):
-            others = [item for item in value if not isinstance(item, list)]
-            return table_lines(rows) + [line for item in others for line in _read_record(item, name, depth)]
-        if depth < _MAX_DEPTH and any(isinstance(item, list) and not _is_flat(item) for item in value):
-            return [line for item in value for line in _read_value(item, name, depth + 1)]
-        return [line for item in value for line in _read_record(item, name, depth)]
-    if not isinstance(value, dict) or depth >= _MAX_DEPTH:
-        return _read_record(value, name, depth)
-    lines: list[str] = []
-    if columns := _find_columns(value):
-        names = [column for column, _ in columns]
-        cells = zip_longest(*(column for _, column in columns))
-        lines = [format_record(zip(names, map(_show, row), strict=True)) for row in cells]
-    objects = [part for part in value.values() if isinstance(part, dict)]
-    counts = Counter(key for part in objects for key in part)
-    records = len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)  # most have the same names
+        return _read_list(value, name, depth)
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
+        return _read_object(value, name, depth)
+    return _read_record(value, name, depth)
+
+
+def _read_list(items: list[Any], name: str, depth: int) -> list[str]:
+    """The lines of a list: of lists of values as a table, else of each item."""
+    rows = [item for item in items if isinstance(item, list)]
+    flat = [row for row in rows if _is_flat(row)]
+    if len(rows) > 1 and 2 * len(flat) > len(items):
+        lines = table_lines([_show(cell) for cell in row] for row in rows)
+        items = [item for item in items if not isinstance(item, list)]
+    elif len(flat) < len(rows) and depth < _MAX_DEPTH:
+        return [line for item in items for line in _read_value(item, name, depth + 1)]
+    else:
+        lines = []
+    return lines + [line for item in items for line in _read_record(item, name, depth)]
+
+
+def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
+    """The lines of an object: of a table in one of the forms of pandas, and of its parts."""
+    columns = _find_columns(value)
+    cells = zip_longest(*(column for _, column in columns))
+    lines = [format_record(zip((name for name, _ in columns), map(_show, row), strict=True)) for row in cells]
+    are_records = _are_alike([part for part in value.values() if isinstance(part, dict)])
     for key, part in value.items():
         if _is_outline(key, part) or (columns and isinstance(part, list | dict)):
             continue  # of a map, or in the table
-        holds_records = isinstance(part, list) and any(isinstance(item, dict | list) for item in part)
-        read_part = _read_value if (isinstance(part, dict) and not records) or holds_records else _read_record
+        is_nested = isinstance(part, dict) and not are_records
+        read_part = _read_value if is_nested or (isinstance(part, list) and not _is_flat(part)) else _read_record
         lines += read_part(part, _join(name, key), depth + 1)
     return lines
 
 
-def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
-    """The columns of a table whose names stand beside its rows, or whose values stand side by side."""
-    names = next((value[key] for key in _NAMES if isinstance(value.get(key), list)), None)
-    rows: list[Any] = next((value[key] for key in _ROWS if isinstance(value.get(key), list)), [])
-    if names and rows and all(isinstance(row, list | None) for row in rows):
-        labels = (next(map(key.get, filter(key.get, _NAME)), "") if isinstance(key, dict) else key for key in names)
-        return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
+def _are_alike(objects: list[dict[str, Any]]) -> bool:
+    """Whether objects are records: most of them have the same names."""
+    counts = Counter(key for part in objects for key in part)
+    return len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)
+
+
+def _find_columns(value: Mapping[str, Any]) -> _Columns:
+    """The columns of a table in one of the forms of pandas; none if an object is no table."""
+    return _read_split(value) or _read_nested(value) or _read_lists(value)
+
+
+def _read_split(value: Mapping[str, Any]) -> _Columns:
+    """The columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340], ["M10", 12]]}``."""
+    names, rows = _find_list(value, _NAMES), _find_list(value, _ROWS)
+    if not all(isinstance(row, list | None) for row in rows):
+        return []
+    labels = (next(map(key.get, filter(key.get, _NAME)), "") if isinstance(key, dict) else key for key in names)
+    return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
+
+
+def _find_list(value: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+    return next((value[key] for key in keys if isinstance(value.get(key), list)), [])
+
+
+def _read_nested(value: Mapping[str, Any]) -> _Columns:
+    """The columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340, "1": 12}}``.
+
+    Its rows are numbered, or named in a column of their own if each column has values of its own type.
+    """
     parts = list(value.values())
-    if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):
-        types = [{float if isinstance(cell, int) else type(cell) for cell in part.values()} for part in parts]
-        by_columns = max(map(len, types)) == 1 < len({*map(frozenset, types)})
-        is_counted = all(map(str.isdecimal, parts[0]))
-        if any(list(part) != list(parts[0]) for part in parts) or not (is_counted or by_columns):
-            return []
-        value = value if is_counted else {"": None, **value}
-        parts = [*([] if is_counted else [list(parts[0])]), *(list(part.values()) for part in parts)]
-    columns = [(name, part) for name, part in zip(value, parts, strict=True) if isinstance(part, list)]
-    fewest = 2 if len(columns) == len(parts) else 3  # rows; beside a title, lists of two may be anything
-    is_table = len(columns) > 1 and all(len(column) >= fewest and _is_flat(column) for _, column in columns)
-    is_table = is_table and not any(isinstance(part, dict) for part in parts)
-    return columns if is_table and len({len(column) for _, column in columns}) == 1 else []
+    if len(parts) < 2 or not all(isinstance(part, dict) and _is_flat(part.values()) for part in parts):
+        return []
+    rows = list(parts[0])
+    if len(rows) < 2 or any(list(part) != rows for part in parts):
+        return []
+    columns = [(name, list(part.values())) for name, part in value.items()]
+    if all(map(str.isdecimal, rows)):
+        return columns
+    types = {frozenset(map(_find_type, cells)) for _, cells in columns}
+    return [("", rows), *columns] if len(types) > 1 and max(map(len, types)) == 1 else []
+
+
+def _find_type(cell: Any) -> type:
+    return float if isinstance(cell, int) else type(cell)
+
+
+def _read_lists(value: Mapping[str, Any]) -> _Columns:
+    """The columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps beside a title."""
+    columns = [(name, part) for name, part in value.items() if isinstance(part, list)]
+    fewest = 2 if len(columns) == len(value) else 3  # rows; beside a title, lists of two may be anything
+    if len(columns) < 2 or any(isinstance(part, dict) for part in value.values()):
+        return []
+    is_even = len({len(column) for _, column in columns}) == 1 and len(columns[0][1]) >= fewest
+    return columns if is_even and all(_is_flat(column) for _, column in columns) else []
 
 
 def _is_outline(name: str, value: Any) -> bool:
     return isinstance(value, list) and _OUTLINE.search(name) is not None and not _is_flat(value)
 
 
-def _is_flat(values: list[Any]) -> bool:
+def _is_flat(values: Iterable[Any]) -> bool:
     return not any(isinstance(value, dict | list) for value in values)
 
 

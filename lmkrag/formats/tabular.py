@@ -154,7 +154,7 @@ def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
         first, below = groups[number : number + 2]
         joined = [*first, *below]
         is_open = len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
-        if is_open and (_rank(joined, 0) or (False,))[0]:
+        if is_open and _has_figures_below(joined, 0):
             groups[number : number + 2] = [joined]
     return groups
 
@@ -196,7 +196,7 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     if number is None:
         return Table((), names, [row for row in rows if row != names])
     first = last = number
-    while last + 2 < len(rows) and _has_groups(rows[last]) and (_rank(rows, last + 1) or (False,))[0]:
+    while last + 2 < len(rows) and _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
@@ -223,14 +223,11 @@ def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
 def _has_units(rows: Sequence[Sequence[str]]) -> bool:
     """Whether rows below a header begin with units: short words without a name of the row, above figures."""
     first, *below = rows
-    units = [place for place, cell in enumerate(first) if place and cell]
-    columns = [[row[place] for row in below if place < len(row) and row[place]] for place in units]
     return first[:1] in ([""], ["-"]) and all(
-        len(first[place]) <= _LONGEST_UNIT
-        and not _VALUE.match(first[place])
-        and column
-        and 2 * sum(map(bool, map(_VALUE.match, column))) > len(column)
-        for place, column in zip(units, columns, strict=True)
+        len(column.name) <= _LONGEST_UNIT
+        and not _VALUE.match(column.name)
+        and 2 * column.count_figures() > len(column.cells)
+        for column in _read_columns(["", *first[1:]], below)
     )
 
 
@@ -238,73 +235,154 @@ def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None
     """The names of groups of columns as if their cells were merged, where they tell equal names of columns apart."""
     filled: list[str] = []
     for group, _ in zip_longest(groups, names, fillvalue=""):
-        filled.append(group or "".join(filled[-1:]))
+        filled.append(group if group or not filled else filled[-1])
     pairs = Counter(zip_longest(filled, names))
     return filled if max(Counter(names).values()) > 1 == max(pairs.values()) else None
 
 
+class _Rank(NamedTuple):
+    """How well a row names columns: figures below it count most, then names, then that none is a date or a number."""
+
+    has_figures: bool
+    names: int
+    has_words_only: bool
+
+
+class _Column(NamedTuple):
+    """The name that a row may give to a column, and the values below it that are not blank."""
+
+    name: str
+    cells: list[str]
+
+    def count_figures(self) -> int:
+        return _count_matches(_VALUE, self.cells)
+
+
+def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_Column]:
+    return [
+        _Column(name, [other[place] for other in below if place < len(other) and other[place]])
+        for place, name in enumerate(row)
+        if name
+    ]
+
+
 def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | None:
     """The number of the row that names the columns; rows with fewer cells may stand above it."""
-    best: tuple[tuple[bool, int, bool, bool], int] | None = None
+    best, header = None, None
     for number, row in enumerate(rows[: min(_ROWS_ABOVE, len(rows) - 1)]):
         rank = _rank(rows, number)
-        if rank and (rank[0] or not need_figures):
-            is_better = best is None or (rank > best[0] and (rank[0] or best[0][1] < 2))
-            best = (rank, number) if is_better else best
+        if rank and (rank.has_figures or not need_figures) and (best is None or _is_better(rank, best)):
+            best, header = rank, number
         is_full = _count(row) >= _usual_count(rows[number + 1 : number + 1 + _SAMPLE_ROWS])
-        if is_full and not _has_groups(row) and (not rank or rank[-1]):
+        if is_full and not _has_groups(row) and (rank is None or rank.has_words_only):
             break
         need_figures |= is_full  # below a row of groups of columns
-    return best[1] if best else None
+    return header
 
 
-def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, bool] | None:
-    """How well a row names columns: has it figures below, how many names, and are they plain? None for a record."""
-    row = rows[number]
-    below = [
-        other
-        for other in rows[number + 1 : number + 1 + _SAMPLE_ROWS]
-        if not any(_repeats(other, names) for names in rows[: number + 1])
-    ]
-    digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
-    is_series = len(digits) > 2 and digits == [*range(min(1, digits[0]), min(1, digits[0]) + len(digits))]
-    words = sum(bool(cell) and not _VALUE.match(cell) for cell in row) + (not row[0])
-    has_figures = False
-    periods = prose = 0
-    styles: set[bool | None] = set()
-    for name, *column in zip_longest(row, *below, fillvalue=""):
-        alike = {cell.islower() if any(map(str.isalpha, cell)) else None for cell in (name, *column) if cell}
-        styles |= (alike if len(alike) == 1 else {None}) if name else set()
-    if styles == {True, False} and len(below) > 1:
-        return None  # names and words, as below; names of columns are written alike
-    kinds = {_find_kind(other[-1]) for other in below} if len(row) == 2 and row[1].casefold() not in _VALUES else ()
-    is_long = len(row) == 2 and not _PERIOD.match(row[1]) and len(_DIGIT.findall(row[1])) > 4  # DE12 3456
-    if len(kinds) > 2 or row[0].endswith(":") or (is_long and not _VALUE.match(row[1])):
-        return None  # labels and their values
-    for place, name in enumerate(row):
-        column = [other[place] for other in below if place < len(other) and other[place]] if name else []
-        figures = sum(map(bool, map(_VALUE.match, column)))
-        is_code = name and any(map(str.isdigit, name)) and {*map(_find_shape, column)} == {_find_shape(name)} != {""}
-        prefixes = {*map(_drop_numbers, column)} if is_code and len(column) > 1 else {_drop_numbers(name)}
-        is_code = is_code and (len(prefixes) > 1 or _drop_numbers(name) in prefixes)  # MTFCC10 above G5200 names them
-        if name in column or is_code:
-            return None
-        if _VALUE.match(name):
-            periods += 1
-            is_span = _SPAN.match(name) and words and not any(map(_SPAN.match, column))
-            is_name = _PERIOD.match(name) or is_span or (is_series and words) or (len(column) > 1 and not figures)
-            if not is_name or 2 * sum(map(bool, map(_PERIOD.match, column))) > len(column):
-                return None
-            if len(row) == 2 and (figures < len(column) or figures < 2):
-                return None  # the first of several labels and their values
-        has_figures |= bool(column) and 2 * figures >= len(column)
-        prose += len(name) > _LONG_NAME and 2 * sum(len(cell) > _LONG_NAME for cell in column) >= len(column)
+def _is_better(rank: _Rank, best: _Rank) -> bool:
+    """Whether a row is the header, and not one above it: more names alone tell only if that has one."""
+    return rank > best and (rank.has_figures or best.names < 2)
+
+
+def _has_figures_below(rows: Sequence[Sequence[str]], number: int) -> bool:
+    """Whether a row names columns of which one has figures."""
+    rank = _rank(rows, number)
+    return rank is not None and rank.has_figures
+
+
+def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
+    """How well a row names columns; None for a record, and for prose."""
+    row, sample = rows[number], rows[number + 1 : number + 1 + _SAMPLE_ROWS]
+    below = [other for other in sample if not any(_repeats(other, names) for names in rows[: number + 1])]
+    columns = _read_columns(row, below)
+    values = [column for column in columns if _VALUE.match(column.name)]
     count, usual = _count(row), _usual_count(below)
-    is_prose = (usual == 1 and row[0].endswith(_SENTENCE_ENDS)) or prose == count > 1
-    is_prose |= len(below) > 1 and all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in chain(row, *below) if cell)
-    if not below or 2 * count < usual or is_prose or (periods and count < usual):
+    if not below or 2 * count < usual or (values and count < usual):
+        return None  # too few names
+    if _is_prose(row, below, columns) or _is_record(row, below, columns):
         return None
-    return has_figures, count, not _has_groups(row), not periods
+    if not all(_names_column(column, row) for column in values):
+        return None
+    has_figures = any(column.cells and 2 * column.count_figures() >= len(column.cells) for column in columns)
+    return _Rank(has_figures, count, not values)
+
+
+def _is_prose(row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]) -> bool:
+    """Whether a row and those below it are sentences, lines of a text or paragraphs side by side."""
+    if _usual_count(below) == 1 and row[0].endswith(_SENTENCE_ENDS):
+        return True
+    are_sentences = all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in chain(row, *below) if cell)
+    return are_sentences or (len(columns) > 1 and all(map(_has_paragraphs, columns)))
+
+
+def _has_paragraphs(column: _Column) -> bool:
+    """Whether a name is long, and half of the values below it are."""
+    long_cells = [cell for cell in column.cells if len(cell) > _LONG_NAME]
+    return len(column.name) > _LONG_NAME and 2 * len(long_cells) >= len(column.cells)
+
+
+def _is_record(row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]) -> bool:
+    """Whether a row has what those below it have."""
+    has_value = any(column.name in column.cells or _has_code(column) for column in columns)
+    return has_value or _has_label(row, below) or (len(below) > 1 and _is_written_alike(columns))
+
+
+def _has_code(column: _Column) -> bool:
+    """Whether a name is a code as those below it: G5210 is, above G5200 and G5220, and MTFCC10 is none."""
+    shape = _find_shape(column.name)
+    if not shape or not any(map(str.isdigit, column.name)) or {*map(_find_shape, column.cells)} != {shape}:
+        return False
+    prefixes = {*map(_drop_numbers, column.cells)}
+    return len(column.cells) == 1 or len(prefixes) > 1 or _drop_numbers(column.name) in prefixes
+
+
+def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether a row is a label and its value: ``From: | 1 May``, ``IBAN | DE12 3456``, above values of other kinds."""
+    if len(row) != 2 or row[0].endswith(":"):
+        return row[0].endswith(":")
+    is_number = len(_DIGIT.findall(row[1])) > 4 and not _VALUE.match(row[1])
+    return is_number or (row[1].casefold() not in _VALUES and len({_find_kind(other[-1]) for other in below}) > 2)
+
+
+def _is_written_alike(columns: Sequence[_Column]) -> bool:
+    """Whether some columns are in small letters and the others are not, names included: oak beside Quercus."""
+    styles = {frozenset(map(_is_lower, (column.name, *column.cells))) for column in columns}
+    return styles == {frozenset({True}), frozenset({False})}
+
+
+def _is_lower(cell: str) -> bool | None:
+    """Whether a cell is in small letters; None if it has no letters."""
+    return cell.islower() if any(map(str.isalpha, cell)) else None
+
+
+def _names_column(column: _Column, row: Sequence[str]) -> bool:
+    """Whether a number or a date is the name of a column: a period, or, beside words, a span or one of a series.
+
+    2023 and 1 May are periods, 5 % and 100-499 are spans, and 1, 2 and 3 a series. Any figure names a
+    column of words.
+    """
+    name, cells = column
+    figures = column.count_figures()
+    if 2 * _count_matches(_PERIOD, cells) > len(cells):
+        return False  # a date above dates
+    if len(row) == 2 and not 1 < len(cells) == figures:
+        return False  # the first of several labels and their values
+    if _PERIOD.match(name) or (len(cells) > 1 and not figures):
+        return True
+    is_span = _SPAN.match(name) and not any(map(_SPAN.match, cells))
+    has_words = any(cell and not _VALUE.match(cell) for cell in row)
+    return has_words and (bool(is_span) or _is_series(row))
+
+
+def _is_series(row: Sequence[str]) -> bool:
+    """Whether the small numbers of a row count from 0 or 1."""
+    digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
+    return len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
+
+
+def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
+    return sum(pattern.match(cell) is not None for cell in cells)
 
 
 def _find_shape(cell: str) -> str:
