@@ -9,6 +9,7 @@ the segment. A crash at any instant leaves the state before; files that no row n
 """
 
 import contextlib
+import errno
 import json
 import os
 import sqlite3
@@ -39,7 +40,8 @@ from lmkrag.types import IndexStatus
 _NEW_CATALOG = "catalog.new"
 _CHOOSES = "chooses_encoder"  # in the catalog of an index whose encoder nobody named
 _SHARDS = "shards.json"  # of an index that a development version divided into several
-_LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
+_ENDS = ("", "-wal", "-shm", "-journal")  # of the names of a catalog's files
+_LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in _ENDS)}
 
 
 class IndexStore:
@@ -78,15 +80,16 @@ class IndexStore:
     def _create_catalog(self) -> None:
         """Write the catalog under another name and rename it: killed half-way, there is no index yet."""
         new = self.path / _NEW_CATALOG
-        new.unlink(missing_ok=True)
+        for end in _ENDS:
+            Path(f"{new}{end}").unlink(missing_ok=True)
         recipe = json.dumps(asdict(self.recipe), sort_keys=True)
         meta = {"encoder": json.dumps(asdict(self.encoder)), "recipe": recipe}
         if self.chooses_encoder:
             meta[_CHOOSES] = "1"
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
             catalog.create_schema(connection, meta)
-        if Path(f"{new}-wal").exists():  # closing it found no room to write the log into the file
-            raise StorageError(f"{self.path}: the disk is full; no index was made")
+        if Path(f"{new}-wal").exists():  # closing the catalog would have written it there, had there been room
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(new)
         new.rename(self.path / CATALOG)
         sync(self.path)

@@ -34,8 +34,9 @@ class WorkingFolder:
 
     def is_left_over(self) -> bool:
         """Return whether the job was interrupted, and nobody goes on with it now."""
-        folders = (self.path, self.index, self.old)  # one of which the job locks
-        return (self.path / _MARKER).is_file() and not any(map(_is_locked, folders))
+        if not os.path.isfile(self.path / _MARKER):  # noqa: PTH113  # Path's raises
+            return False
+        return not any(map(_is_locked, (self.path, self.index, self.old)))  # one of which the job locks
 
     def claim(self) -> None:
         """Create the folder, or take over an interrupted job's. Raises UsageError: something else has its name."""

@@ -725,6 +725,25 @@ def test_what_qdrant_has_lost_is_told(open_engine):
         open_engine("other")
 
 
+def test_a_row_that_the_copy_has_lost_is_told(open_engine):
+    engine = open_engine()
+    engine.add(OLD)
+    with contextlib.closing(sqlite3.connect(engine._store.path / "catalog.sqlite")) as catalog, catalog:
+        for (name,) in catalog.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            catalog.execute(f"DROP TRIGGER {name}")
+        catalog.execute("DELETE FROM document WHERE doc_id = 'kept'")
+    reads = [
+        lambda: engine.documents(),
+        lambda: engine.documents(filter="kind=text"),
+        lambda: engine.document("kept"),
+        lambda: engine.search("kiln"),
+    ]
+    for read in reads:
+        with pytest.raises(IndexCorrupt, match="rows are lost"):
+            read()
+    assert any("columns of documents" in problem for problem in engine.verify())
+
+
 def test_the_encoder_of_an_index_is_its_own(open_engine, address, encoder, tmp_path):
     with Engine.open(tmp_path / "other", create=True, encoder="landmark-multilingual") as other:
         store = other._store

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -145,3 +146,23 @@ os.kill(os.getpid(), signal.SIGKILL)
     fill(small_disk / "other")
     assert "new.md" in lmkrag_process("list", "--index", index).stdout.splitlines()
     assert "The gate is green." in lmkrag_process("search", "green gate", "--index", index).stdout
+
+
+@pytest.mark.parametrize("size", ["100k", "150k", "200k"])
+def test_no_index_is_half_made(tmp_path, lmkrag_process, size):
+    """The catalog of a new index may be in its log alone, which has another name then."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("a file system can't be mounted here")
+    try:
+        (tmp_path / "note.md").write_text("The gate is green.")
+        for _ in range(2):
+            result = lmkrag_process("index", tmp_path / "note.md", "--index", disk / "index")
+            assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+            assert re.search("No space left on device|disk is full", result.stderr), result.stderr
+        subprocess.run(["mount", "-o", "remount,size=9m", disk], check=True)
+        assert "1 added" in lmkrag_process("index", tmp_path / "note.md", "--index", disk / "index").stderr
+        assert lmkrag_process("verify", "--index", disk / "index").returncode == 0
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
