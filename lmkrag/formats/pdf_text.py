@@ -16,7 +16,7 @@ from typing import Any
 
 import pypdfium2.raw as raw
 
-from lmkrag.formats.base import SOFT_HYPHEN
+from lmkrag.formats.base import SOFT_HYPHEN, fold
 from lmkrag.formats.columns import Box, Source, mark_columns
 from lmkrag.formats.titles import mark_titles
 
@@ -343,4 +343,4 @@ def _read_string(function: Any, *arguments: Any) -> str:
     size = function(*arguments, None, 0)
     buffer = ctypes.create_string_buffer(size)
     function(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
-    return " ".join(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace").split())
+    return fold(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace"))
