@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lmkrag.index.words.terms import find_stems
 from lmkrag.results import Span
-from lmkrag.search.code_blocks import find_identifiers
-from lmkrag.sentences.code_lines import DEFINITION, find_definitions
+from lmkrag.search.code_blocks import find_definitions, find_identifiers
+from lmkrag.sentences.code_lines import DEFINITION
 from lmkrag.sentences.declarations import declares
 
 _MOST_LINES = 3  # of a result
