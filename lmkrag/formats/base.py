@@ -153,6 +153,15 @@ def show_symbols(text: str) -> str:
     return text.translate(_SYMBOLS)
 
 
+def fold(text: str) -> str:
+    r"""Return a text on one line, with single spaces for its white space.
+
+    >>> fold("  Tide\n tables ")
+    'Tide tables'
+    """
+    return " ".join(text.split())
+
+
 def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute has, or a default."""
     return int(text.partition(".")[0]) if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text) else default

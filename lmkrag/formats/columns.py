@@ -9,7 +9,7 @@ _AMOUNT = re.compile(r"(?:(?:[$€£¥]|[A-Z]{3}) ?)?[(+\-–−]?[$€£¥]?\d[
 _BEFORE_AMOUNT, _AFTER_AMOUNT = "$€£¥", ")%"
 _WIDE = 0.8  # of the height of a line: a space takes about 0.3, in justified text some 0.5
 _INDENT = 4.0  # the same, from where the names of rows begin, for a line that has none
-_FEWEST_CELLS, _FEWEST_ROWS = 3, 2
+_FEWEST_GAPS, _FEWEST_ROWS = 2, 2  # of a row, of a table
 _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
@@ -25,29 +25,11 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
     it is divided like that. A tab takes the place of a space. It is added where the column of names is empty, and where
     PDFium has no space, which happens before a single character.
     """
-    lines = list(_LINE.finditer(text))
-    # Only the page shows what stands far apart: a row has several amounts, or is short and ends with one.
-    rows = [
-        sum(_AMOUNT.fullmatch(word) is not None for word in line[0].split()) >= _FEWEST_CELLS - 1
-        or (len(line[0]) <= _SHORT and line[0].rstrip().endswith(_ENDS))
-        for line in lines
-    ]
-    if sum(rows) < _FEWEST_ROWS:
-        return text, sources
+    spans = [line.span() for line in _LINE.finditer(text)]
+    rows = [_may_be_row(text[start:end]) for start, end in spans]
     gaps: list[int] = []
     for first, stop in _runs(rows):
-        spans = [lines[number].span() for number in range(max(0, first - 1), stop)]
-        divided = [_find_gaps(text, *span, box) for span in spans]
-        begins = [box(start) for start, _ in spans]
-        body = [place for place, line in zip(begins, divided, strict=True) if place and len(line) >= _FEWEST_CELLS - 1]
-        if len(body) < _FEWEST_ROWS:
-            continue
-        edge = min(left + _INDENT * (top - bottom) for left, bottom, _, top in body)
-        for (start, _), line, place in zip(spans, divided, begins, strict=True):
-            if line and place and place[0] > edge:
-                line = [start, *line]  # years above the amounts: nothing above the names
-            if len(line) >= _FEWEST_CELLS - 1:
-                gaps += line
+        gaps += _divide_rows(text, spans[max(0, first - 1) : stop], box)
     characters, origins = list(text), list(sources)
     for gap in reversed(gaps):
         if characters[gap] == " ":
@@ -56,6 +38,26 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
             characters.insert(gap, "\t")
             origins.insert(gap, origins[gap])
     return "".join(characters), origins
+
+
+def _may_be_row(line: str) -> bool:
+    """Whether a line has several amounts, or is short and ends with one; only the page shows what stands far apart."""
+    amounts = [word for word in line.split() if _AMOUNT.fullmatch(word)]
+    return len(amounts) >= _FEWEST_GAPS or (len(line) <= _SHORT and line.rstrip().endswith(_ENDS))
+
+
+def _divide_rows(text: str, spans: Sequence[tuple[int, int]], box: Measure) -> Iterator[int]:
+    """The gaps between the columns of some lines; none if fewer than two are divided like rows."""
+    lines = [(box(start), start, _find_gaps(text, start, end, box)) for start, end in spans]
+    body = [place for place, _, gaps in lines if place and len(gaps) >= _FEWEST_GAPS]
+    if len(body) < _FEWEST_ROWS:
+        return
+    edge = min(left + _INDENT * (top - bottom) for left, bottom, _, top in body)
+    for place, start, gaps in lines:
+        if gaps and place and place[0] > edge:
+            gaps.insert(0, start)  # years above the amounts: nothing above the names
+        if len(gaps) >= _FEWEST_GAPS:
+            yield from gaps
 
 
 def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:

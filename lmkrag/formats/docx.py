@@ -18,6 +18,7 @@ from docx.oxml.ns import qn
 from lmkrag.formats.base import (
     MATH_TEXT,
     Loaded,
+    fold,
     mark_raised,
     open_office_file,
     read_core_properties,
@@ -104,7 +105,7 @@ class _Reader:
         text = _text(paragraph)
         prefix = self._prefix(paragraph, text)  # of an empty paragraph, too: Word counts it
         if text:
-            yield prefix + (" ".join(text.split()) if prefix.startswith("#") else text)
+            yield prefix + (fold(text) if prefix.startswith("#") else text)
         for box in _inside(paragraph, qn("w:txbxContent")):
             yield from self.blocks(box)
         for drawing in _inside(paragraph, qn("w:drawing")):
@@ -118,7 +119,7 @@ class _Reader:
             style = f"Heading {level + 1}"
         number = self._numbers.next(paragraph)
         if style == "Title":
-            self.title = self.title or " ".join(text.split())
+            self.title = self.title or fold(text)
             return "# "
         if style.startswith("Heading") and style[-1].isdigit():
             return "#" * min(6, int(style[-1])) + " " + (number + " " if number not in ("", "-") else "")
@@ -130,7 +131,7 @@ class _Reader:
             for reference in _inside(paragraph, mark):
                 if (note := notes.pop(reference.get(qn("w:id")), None)) is None:
                     continue
-                text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
+                text = fold(" ".join(map(_text, _children(note, _PARAGRAPH))))
                 author = note.get(qn("w:author"))
                 comment = f"[{author}: {text}]" if author else f"[{text}]"
                 yield f"[^{format_ordinal(next(numbers), ordinals)}]: {text}" if ordinals else comment
@@ -160,7 +161,7 @@ class _Reader:
     def _cell(self, cell: Any) -> str:
         """The text of a cell, tables and boxes in it included."""
         numbered = ((self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH))
-        return " ".join(" ".join(f"{number} {text}" for number, text in numbered if text).split())
+        return fold(" ".join(f"{number} {text}" for number, text in numbered if text))
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:

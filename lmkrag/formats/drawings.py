@@ -7,12 +7,12 @@ from typing import Any
 
 from lxml import etree
 
-from lmkrag.formats.base import MATH_TEXT, mark_raised, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, fold, mark_raised, read_run, table_row
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
 DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
+PARSER = etree.XMLParser(resolve_entities=False, no_network=True)  # of parts of Office files
 _RAISED = re.compile(r"\+?0*[1-9]")
 _MOST_POINTS = 10_000  # of a chart
 
@@ -31,7 +31,7 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
 
 def _open(part: Any, key: str) -> etree._Element:
     """The root of a part that another one names, an empty one where it is not there."""
-    return etree.fromstring(part.rels[key].target_part.blob, _PARSER) if key in part.rels else etree.Element("none")
+    return etree.fromstring(part.rels[key].target_part.blob, PARSER) if key in part.rels else etree.Element("none")
 
 
 def read_paragraph(paragraph: Any) -> str:
@@ -44,7 +44,7 @@ def read_paragraph(paragraph: Any) -> str:
         raised = properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
         part = " " if run.tag == f"{DRAWING}br" else read_run(run)
         text += mark_raised(text, part) if raised else part
-    return " ".join(text.split())
+    return fold(text)
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:

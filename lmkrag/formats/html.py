@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, describe_properties, open_archive
+from lmkrag.formats.base import Loaded, describe_properties, fold, open_archive
 from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
@@ -121,7 +121,7 @@ def read_svg(data: bytes, name: str) -> Loaded:
         if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
             span.text = f" {span.text or ''}"
     elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
-    lines = {element: " ".join("".join(element.itertext()).split()) for element in elements}
+    lines = {element: fold("".join(element.itertext())) for element in elements}
     title = next((text for element, text in lines.items() if etree.QName(element).localname == "title"), "")
     return Loaded("\n".join(dict.fromkeys(filter(None, lines.values()))), "svg", title)
 

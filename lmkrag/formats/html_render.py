@@ -4,18 +4,21 @@ import re
 
 from lxml import etree
 
-from lmkrag.formats.base import mark_raised, read_whole
+from lmkrag.formats.base import fold, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
-_SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
-_SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
-_SKIPPED |= {"del", "s", "strike"}  # what is no longer so
-_PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
-_PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
-_PARAGRAPHS |= {"details", "summary", "hr", "body", "option", "button", "dialog", "select", "textarea"}
-_ROWS = {"tr", "td", "th"}
+# rt: how to pronounce the text below it; del: what is no longer so
+_SKIPPED = frozenset(
+    """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()
+)
+_PARAGRAPHS = frozenset(
+    """p div section article main aside header footer blockquote figure figcaption table caption dl dt dd form
+    fieldset legend address details summary hr body option button dialog select textarea""".split()
+)
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_LISTS, _CELLS = ("ol", "ul"), ("td", "th")
+_BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre"])
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # of ordered lists
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
@@ -92,11 +95,10 @@ class _Renderer:
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
-        is_mark = tag == "sup" or "noteref" in element.get("epub:type", element.get("role", ""))
-        if is_mark or "vertical-align:super" in element.get("style", "").replace(" ", ""):
+        if _is_superscript(element):
             self._raised = not (element.tail or "").startswith(("/", "⁄"))
             self.write("" if self._raised else " ")  # 1 1/2
-        if tag in ("ol", "ul"):
+        if tag in _LISTS:
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
             self._lists.append((kind, read_whole(element.get("start"), 1) - 1))
@@ -110,48 +112,56 @@ class _Renderer:
             lines.end(2)
             self._preformatted += 1
             self._lines.append(_Lines())
-        elif tag in ("td", "th") and self._table:
+        elif tag in _CELLS and self._table:
             self._cells += 1
             self._lines.append(_Lines())
-        elif tag == "br" and next(element.iterancestors(*_HEADINGS), None) is not None:
-            self.write(" ")
         elif tag == "br":
-            lines.end(min(2, lines.ends + 1))
-        elif tag in _PARAGRAPHS or tag in _ROWS:
+            self._break_line(element)
+        elif tag in _BLOCKS:
             lines.end(1 if tag == "dd" else 2)
             if tag == "table":
                 self._tables.append(Grid() if _holds_data(element) else None)
 
     def close(self, element: etree._Element) -> None:
         tag, self._raised = element.tag, False
-        if tag == "pre" and self._preformatted:
-            self._preformatted -= 1
-            code = self._lines.pop().text().strip("\n")
-            if code and not self._cells and not self._preformatted:
-                code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
-            self._lines[-1].write(code)
-        elif tag in ("td", "th") and self._table:
+        if tag in _CELLS and self._table:
             self._cells -= 1
             spans = (_read_span(element.get(name, "")) for name in ("rowspan", "colspan"))
-            self._table.add(" ".join(self._lines.pop().text().split()), *spans)
-            return
-        lines = self._lines[-1]
-        if tag == "tr" and self._table:
+            self._table.add(fold(self._lines.pop().text()), *spans)
+        elif tag == "tr" and self._table:
             self._table.end_row()
-            return
+        else:
+            self._close_block(tag)
+
+    def _close_block(self, tag: str) -> None:
+        if tag == "pre" and self._preformatted:
+            self._close_code()
         if tag == "li" or tag in _HEADINGS:
-            lines.marker = ""  # of nothing
+            self._lines[-1].marker = ""  # of nothing
         if tag == "li":
-            lines.end(1)
-        elif tag in ("ol", "ul"):
+            self._lines[-1].end(1)
+        elif tag in _LISTS:
             self._lists.pop()
-            lines.end(1 if self._lists else 2)
-        elif tag in _PARAGRAPHS or tag in _HEADINGS or tag in _ROWS or tag == "pre":
+            self._lines[-1].end(1 if self._lists else 2)
+        elif tag in _BLOCKS:
             if tag == "table" and (grid := self._tables.pop()):
                 for line in bar_lines(grid.rows):
-                    lines.end(1)
-                    lines.write(line)
-            lines.end(1 if tag == "dt" else 2)
+                    self._lines[-1].end(1)
+                    self._lines[-1].write(line)
+            self._lines[-1].end(1 if tag == "dt" else 2)
+
+    def _close_code(self) -> None:
+        self._preformatted -= 1
+        code = self._lines.pop().text().strip("\n")
+        if code and not self._cells and not self._preformatted:
+            code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
+        self._lines[-1].write(code)
+
+    def _break_line(self, element: etree._Element) -> None:
+        if next(element.iterancestors(*_HEADINGS), None) is not None:
+            self.write(" ")
+        else:
+            self._lines[-1].end(min(2, self._lines[-1].ends + 1))
 
     @property
     def _table(self) -> Grid | None:
@@ -169,6 +179,13 @@ class _Renderer:
     def finish(self) -> str:
         lines = self._lines[0].text().split("\n")
         return "\n".join(line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines).strip()
+
+
+def _is_superscript(element: etree._Element) -> bool:
+    """Whether an element, such as the number of a note, is shown above its line."""
+    if element.tag == "sup" or "noteref" in element.get("epub:type", element.get("role", "")):
+        return True
+    return "vertical-align:super" in element.get("style", "").replace(" ", "")
 
 
 def _read_span(written: str) -> int:
@@ -196,18 +213,18 @@ def read_math(node: etree._Element) -> str:
     """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its parts stand."""
     for annotation in node.iter("{*}annotation"):
         if annotation.get("encoding") in _SOURCES and (annotation.text or "").strip():
-            return " ".join(annotation.text.split())
+            return fold(annotation.text)
     try:
         return _read_math(node)
     except RecursionError:  # no equation is nested so deeply
-        return " ".join("".join(node.itertext()).split())
+        return fold("".join(node.itertext()))
 
 
 def _read_math(node: etree._Element) -> str:
     name = etree.QName(node).localname
     parts = [_read_math(child) for child in node.iterchildren("*") if etree.QName(child).localname != "annotation"]
     if not parts:
-        text = " ".join((node.text or "").split())
+        text = fold(node.text or "")
         return f" {text} " if name == "mo" and text in ("=", "<", ">", "≤", "≥", "≈", "→") else text
     if name in _SIGNS and len(parts) == 2:
         return _SIGNS[name].join(map(_enclose, parts))

@@ -12,6 +12,7 @@ from lmkrag.formats.base import (
     SOFT_HYPHEN,
     Loaded,
     describe_properties,
+    fold,
     join_pages,
     mark_raised,
     open_archive,
@@ -196,7 +197,7 @@ def _mark(node: etree._Element) -> str:
 
 def _text(node: etree._Element) -> str:
     """The text of an element on one line, without what is anchored in it."""
-    return " ".join("".join(_pieces(node)).replace(SOFT_HYPHEN, "").split())
+    return fold("".join(_pieces(node)).replace(SOFT_HYPHEN, ""))
 
 
 def _pieces(node: etree._Element) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded, describe_properties, join_pages
+from lmkrag.formats.base import Attachment, Loaded, describe_properties, fold, join_pages
 from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_text import PageText
@@ -83,7 +83,7 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
     edges = {}
     for number, (start, end) in enumerate(lines):
         if not edge <= number < len(lines) - edge:
-            words = " ".join(page[start:end].removeprefix(TITLE_MARK).lower().split())
+            words = fold(page[start:end].removeprefix(TITLE_MARK).lower())
             edges[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
     return edges
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pypdfium2.raw as raw
 
-from lmkrag.formats.base import SOFT_HYPHEN
+from lmkrag.formats.base import SOFT_HYPHEN, fold
 from lmkrag.formats.columns import Box, Source, mark_columns
 from lmkrag.formats.titles import mark_titles
 
@@ -187,17 +187,21 @@ class PageText:
         if len("".join(self._textpage.get_text_bounded().split())) >= len("".join(self._raw.split())):
             return
         left, bottom, right, top = self._page.get_bbox()
+        for place, box in self._shown():
+            x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+            if not (left <= x <= right and bottom <= y <= top):
+                yield place, place + 1, "", None
+
+    def _shown(self) -> Iterator[tuple[int, Box]]:
+        """The characters that are seen, with their boxes."""
         for place, character in enumerate(self._raw):
             if not character.isspace() and (box := self._box(place)) is not None:
-                x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-                if not (left <= x <= right and bottom <= y <= top):
-                    yield place, place + 1, "", None
+                yield place, box
 
     def _join_words(self) -> Iterator[_Edit]:
         """Words divided at a line's end, with the line's end after them.
 
-        PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a compound: where the
-        page has the word with it, or both of its parts and not the whole.
+        PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a compound.
         """
         if not (divisions := [match.span() for match in _DIVISION.finditer(self._raw)]):
             return
@@ -206,14 +210,11 @@ class PageText:
         words = Counter(_WORD.findall(whole))
         words.subtract(part.lower() for before, after, _, _ in parts for part in (before, after))
         for (start, stop), (before, after, rest, space) in zip(divisions, parts, strict=True):
-            marked = stop - start == 1  # else the line's end is there
+            is_marked = stop - start == 1  # else the line's end is there
             is_word = before[-1:].islower() and after[:1].islower()
-            first, last = before.lower(), after.lower()
-            is_used = words[f"{first}-{last}"] > 0 or (words[first] > 0 and words[last] > 0)
-            is_compound = words[first + last] <= 0 and (is_used or len(first) == 1 or first in _COMPOUNDS)
-            if is_word and not is_compound and rest[:1] not in ("-", "@", "/"):
+            if is_word and rest[:1] not in ("-", "@", "/") and not _is_compound(before.lower(), after.lower(), words):
                 yield start, stop, "", None
-            elif marked or is_word or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()):
+            elif is_marked or is_word or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()):
                 yield start, stop, "-", None
             else:
                 continue  # a hyphen that may be a dash
@@ -306,26 +307,18 @@ class PageText:
     def _fill_in(self) -> Iterator[_Edit]:
         """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
         form = self._page.formenv
-        widgets = [] if form is None else [each for each in self._annotations if each[1] == raw.FPDF_ANNOT_WIDGET]
-        if not widgets:
+        widgets = [(field, each) for each, kind, field in self._annotations if kind == raw.FPDF_ANNOT_WIDGET]
+        if form is None or not widgets:
             return
-        places = [place for place, character in enumerate(self._raw) if not character.isspace()]
-        boxes = [(place, box) for place in places if (box := self._box(place)) is not None]
-        for annotation, _, field in sorted(widgets, key=lambda each: each[2][0]):
+        shown = list(self._shown())
+        for field, annotation in sorted(widgets, key=lambda widget: widget[0][0]):
             kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
-            value = "[x]" if kind in _TICKS and raw.FPDFAnnot_IsChecked(form, annotation) else ""
-            if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
-                value = _read_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+            value = _read_field(form, annotation, kind)
             if not value:
                 continue
-            middle, height = (field[1] + field[3]) / 2, field[3] - field[1]
-            row = [
-                (box[0], box[2], place)
-                for place, box in boxes
-                if box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
-            ]
+            row = [(box[0], box[2], place) for place, box in shown if _is_level(box, field)]
             before = [(right, place) for left, right, place in row if left < field[0]]
-            most = field[2] + _BESIDE * height
+            most = field[2] + _BESIDE * (field[3] - field[1])
             after = [(left, place) for left, right, place in row if field[2] <= right and left <= most]
             if kind in _TICKS and after:
                 place = min(after)[1]
@@ -334,9 +327,36 @@ class PageText:
                 place = max(before)[1] + 1
                 yield place, place, f" {value}", field
             else:
-                name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
-                name = name or _read_string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
-                yield len(self._raw), len(self._raw), f"\n{name}: {value}", field
+                yield len(self._raw), len(self._raw), f"\n{_name_field(form, annotation)}: {value}", field
+
+
+def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
+    """Whether the hyphen of a divided word stays, by the other words of its page.
+
+    It does where the page has the word with it, or both of its parts and not the whole.
+    """
+    is_used = words[f"{before}-{after}"] > 0 or (words[before] > 0 and words[after] > 0)
+    return words[before + after] <= 0 and (is_used or len(before) == 1 or before in _COMPOUNDS)
+
+
+def _is_level(box: Box, field: Box) -> bool:
+    """Whether a character stands in one line with a field: beside its middle, or inside its height."""
+    middle = (field[1] + field[3]) / 2
+    return box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
+
+
+def _name_field(form: Any, annotation: Any) -> str:
+    name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+    return name or _read_string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+
+
+def _read_field(form: Any, annotation: Any, kind: int) -> str:
+    """What a field shows; empty for one that is not filled in, and for a password."""
+    if kind in _TICKS:
+        return "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
+    if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+        return _read_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    return ""
 
 
 def _read_string(function: Any, *arguments: Any) -> str:
@@ -344,4 +364,4 @@ def _read_string(function: Any, *arguments: Any) -> str:
     size = function(*arguments, None, 0)
     buffer = ctypes.create_string_buffer(size)
     function(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
-    return " ".join(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace").split())
+    return fold(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace"))

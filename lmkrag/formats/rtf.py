@@ -5,7 +5,7 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, show_symbols, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, fold, show_symbols, table_row
 
 _GROUP = re.compile(  # notes, margins, boxes, objects; in the second line what is not shown, or no longer so
     rb"\{(?:(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?|shp|object)"
@@ -48,7 +48,7 @@ def read(data: bytes, name: str) -> Loaded:
     above: list[str] = []
     for written, row in zip(_ROW_ENDS.split(marked), rows, strict=False):
         before, divider, content = row.partition("\x1d") if "\x1d" in row else row.rpartition("\n")
-        cells = [" ".join(cell.split()) for cell in content.strip("\x1d\n ").removesuffix("|").split("|")]
+        cells = [*map(fold, content.strip("\x1d\n ").removesuffix("|").split("|"))]
         definitions = written.rpartition(b"\\trowd")[2].split(b"\\cellx")[:-1]
         for place, definition in enumerate(definitions[: len(cells)]):
             if (sign := _MERGED.search(definition)) and not cells[place]:

@@ -63,14 +63,7 @@ def _read_slide(slide: Any) -> Iterator[tuple[str, Any]]:
             if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0], shape
         elif shape.has_table:
-            grid = Grid()
-            for row in shape.table.rows:
-                for cell in row.cells:
-                    if not cell.is_spanned:
-                        height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
-                        grid.add(_read_frame(cell), height, width)
-                grid.end_row()
-            yield "\n".join(bar_lines(grid.rows)), shape
+            yield _read_table(shape.table), shape
         else:
             yield from ((text, shape) for text in read_drawings(shape.element, slide.part))
     # Shapes with equations, which python-pptx does not see: they have an alternative for other programs.
@@ -78,6 +71,18 @@ def _read_slide(slide: Any) -> Iterator[tuple[str, Any]]:
         yield from ((text, None) for text in map(read_paragraph, choice.iter(qn("a:p"))) if text)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes, None
+
+
+def _read_table(table: Any) -> str:
+    grid = Grid()
+    for row in table.rows:
+        for cell in row.cells:
+            if cell.is_merge_origin:
+                grid.add(_read_frame(cell), cell.span_height, cell.span_width)
+            elif not cell.is_spanned:
+                grid.add(_read_frame(cell))
+        grid.end_row()
+    return "\n".join(bar_lines(grid.rows))
 
 
 def _read_frame(shape: Any) -> str:

@@ -20,8 +20,8 @@ from openpyxl.utils.escape import unescape as unescape_text
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
-from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, mark_raised, open_office_file, read_whole
-from lmkrag.formats.drawings import DRAWING, read_paragraph
+from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, fold, mark_raised, open_office_file, read_whole
+from lmkrag.formats.drawings import DRAWING, PARSER, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
@@ -42,7 +42,6 @@ _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)"
 _DIGITS_ONLY = re.compile(r"(?=[^0]*0[^0]*0)[0\- ()/\ue000-\uf8ff]*")
 _LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)  # Excel 97: the beginning of a workbook, and FILEPASS
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
 class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
@@ -67,7 +66,7 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
         xml = archive.read(name) if name.startswith(("xl/sharedStrings", "xl/worksheets/")) else b""
         if b'"superscript"' not in xml:
             continue
-        root = etree.fromstring(xml, _PARSER)
+        root = etree.fromstring(xml, PARSER)
         for text in root.iterfind(".//{*}r/{*}t"):
             if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
                 before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
@@ -119,7 +118,7 @@ def read_old(data: bytes, name: str) -> Loaded:
 
 def _read_2003(data: bytes) -> Loaded:
     sheets = []
-    for sheet in etree.fromstring(data.lstrip(), _PARSER).iter(f"{_SHEETS}Worksheet"):
+    for sheet in etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet"):
         grid = Grid()
         for row in sheet.iter(f"{_SHEETS}Row"):
             for cell in row.iterchildren(f"{_SHEETS}Cell"):
@@ -185,17 +184,17 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():
         return
-    for relation in etree.fromstring(archive.read(relations), _PARSER):
+    for relation in etree.fromstring(archive.read(relations), PARSER):
         kind, target = relation.get("Type", ""), relation.get("Target", "")
         target = posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
         if target not in archive.namelist():
             continue
         if kind.endswith("/comments"):
-            for comment in etree.fromstring(archive.read(target), _PARSER).iterfind(".//{*}comment"):
-                text = " ".join("".join(part.text or "" for part in comment.iterfind(".//{*}t")).split())
+            for comment in etree.fromstring(archive.read(target), PARSER).iterfind(".//{*}comment"):
+                text = fold("".join(part.text or "" for part in comment.iterfind(".//{*}t")))
                 yield comment.get("ref", ""), re.sub(r"^\[Threaded comment\].*?Comment: ", "", text)
         elif kind.endswith("/drawing"):
-            paragraphs = etree.fromstring(archive.read(target), _PARSER).iter(f"{DRAWING}p")
+            paragraphs = etree.fromstring(archive.read(target), PARSER).iter(f"{DRAWING}p")
             yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
 
 
@@ -245,4 +244,4 @@ def _show_number(value: float, number_format: str) -> str:
     if thousands or before.strip() or after.strip():
         plain = f"{abs(value):{thousands}.{len(match[2] or '')}f}"
         before = "-" * (value < 0) + before.lstrip()
-    return " ".join(f"{before}{plain}{after}".split())
+    return fold(f"{before}{plain}{after}")

@@ -3,7 +3,7 @@
 import re
 from html import unescape
 
-from lmkrag.formats.base import Loaded
+from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.text import decode
 from lmkrag.specs import BYTE_ORDER_MARK
 
@@ -27,7 +27,7 @@ def read(data: bytes, name: str) -> Loaded:
     cues, above = [], [""]
     for hours, minutes, seconds, body in zip(*(parts[first::4] for first in range(4)), strict=True):
         body = body.lstrip("\n").partition("\n\n")[0] if is_vtt else body  # what follows are notes and styles
-        lines = [" ".join(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line))).split()) for line in body.split("\n")]
+        lines = [fold(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line)))) for line in body.split("\n")]
         speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
         if speech:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from lmkrag.formats.base import Loaded, table_row
+from lmkrag.formats.base import Loaded, fold, table_row
 from lmkrag.formats.text import decode
 
 _SAMPLE = 100_000  # characters that tell the delimiter
@@ -429,4 +429,4 @@ def _strip(row: Sequence[str]) -> list[str]:
 def format_record(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values on one line, ``name: value`` between bars."""
     cells = (f"{name.strip()}: {value}" if name.strip() else value for name, value in pairs if value.strip())
-    return " | ".join(" ".join(cell.split()) for cell in cells)
+    return " | ".join(map(fold, cells))

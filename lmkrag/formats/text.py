@@ -12,7 +12,7 @@ from typing import Any
 import chardet
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded
+from lmkrag.formats.base import Loaded, fold
 from lmkrag.json_values import to_json_value
 from lmkrag.specs import BYTE_ORDER_MARK
 
@@ -81,7 +81,7 @@ def describe(text: str, name: str) -> Loaded:
     if suffix in CODE or name in ("Makefile", "Dockerfile"):
         return Loaded(text, "code")
     if suffix in _TITLES:
-        return Loaded(text, "text", " ".join(_find_title(_TITLES[suffix], text).split()))
+        return Loaded(text, "text", fold(_find_title(_TITLES[suffix], text)))
     return Loaded(text, "text")
 
 
@@ -191,7 +191,7 @@ def read_rst_fields(text: str) -> dict[str, Any]:
     pairs = _RST_FIELD.findall(fields[0]) if fields else []
     if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(pairs) < 2 and text[0] != ":"):
         return {}  # prose that begins with a word and a colon
-    return {name.lower(): " ".join(value.split()) for name, value in pairs}
+    return {name.lower(): fold(value) for name, value in pairs}
 
 
 def find_rst_title(text: str) -> str:

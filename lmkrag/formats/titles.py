@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from lmkrag.formats.columns import Measure, Source
 
@@ -33,84 +34,112 @@ _NONE = re.compile(
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-def mark_titles(
-    text: str, sources: Sequence[Source], box: Measure, look: Callable[[int], tuple[float, bool]]
-) -> tuple[str, Sequence[Source]]:
-    """Return a page with ``##`` before its headings, and its sources; ``look``: a character's font size, if bold."""
-    lines = [match.span() for match in _LINE.finditer(text)]
-    looks = [_look(text, *line, look) for line in lines]
-    weights: Counter[float] = Counter()
-    for (start, end), (height, _) in zip(lines, looks, strict=True):
-        weights[round(2 * height) / 2] += end - start
-    if len(lines) < 2 or not (body := weights.most_common(1)[0][0]):
-        return text, sources
-    strong = sum(end - start for (start, end), (_, is_bold) in zip(lines, looks, strict=True) if is_bold)
-    plain_body = 2 * strong < sum(end - start for start, end in lines)
-    numbered = [_NUMBERED.match(text, start) is not None for start, _ in lines]
-    stands_out = [
-        height >= (_LARGER_NUMBERED if begins else _LARGER) * body
-        or (is_bold and plain_body and height >= _NO_SMALLER * body)
-        for begins, (height, is_bold) in zip(numbered, looks, strict=True)
-    ]
-    if 2 * sum(stands_out) > len(lines):
-        return text, sources  # a poster, or a title page
+Look = Callable[[int], tuple[float, bool]]  # gives the size of a character's font, in points, and whether it is bold
+
+
+class _Line(NamedTuple):
+    """A line of a page: where it begins and ends in its text, and how it looks."""
+
+    start: int
+    end: int
+    look: tuple[float, bool]
+    is_numbered: bool
+
+
+def mark_titles(text: str, sources: Sequence[Source], box: Measure, look: Look) -> tuple[str, Sequence[Source]]:
+    """Return the text of a page with ``##`` before its headings, and the sources of its characters."""
     pieces: list[str] = []
     marked: list[Source] = []
-    position = number = 0
-    while number < len(lines):
-        stop = number + 1
-        while stop < len(lines) and stands_out[number] and not numbered[stop]:
-            if not _continues(lines, looks, number, stop, box):
-                break
-            stop += 1
-        start, end = lines[number][0], lines[stop - 1][1]
-        title = text[start:end].replace("\n", " ")
-        heads = stands_out[number] and stop < len(lines) and look(lines[stop][0]) != looks[stop - 1]
-        heads = heads and stop - number <= _MOST_LINES and _is_title(title) and not _has_columns(text, start, end, box)
-        on_edge = number == 0 or (heads and _has_page_number(text[slice(*lines[stop])]))
-        beside = heads and number and not numbered[number] and _is_beside(lines, number, stop, box)
-        if heads and not beside and not (on_edge and _has_page_number(title)):
-            pieces += [text[position:start], TITLE_MARK, title]
-            marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
-            position = end
-        number = stop
+    position = 0
+    for start, end in _Page(text, box, look).find_titles():
+        pieces += [text[position:start], TITLE_MARK, text[start:end].replace("\n", " ")]
+        marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
+        position = end
     return "".join([*pieces, text[position:]]), [*marked, *sources[position:]]
 
 
-def _look(text: str, start: int, end: int, look: Callable[[int], tuple[float, bool]]) -> tuple[float, bool]:
-    """The size of a line, whose first letter may be larger or smaller, and whether it is bold throughout."""
-    middle = (start + end) // 2
-    sizes, bold = zip(*map(look, (start, middle - text[middle].isspace(), end - 1)), strict=True)
-    return sorted(sizes)[1], all(bold)
+class _Page:
+    """Finds the headings of a page by its text, its lines, and how its characters look and stand."""
 
+    def __init__(self, text: str, box: Measure, look: Look) -> None:
+        self._text, self._box, self._look = text, box, look
+        self._lines = [self._read_line(*match.span()) for match in _LINE.finditer(text)]
 
-def _continues(
-    lines: Sequence[tuple[int, int]], looks: Sequence[tuple[float, bool]], first: int, number: int, box: Measure
-) -> bool:
-    """Whether a line goes on with the heading that begins at another: right below, and looking the same."""
-    (height, is_bold), (other, other_bold) = looks[first], looks[number]
-    above, below = box(lines[number - 1][0]), box(lines[number][0])
-    if above is None or below is None or is_bold is not other_bold or abs(other - height) > _SAME * height:
-        return False
-    return 0 < above[1] - below[1] <= _LEADING * height
+    def _read_line(self, start: int, end: int) -> _Line:
+        """A line, which is as large as most of it, since its first letter may be larger, and bold if all of it is."""
+        middle = (start + end) // 2
+        if self._text[middle].isspace():
+            middle -= 1
+        sizes, bold = zip(*map(self._look, (start, middle, end - 1)), strict=True)
+        return _Line(start, end, (sorted(sizes)[1], all(bold)), _NUMBERED.match(self._text, start) is not None)
 
+    def find_titles(self) -> Iterator[tuple[int, int]]:
+        """Yield the (start, end) of headings, which may have several lines."""
+        stands_out = self._compare_looks()
+        first = 0
+        while first < len(self._lines):
+            stop = first + 1
+            while stop < len(self._lines) and stands_out[first] and self._continues(first, stop):
+                stop += 1
+            if stop < len(self._lines) and stands_out[first] and self._is_heading(first, stop):
+                yield self._lines[first].start, self._lines[stop - 1].end
+            first = stop
 
-def _is_beside(lines: Sequence[tuple[int, int]], first: int, stop: int, box: Measure) -> bool:
-    """Whether a title stands beside the line after it, as a cell and a name at a picture do, and is not centred."""
-    edges = [(head[0], tail[2], head[1]) for line in lines if (head := box(line[0])) and (tail := box(line[1] - 1))]
-    if len(edges) < len(lines):
-        return False
-    (start, end, bottom), (left, right, _) = edges[stop], edges[first]
-    centre = (min(edge[0] for edge in edges) + max(edge[1] for edge in edges)) / 2
-    is_below = start < right and left < end and bottom < edges[stop - 1][2]
-    return not is_below and abs((left + right) / 2 - centre) > _CENTRED * (right - left)
+    def _compare_looks(self) -> list[bool]:
+        """Which lines are larger than most text of the page, or bold where that is not; none if most are: a poster."""
+        sizes: Counter[float] = Counter()
+        bold = 0
+        for start, end, (size, is_bold), _ in self._lines:
+            sizes[round(2 * size) / 2] += end - start
+            if is_bold:
+                bold += end - start
+        body = max(sizes, key=sizes.__getitem__, default=0.0)
+        has_plain_body = 2 * bold < sizes.total()
+        stands_out = [
+            size >= (_LARGER_NUMBERED if is_numbered else _LARGER) * body
+            or (is_bold and has_plain_body and size >= _NO_SMALLER * body)
+            for _, _, (size, is_bold), is_numbered in self._lines
+        ]
+        return stands_out if 2 * sum(stands_out) <= len(stands_out) else [False] * len(stands_out)
 
+    def _is_heading(self, first: int, stop: int) -> bool:
+        """Whether lines that stand out are the heading of the line after them."""
+        start, end, following = self._lines[first].start, self._lines[stop - 1].end, self._lines[stop]
+        title = self._text[start:end].replace("\n", " ")
+        if self._look(following.start) == self._lines[stop - 1].look or stop - first > _MOST_LINES:
+            return False
+        if not _is_title(title) or self._has_columns(start, end):
+            return False
+        is_on_edge = first == 0 or _has_page_number(self._text[following.start : following.end])
+        if is_on_edge and _has_page_number(title):
+            return False  # of a header or a footer
+        return first == 0 or self._lines[first].is_numbered or not self._is_beside(first, stop)
 
-def _has_columns(text: str, start: int, end: int, box: Measure) -> bool:
-    """Whether words of a line stand so far apart that they name the columns of a table."""
-    spaces = re.compile(r"(?<=\S) (?=\S)").finditer(text, start, end)
-    sides = ((box(space.start() - 1), box(space.end())) for space in spaces)
-    return any(left and right and right[0] - left[2] > _APART * (left[3] - left[1]) for left, right in sides)
+    def _continues(self, first: int, number: int) -> bool:
+        """Whether a line goes on with the heading that begins at another: right below, and looking the same."""
+        (size, is_bold), (other, other_bold) = self._lines[first].look, self._lines[number].look
+        above, below = self._box(self._lines[number - 1].start), self._box(self._lines[number].start)
+        if self._lines[number].is_numbered or above is None or below is None:
+            return False
+        is_alike = is_bold is other_bold and abs(other - size) <= _SAME * size
+        return is_alike and 0 < above[1] - below[1] <= _LEADING * size
+
+    def _is_beside(self, first: int, stop: int) -> bool:
+        """Whether a title stands beside the line after it, as a cell and a name at a picture do, and is not centred."""
+        ends = [(self._box(line.start), self._box(line.end - 1)) for line in self._lines]
+        edges = [(head[0], tail[2], head[1]) for head, tail in ends if head and tail]
+        if len(edges) < len(ends):
+            return False
+        (start, end, bottom), (left, right, _) = edges[stop], edges[first]
+        centre = (min(edge[0] for edge in edges) + max(edge[1] for edge in edges)) / 2
+        is_below = start < right and left < end and bottom < edges[stop - 1][2]
+        return not is_below and abs((left + right) / 2 - centre) > _CENTRED * (right - left)
+
+    def _has_columns(self, start: int, end: int) -> bool:
+        """Whether words of a line stand so far apart that they name the columns of a table."""
+        spaces = re.compile(r"(?<=\S) (?=\S)").finditer(self._text, start, end)
+        sides = ((self._box(space.start() - 1), self._box(space.end())) for space in spaces)
+        return any(left and right and right[0] - left[2] > _APART * (left[3] - left[1]) for left, right in sides)
 
 
 def _has_page_number(line: str) -> bool:

@@ -12,6 +12,7 @@ from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.view import DocumentView
 from lmkrag.index.words.lexical import Terms, count_document_words, count_sentence_words, find_first
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
@@ -62,6 +63,30 @@ class Candidates:
         """Return the candidates where ``mask`` ``[n]`` is true."""
         arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record", "heading")
         return replace(self, **{name: getattr(self, name)[mask] for name in arrays}, fused=self.fused.keep(mask))
+
+
+class Views:
+    """The documents of some candidates, each looked up once."""
+
+    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
+        self._snapshot, self._candidates = snapshot, candidates
+        self._views: dict[int, DocumentView] = {}
+        self.languages = snapshot.totals.languages
+
+    def view(self, candidate: int) -> DocumentView:
+        """Return the document that a candidate (a position) is of."""
+        key = int(self._candidates.documents[candidate])
+        if key not in self._views:
+            self._views[key] = self._snapshot.view_document(key)
+        return self._views[key]
+
+    def ordinal(self, candidate: int) -> int:
+        """Return which sentence of its document a candidate is."""
+        return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
+
+    def sentence(self, candidate: int) -> str:
+        """Return the text of a candidate."""
+        return self.view(candidate).sentence(self.ordinal(candidate))
 
 
 class SearchQuery(NamedTuple):

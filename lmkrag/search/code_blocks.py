@@ -1,7 +1,8 @@
 """The function, class or section around some lines of source code, by indentation."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from io import StringIO
 from itertools import accumulate
 from pathlib import PurePosixPath
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from lmkrag.index.view import DocumentView
 from lmkrag.language.question import CodeQuestion, split_identifiers
-from lmkrag.search.candidates import Candidates
-from lmkrag.search.results import Views
-from lmkrag.sentences.code_lines import CLOSES, LEADS, measure_indentation
+from lmkrag.search.candidates import Candidates, Views
+from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
+
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # the beginning of comments and decorators, which belong to the line below
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -64,7 +66,7 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
         bottom += 1
     # Flat lines continue to a blank line or the end of a block, comments and decorators with the lines below them.
     is_flat = bottom == stop
-    while bottom < len(lines) and continues(bottom) and (is_flat or LEADS.match(lines[bottom - 1].lstrip())):
+    while bottom < len(lines) and continues(bottom) and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip())):
         bottom += 1
         while bottom < len(lines) and is_inside(bottom) and not (is_flat and lines[bottom].isspace()):
             bottom += 1
@@ -74,8 +76,23 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     return top, bottom
 
 
-_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
-_BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
+def find_definitions(text: str, number: int) -> Iterator[int]:
+    """Yield the lines, from 1, that name the functions and classes around line ``number``, the innermost first.
+
+    A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
+    """
+    lines = StringIO(text).readlines()  # a form feed ends no line
+    while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
+        number += 1
+    start, limit = sum(map(len, lines[:number])), len(text)
+    for above, line in reversed(list(enumerate(lines[:number], 1))):
+        start -= len(line)
+        if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
+            limit = measure_indentation(line)
+            if DEFINITION.match(text, start):
+                yield above
+
+
 _SECONDARY = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist|generated)/"
     r"|(?:^|/)(?:test_[^/]*|conftest|[^/]*(?:[._-](?:test|spec|min|generated|pb2?)))\.\w+$",

@@ -9,7 +9,8 @@ from pathlib import Path
 from lmkrag.language.question import find_identifiers
 from lmkrag.language.terms import find_stems
 from lmkrag.results import Span
-from lmkrag.sentences.code_lines import DEFINITION, find_definitions
+from lmkrag.search.code_blocks import find_definitions
+from lmkrag.sentences.code_lines import DEFINITION
 from lmkrag.sentences.declarations import declares
 
 _MOST_LINES = 3  # of a result

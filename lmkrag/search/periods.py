@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmkrag.language.dates import find_date, first_day
-from lmkrag.search.candidates import Candidates
+from lmkrag.search.candidates import Candidates, Views
 from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage
 from lmkrag.search.filters import PredicateFilter, Test, parse_filter
-from lmkrag.search.results import Views, find_headings
+from lmkrag.search.results import find_headings
 
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}

@@ -18,9 +18,8 @@ from lmkrag.reranker.base import (
     ScoredSentences,
     unread_scores,
 )
-from lmkrag.search.candidates import Candidates
+from lmkrag.search.candidates import Candidates, Views
 from lmkrag.search.growth import Grown
-from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
 

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
-from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import hash_forms
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
-from lmkrag.search.candidates import Candidates
+from lmkrag.search.candidates import Candidates, Views
+from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import Growth, explain_span
-from lmkrag.sentences.code_lines import find_definitions
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
@@ -34,30 +33,6 @@ _LATEX = re.compile(r"\s*\\(part|chapter|section|subsection|subsubsection|paragr
 _LATEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
-
-
-class Views:
-    """The documents of some candidates, each looked up once."""
-
-    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
-        self._snapshot, self._candidates = snapshot, candidates
-        self._views: dict[int, DocumentView] = {}
-        self.languages = snapshot.totals.languages
-
-    def view(self, candidate: int) -> DocumentView:
-        """Return the document that a candidate (a position) is of."""
-        key = int(self._candidates.documents[candidate])
-        if key not in self._views:
-            self._views[key] = self._snapshot.view_document(key)
-        return self._views[key]
-
-    def ordinal(self, candidate: int) -> int:
-        """Return which sentence of its document a candidate is."""
-        return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
-
-    def sentence(self, candidate: int) -> str:
-        """Return the text of a candidate."""
-        return self.view(candidate).sentence(self.ordinal(candidate))
 
 
 class Results:

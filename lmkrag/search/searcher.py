@@ -21,7 +21,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import CUT_SHORT, Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
-from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.candidates import SearchQuery, Views, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.explaining import Growth
 from lmkrag.search.filters import to_expression
@@ -35,7 +35,7 @@ from lmkrag.search.passage_ranking import PassageRanking
 from lmkrag.search.periods import Period, filter_period, keep_period
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
-from lmkrag.search.results import Results, Views
+from lmkrag.search.results import Results
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from io import StringIO
 
 from lmkrag.specs import Sentence, Text
 
@@ -37,9 +36,6 @@ _DEEPEST = 3  # definitions in the context of a group, at most
 CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
 """The beginning of lines that belong to the block before them, although they are not indented."""
 
-LEADS = re.compile(r"\*|//|/\*|#|--|@")
-"""The beginning of comments and decorators, which belong to the line below them."""
-
 
 def measure_indentation(line: str) -> int:
     """Return how many columns a line is indented by."""
@@ -64,20 +60,3 @@ def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sente
             if DEFINITION.match(line):
                 open_definitions.append((indent, stripped.rstrip(":{ ")[:_LONGEST]))
         yield replace(sentence, context=context) if context else sentence
-
-
-def find_definitions(text: str, number: int) -> Iterator[int]:
-    """Yield the lines, from 1, that name the functions and classes around line ``number``, the innermost first.
-
-    A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
-    """
-    lines = StringIO(text).readlines()  # a form feed ends no line
-    while number < len(lines) and LEADS.match(lines[number - 1].lstrip()):
-        number += 1
-    start, limit = sum(map(len, lines[:number])), len(text)
-    for above, line in reversed(list(enumerate(lines[:number], 1))):
-        start -= len(line)
-        if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
-            limit = measure_indentation(line)
-            if DEFINITION.match(text, start):
-                yield above

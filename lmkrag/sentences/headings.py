@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -77,38 +77,69 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     false heading would be read with all text under it. Each sentence is given with its text and the space after it.
     """
     held: list[_Line] = []  # lines that may be headings of the text after them
-    marks = 0  # headings with markup; a text may have its title underlined and no other
-    repeated: Counter[str] = Counter()
-    capitals = 0  # headings in capitals and of chapters, less questions: beside them the text itself asks
+    headings = _Headings()
+    marks = 0
     complete = True  # whether the text before them is complete
     for line in _lines(sentences):
-        is_ours = line.body.startswith(TITLE_MARK) if kind in _PAGES else kind != "text" or not _PROMPT.match(line.body)
-        if line.kind == "heading" and not is_ours:
+        if line.kind == "heading" and not _is_marked(line, kind):
             line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
-        marks += (1 + line.single) * (line.kind == "heading")
-        marked = marks > (kind == "text")
-        all_marked = kind in _SLIDES or (kind in _PAGES and marked)
-        asks = capitals > _DEEPEST and _ASKS.search(line.body) and not _NUMBER.match(line.body)
-        if not (all_marked or asks) and _may_head(line, marked=marked or kind in _PAGES):
+        if line.kind == "heading":
+            marks += 2 if line.single else 1
+        has_marks = marks > 1 if kind == "text" else marks > 0  # a text may have its title underlined and no other
+        are_all_marked = kind in _SLIDES or (kind in _PAGES and has_marks)
+        may_head = not are_all_marked and not headings.is_question(line)
+        if may_head and _may_head(line, marked=has_marks or kind in _PAGES):
             held.append(line)
             if len(held) > _DEEPEST:
                 complete = False
                 yield from held.pop(0).sentences
             continue
-        head = complete and held and _heads(held, line)
+        is_heading = complete and held and _heads(held, line)
         for above in held:
-            repeated.update([above.body] if head else ())  # only headings: memory does not grow with the text
-            if head and repeated[above.body] <= _MOST_REPEATED:
-                capitals += 1 if above.body.isupper() or _CHAPTER.match(above.body) else -bool(_ASKS.search(above.body))
-                yield replace(above.sentences[0], end=above.sentences[-1].end, kind="heading")
-            else:
-                yield from above.sentences
+            yield from headings.mark(above) if is_heading else above.sentences
         held = []
         yield from line.sentences
-        ended = line.line_ends > 1 or (line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None)
-        complete = ended or line.kind in BLOCK_KINDS
+        complete = _ends_text(line)
     for line in held:
         yield from line.sentences
+
+
+def _ends_text(line: _Line) -> bool:
+    """Whether a line is complete, so that a heading may follow."""
+    if line.line_ends > 1 or line.kind in BLOCK_KINDS:
+        return True
+    return line.line_ends == 1 and not _has_no_end(line)
+
+
+def _is_marked(line: _Line, kind: str) -> bool:
+    """Whether a heading is one: in pages its mark is ours, and in plain text ``# pip install`` is a command."""
+    if kind in _PAGES:
+        return line.body.startswith(TITLE_MARK)
+    return kind != "text" or not _PROMPT.match(line.body)
+
+
+class _Headings:
+    """The headings of a text so far. State: how often each came, which only grows by headings, and how they look."""
+
+    def __init__(self) -> None:
+        self._repeated: Counter[str] = Counter()
+        self._capitals = 0  # those in capitals and of chapters, less those that ask
+
+    def mark(self, line: _Line) -> Sequence[Sentence]:
+        """Return a line as a heading, unless it comes too often to be one."""
+        self._repeated[line.body] += 1
+        if self._repeated[line.body] > _MOST_REPEATED:
+            return line.sentences
+        if line.body.isupper() or _CHAPTER.match(line.body):
+            self._capitals += 1
+        elif _ASKS.search(line.body):
+            self._capitals -= 1
+        return [replace(line.sentences[0], end=line.sentences[-1].end, kind="heading")]
+
+    def is_question(self, line: _Line) -> bool:
+        """Return whether a line is a question of the text itself, whose headings are others."""
+        asks = _ASKS.search(line.body) and not _NUMBER.match(line.body)
+        return bool(self._capitals > _DEEPEST and asks)
 
 
 def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
@@ -138,35 +169,60 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
     """Whether a line could be a heading, judged without its neighbours; ``marked``: headings have markup."""
-    kind, body = line.kind, line.body
-    if kind not in ("text", "item", "turn") or not line.single or not line.line_ends or not line.gap:
+    body = line.body
+    if not _is_line_of_text(line) or not _reads_like_heading(body):
         return False
-    if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
-        return False
-    letters = sum(map(str.isalpha, body))
-    if not (body[0].isalnum() or body[0] == "§") or body[0].islower() or 2 * letters < len(body.replace(" ", "")):
-        return False
-    chapter = _CHAPTER.match(body)
-    if CUT.search(body) or _GOES_ON.search(body) or _NO_HEADING.search(body, chapter.end() if chapter else 0):
-        return False
-    if chapter:
-        return not _ENDS_SENTENCE.search(body) or (line.alone and _is_title(body[chapter.end() :]))
-    asks = _ASKS.search(body) and not _OPENS_QUOTE.match(body)  # else someone speaks
-    if body.isupper() and letters >= _FEWEST_CAPITALS and kind != "turn":
-        ends = _ENDS_SENTENCE.search(body) is not None
-        return (kind == "text" or _NUMBER.match(body) is not None) and (not ends or (line.alone and line.gap > 2))
-    number = _NUMBER.match(body)
-    is_section = number is not None and line.alone and body.endswith(".") and _is_title(body[number.end() :])
-    if kind == "turn" or (_ENDS.search(body) and not asks and not is_section):
+    if chapter := _CHAPTER.match(body):
+        return _has_no_end(line) or (line.alone and _is_title(body[chapter.end() :]))
+    if body.isupper() and sum(map(str.isalpha, body)) >= _FEWEST_CAPITALS:
+        is_heading = line.kind == "text" or _NUMBER.match(body) is not None
+        return is_heading and (_has_no_end(line) or (line.alone and line.gap > 2))
+    if line.kind == "turn" or _is_sentence(line):
         return False
     if line.bold and line.alone:
         return True
+    if _ASKS.search(body) and (marked or not line.alone):
+        return False
+    number = _NUMBER.match(body)
     if marked:
-        return number is not None and "." in number[1] and line.alone and not asks
-    if number or _ROMAN.match(body):
-        return not asks or line.alone
-    is_short = len(body.split()) <= _MOST_PLAIN_WORDS or _is_title(body)
-    return kind == "text" and line.gap > 1 and is_short and (not asks or line.alone)
+        return line.alone and number is not None and "." in number[1]
+    return number is not None or _ROMAN.match(body) is not None or _is_short(line)
+
+
+def _has_no_end(line: _Line) -> bool:
+    return _ENDS_SENTENCE.search(line.body) is None
+
+
+def _is_sentence(line: _Line) -> bool:
+    """Whether a line ends like a sentence, or as one goes on, and is neither a question nor the title of a section."""
+    number = _NUMBER.match(line.body)
+    is_section = number is not None and line.alone and _is_title(line.body[number.end() :])
+    return _ENDS.search(line.body) is not None and not _ASKS.search(line.body) and not is_section
+
+
+def _is_short(line: _Line) -> bool:
+    """Whether a line is short, or a title, and apart from the text above it."""
+    is_short = len(line.body.split()) <= _MOST_PLAIN_WORDS or _is_title(line.body)
+    return line.kind == "text" and line.gap > 1 and is_short
+
+
+def _is_line_of_text(line: _Line) -> bool:
+    """Whether a line is text or an item, on a line of its own."""
+    has_own_line = line.single and line.line_ends > 0 and line.gap > 0
+    return has_own_line and line.kind in ("text", "item", "turn")
+
+
+def _reads_like_heading(body: str) -> bool:
+    """Whether a line is short, begins like a heading, is mostly letters, does not go on, and is no address or code."""
+    if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
+        return False
+    if not (body[0].isalnum() or body[0] == "§") or body[0].islower():
+        return False
+    if 2 * sum(map(str.isalpha, body)) < len(body.replace(" ", "")):
+        return False
+    chapter = _CHAPTER.match(body)
+    others = _NO_HEADING.search(body, chapter.end() if chapter else 0)
+    return not (CUT.search(body) or _GOES_ON.search(body) or others)
 
 
 def _is_title(words: str) -> bool:
@@ -175,27 +231,45 @@ def _is_title(words: str) -> bool:
     return 2 * sum(word[0].isupper() for word in long) > len(long) or not long
 
 
-def _heads(lines: list[_Line], following: _Line) -> bool:
+def _heads(lines: Sequence[_Line], following: _Line) -> bool:
     """Whether lines that may be headings are followed by text under them."""
-    numbers = [match[1].count(".") for line in (*lines, following) if (match := _NUMBER.match(line.body))]
-    starts_list = bool(numbers) and numbers[0] > 0 and _FIRST.match(following.body) is not None
-    if any(depth >= below for depth, below in pairwise(numbers[: -1 if starts_list else None])):
-        return False  # a numbered list
-    kind, body = following.kind, following.body
-    last = lines[-1]
-    numbered = _NUMBER.match(last.body) or _ROMAN.match(last.body) or _CHAPTER.match(last.body)
-    plain = not (numbered or last.bold or last.body.isupper())
-    if plain and last.line_ends < 2 and kind not in ("item", "row"):
+    if _is_list([*lines, following]) or _is_entry(following) or not _is_text(following):
         return False
+    last, body = lines[-1], following.body
+    if _is_plain(last):
+        if last.line_ends < 2 and following.kind not in ("item", "row"):
+            return False  # the first line of a paragraph
+        if following.kind == "text" and _OPENS_QUOTE.match(body):
+            return False  # "She asked", before what she says
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
-    if kind == "text" and (body[:1].islower() or (plain and _OPENS_QUOTE.match(body))):
-        return False
-    if _ENTRY.match(body):
-        return False
-    is_title = following.line_ends == 1 and len(body) <= 2 * _LONGEST and body[-1:] not in ".;:,"
-    if is_title and (number := _NUMBER.match(body)) and "." in number[1]:
-        return False  # contents
-    if _ASKS.search(last.body) and (following.bold or body[:1] in "_*"):
-        return False  # someone speaks
-    return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
+    return not (_ASKS.search(last.body) and (following.bold or body[:1] in "_*"))  # else someone speaks
+
+
+def _is_list(lines: Sequence[_Line]) -> bool:
+    """Whether the numbers of lines go on in a list, as 3 after 2 does; not 2.1 after 2, nor 1 after 2.1."""
+    numbers = [match[1].count(".") for line in lines if (match := _NUMBER.match(line.body))]
+    if numbers and numbers[0] > 0 and _FIRST.match(lines[-1].body):
+        numbers.pop()
+    return any(depth >= below for depth, below in pairwise(numbers))
+
+
+def _is_plain(line: _Line) -> bool:
+    """Whether a line has neither a number nor capitals."""
+    is_numbered = _NUMBER.match(line.body) or _ROMAN.match(line.body) or _CHAPTER.match(line.body)
+    return not (is_numbered or line.body.isupper())
+
+
+def _is_entry(line: _Line) -> bool:
+    """Whether a line is one of a table of contents: ``3. Tides    12``, ``3.2 Tides`` alone on its line."""
+    is_title = line.line_ends == 1 and len(line.body) <= 2 * _LONGEST and line.body[-1:] not in ".;:,"
+    number = _NUMBER.match(line.body)
+    has_levels = number is not None and "." in number[1]
+    return _ENTRY.match(line.body) is not None or (is_title and has_levels)
+
+
+def _is_text(line: _Line) -> bool:
+    """Whether a line is what headings stand above: a whole sentence, a long text, or a block."""
+    if line.kind != "text":
+        return line.kind != "heading"
+    return not line.body[:1].islower() and (len(line.body) > _LONGEST or _ENDS.search(line.body) is not None)

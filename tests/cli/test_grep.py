@@ -14,7 +14,7 @@ from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
 from lmkrag.ingest.folder_cache import cached_index, choose_files, rank_files, use_cached
 from lmkrag.ingest.walk import walk
-from lmkrag.sentences.code_lines import find_definitions
+from lmkrag.search.code_blocks import find_definitions
 
 SESSION = '''"""Sessions."""
 
