@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 import lmkrag
+from lmkrag.sentences import prose
 from lmkrag.system import LateRegex
 
 METHODS = ("match", "fullmatch", "search", "finditer")
@@ -57,6 +58,15 @@ class Found:
 # --- which patterns there are
 
 
+def _patterns_of_punkt() -> list[re.Pattern[Any]]:
+    language = prose._load_punkt()._lang_vars
+    return [language.contexts, language.words]
+
+
+MADE_LATE = {"lmkrag.sentences.prose": _patterns_of_punkt}
+"""The patterns of modules that make them from what another package holds."""
+
+
 def find_patterns() -> list[Found]:
     """Return the patterns of all modules: those that they hold, and those inside functions."""
     found: dict[tuple[Any, int], Found] = {}
@@ -86,6 +96,8 @@ def _find_in_module(
     for name, value in vars(module).items():
         for pattern in _held_patterns(value, depth=0):
             named.setdefault(pattern, set()).add(name)
+    for pattern in MADE_LATE.get(module.__name__, list)():
+        yield Found(f"{path}", pattern, ("finditer",))
     for pattern, names in named.items():
         called = {method for name in names for method in used.get(name, set()) | public.get(name, set())}
         yield Found(f"{path}: {min(names)}", pattern, tuple(called or METHODS))
@@ -93,6 +105,8 @@ def _find_in_module(
         if isinstance(node, ast.ImportFrom) and node.module == "re":
             raise ValueError(f"{path}:{node.lineno}: write import re, so that patterns are found")
         if isinstance(node, ast.Call) and (function := _function_of_re(node)):
+            if module.__name__ in MADE_LATE:
+                continue
             pattern = _evaluate(node, function, module)
             if pattern not in named:
                 methods = (_METHOD_OF[function],) if function in _METHOD_OF else METHODS
