@@ -138,8 +138,9 @@ def test_malformed_messages_end_no_session(cache, built_index, options):
     ]
     lines = "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages) + f"{deep}\n{deep[:9]}\n"
     command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}", *options]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, text=True, **pipes) as session:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as session:
+        assert session.stdin and session.stdout
         session.stdin.write(lines)
         session.stdin.flush()
         replies = iter(session.stdout.readline, "")
