@@ -244,11 +244,11 @@ def print_citations(answer: Answer) -> None:
 
 def _is_shown(citation: Citation, answer: Answer) -> bool:
     """Whether an answer shows a quotation: as a part of a passage, or in the words of a model, line breaks aside."""
+    for passage in answer.quotes:
+        if passage.number == citation.number and passage.start <= citation.start and citation.end <= passage.end:
+            return True
     words = map(re.escape, citation.quote.split())
-    passages = (quote for quote in answer.quotes if quote.number == citation.number)
-    return any(passage.start <= citation.start and citation.end <= passage.end for passage in passages) or (
-        re.search(r"\s+".join(words), answer.text) is not None
-    )
+    return re.search(r"\s+".join(words), answer.text) is not None
 
 
 def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[RenderableType]":

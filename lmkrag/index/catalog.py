@@ -255,19 +255,27 @@ def list_documents(connection: sqlite3.Connection, known: Ids, after: str, limit
 
     ``known`` ``[n]`` are the row ids of all documents.
     """
-    sides = ("doc_id <= ?", "doc_id > ?")
     before, following = (
-        connection.execute(f"SELECT COUNT(*) FROM document WHERE {side}", (after,)).fetchone()[0] for side in sides
+        connection.execute(f"SELECT COUNT(*) FROM document WHERE doc_id {side} ?", (after,)).fetchone()[0]
+        for side in ("<=", ">")
     )
-    check_count(before + following, len(known))
+    check_count(before + following if after else following, len(known))
+    (greatest,) = connection.execute("SELECT MAX(doc_id) FROM document").fetchone()
     wanted = following if limit is None else min(limit, following)
     last, count = after, 0
     for row in _documents(connection, "WHERE doc_id > ? ORDER BY doc_id LIMIT ?", (after, wanted)):
         if row.doc_id <= last:
-            raise IndexCorrupt(f"the catalog's index of names is damaged; {REPAIR}")
+            raise _damaged_names()
         last, count = row.doc_id, count + 1
         yield row
     check_count(count, wanted)
+    ends_here = greatest is None or (isinstance(greatest, str) and greatest <= last)
+    if wanted == following and not ends_here:
+        raise _damaged_names()
+
+
+def _damaged_names() -> IndexCorrupt:
+    return IndexCorrupt(f"the catalog's index of names is damaged; {REPAIR}")
 
 
 def list_some_documents(

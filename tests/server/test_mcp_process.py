@@ -140,6 +140,7 @@ def test_malformed_messages_end_no_session(cache, built_index, options):
     command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}", *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as session:
+        assert session.stdin and session.stdout
         session.stdin.write(lines)
         session.stdin.flush()
         replies = iter(session.stdout.readline, "")
