@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+YEAR = r"(?:19|20)\d\d"  # alone among numbers it names a column
+
 _LINE = re.compile(r"[^\n]+")
 _GAP = re.compile(r"(?<=\S) (?=\S)|(?<=\S)(?=[-–—\d$(])")
 _AMOUNT = re.compile(r"(?:(?:[$€£¥]|[A-Z]{3}) ?)?[(+\-–−]?[$€£¥]?\d[\d,.]*(?: ?[)%x])*|[-–—]|n/?[am]\b", re.IGNORECASE)

@@ -9,6 +9,7 @@ from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.formats.base import Loaded, fold, table_row
+from lmkrag.formats.columns import YEAR
 from lmkrag.formats.text import decode
 
 _SAMPLE = 100_000  # characters that tell the delimiter
@@ -17,14 +18,13 @@ _SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the 
 _VALUE = re.compile(
     r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://"
 )  # a number, date, address: no column's name
-_YEAR = r"(?:19|20)\d\d"
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
-    rf"(?:(?:{_YEAR}(?:[-/.](?:\d\d?|{_YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
-    rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{_YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
+    rf"(?:(?:{YEAR}(?:[-/.](?:\d\d?|{YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
+    rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
     r"|\d\d?:\d\d)$"
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
-_DIGIT = re.compile(rf"{_YEAR}|\d")
+_DIGIT = re.compile(rf"{YEAR}|\d")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many

@@ -13,6 +13,7 @@ _SAME, _LEADING = 0.06, 2.0  # of a height: how lines of one heading differ, and
 _APART, _CENTRED = 2.0, 0.1  # heights of a letter between columns; of the width of a title in the middle of a page
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 TITLE_MARK = "## "
+ROMAN = "[IVXLC]{1,7}"
 _TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d++(?:\.\d+)*+)?\W++)?[^\W\d_].*[^\W\d_]{2}")
 _NUMBERED = re.compile(r"(?:\d{1,2}(?:\.\d{1,2})*\.?|[^\W\d_][.)]) ?[^\W\d_]")
 _PAGE_BEFORE, _PAGE_AFTER = re.compile(r"\d{3,} "), re.compile(r"[^\W\d_]\W+\d{1,4}$")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from lmkrag.formats.titles import CUT, TITLE_MARK
-from lmkrag.sentences.structure import count_line_ends
+from lmkrag.formats.titles import CUT, ROMAN, TITLE_MARK
+from lmkrag.sentences.structure import LINE_END, count_line_ends
 from lmkrag.specs import BLOCK_KINDS, Sentence
 
 _LONGEST = 100  # characters of a heading
@@ -20,19 +20,18 @@ _FEWEST_CAPITALS = 4
 _SLIDES = ("pptx", "odp")  # kinds whose headings are all marked
 _PAGES = ("pdf",)  # kinds without blank lines, whose headings are marked by their size
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.)]\s|\s(?=[^\W\d_]))")
 _FIRST = re.compile(r"\(?(?:1|a|i)[.)]\s")
-_ROMAN = re.compile(r"[IVXLC]{1,7}[.)]\s")
+_ROMAN = re.compile(rf"{ROMAN}[.)]\s")
 _CHAPTER = re.compile(
     r"(?i)(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
     r"|anlage|chapitre|partie|livre|titre|annexe|capítulo|parte|sección|artículo|anexo|capitolo|sezione|articolo|allegato"
     r"|seção|artigo|hoofdstuk|deel|bijlage|avsnitt|del|bilaga|bilag|rozdział|część|kapitola|część|глава|часть|раздел|статья"
-    r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]{1,7}|[A-Z])"
+    r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|" + ROMAN + r"|[A-Z])"
     r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|§{1,2}\s?\d{1,4}[a-z]?\.?\s+(?=[^\W\d_])"
     r"|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]"
 )
-_ENTRY = re.compile(r"(?:\d{1,3}|[IVXLC]{1,7})[.)]\s[^\n]*\S {3,}\d+(?:[-–]\d+)?$", re.MULTILINE)  # of contents
+_ENTRY = re.compile(rf"(?:\d{{1,3}}|{ROMAN})[.)]\s[^\n]*\S {{3,}}\d+(?:[-–]\d+)?$", re.MULTILINE)  # of contents
 _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
@@ -151,14 +150,13 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
         line = "".join(part for _, part in parts)
         if not count_line_ends(line) and gap and len(line) <= _LONGEST and _CHAPTER.match(line.lstrip()):
             continue  # "Chapter 1. " goes on
-        whole = len(parts) > 1 and _LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
+        whole = len(parts) > 1 and LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
         for group in [parts] if whole else [[part] for part in parts]:
             body = "".join(part for _, part in group)
             stripped = body.strip()
             emphasis = _EMPHASIS.fullmatch(stripped)
             bare = emphasis[2] if emphasis else stripped
-            line_ends = count_line_ends(body)
-            single = _LINE_END.search(stripped) is None
+            single, line_ends = LINE_END.search(stripped) is None, count_line_ends(body)
             yield _Line(tuple(sentence for sentence, _ in group), bare, emphasis is not None, single, gap, line_ends)
             gap = line_ends
         parts = []
@@ -175,8 +173,7 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
     if chapter := _CHAPTER.match(body):
         return _has_no_end(line) or (line.alone and _is_title(body[chapter.end() :]))
     if body.isupper() and sum(map(str.isalpha, body)) >= _FEWEST_CAPITALS:
-        is_heading = line.kind == "text" or _NUMBER.match(body) is not None
-        return is_heading and (_has_no_end(line) or (line.alone and line.gap > 2))
+        return _may_be_in_capitals(line)
     if line.kind == "turn" or _is_sentence(line):
         return False
     if line.bold and line.alone:
@@ -187,6 +184,12 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
     if marked:
         return line.alone and number is not None and "." in number[1]
     return number is not None or _ROMAN.match(body) is not None or _is_short(line)
+
+
+def _may_be_in_capitals(line: _Line) -> bool:
+    """Whether a line in capitals is a heading: no item without a number, and no sentence unless far from other text."""
+    is_heading = line.kind == "text" or _NUMBER.match(line.body) is not None
+    return is_heading and (_has_no_end(line) or (line.alone and line.gap > 2))
 
 
 def _has_no_end(line: _Line) -> bool:
@@ -247,7 +250,7 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
 
 
 def _is_list(lines: Sequence[_Line]) -> bool:
-    """Whether the numbers of lines go on in a list, as 3 after 2 does; not 2.1 after 2, nor 1 after 2.1."""
+    """Whether the numbers of lines go on in a list: 2 and 3, not 2 and 2.1; an item 1 below 2.1 begins one."""
     numbers = [match[1].count(".") for line in lines if (match := _NUMBER.match(line.body))]
     if numbers and numbers[0] > 0 and _FIRST.match(lines[-1].body):
         numbers.pop()

@@ -199,15 +199,15 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     rules = 0  # of a simple table, so far
     for line in lines:
         if position - start > _LONGEST_BLOCK:
-            yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+            yield from _close(start, block, kind)
             start, block = position, []
         end = position + len(line)
         if fence:
             block.append(line)
             if line.lstrip().startswith(fence):
-                yield from _code_blocks(start, block)
+                yield from _close(start, block, kind)
                 start, kind, block, fence, blank = end, None, [], "", True
-        elif is_asciidoc and _ADOC_RULE.match(line) and (blank or not _is_asciidoc_title(block[-1], line)):
+        elif is_asciidoc and _is_asciidoc_rule(line, blank, block):
             yield from _close(start, block, kind)
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
@@ -224,16 +224,15 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             block.append(line)
             blank = True
         else:
-            is_rule = _SIMPLE_RULE.match(line) is not None
-            rules = (rules + is_rule) % 3 if is_rule or rules < 2 else rules
-            line_kind = "row" if is_rule or rules else _line_kind(line, blank, block)
+            line_kind = _line_kind(line, blank, block, in_table=rules > 0)
+            rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
             if line_kind != "text" or (blank and not (kind == "record" and line[0].isspace())):
                 yield from _close(start, block, kind)
                 start, kind, block = position, line_kind, []
             block.append(line)
             blank = line_kind in ("heading", "row")  # one line is the whole block
         position = end
-    yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+    yield from _close(start, block, kind)
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
@@ -260,12 +259,17 @@ def _underlines(line: str, title: str) -> bool:
     return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
 
 
-def _is_asciidoc_title(line: str, rule: str) -> bool:
-    """Whether a line is a title, about as long as the rule below it, and no attribute or title of a block."""
-    return line[0] not in "[." and abs(len(rule.strip()) - len(line.strip())) <= _ADOC_SLACK
+def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
+    """Whether a line begins a block of AsciiDoc, and is no rule below a title about as long as it is."""
+    if not _ADOC_RULE.match(line):
+        return False
+    is_below = block and not blank and block[-1][0] not in "[."  # of an attribute, or of the title of a block
+    return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
 
 
-def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
+def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> SentenceKind:
+    if in_table or _SIMPLE_RULE.match(line):
+        return "row"
     if _LOGGED.match(line) or _MAIL_HEADER.match(line):
         return "record"
     if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
@@ -280,8 +284,10 @@ def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
 
 
 def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
-    """Yield the open block, cut where a line break ends a paragraph although no blank line follows."""
-    if not block:
+    """Yield the open block, code in groups, cut where a line break ends a paragraph although no blank line follows."""
+    if kind == "code":
+        yield from _code_blocks(start, block)
+    if kind == "code" or not block:
         return
     kind = kind or "text"
     group: list[str] = []

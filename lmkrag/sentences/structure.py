@@ -26,7 +26,7 @@ OWN_LINE = re.compile(  # "Present: ", "[10:31] ", "2026-03-12 10:31 ": a line t
     r"|\[[^\[\]]{0,24}\d:\d\d[^\[\]]{0,12}\]|(?:\d{1,4}[-./]\d\d?[-./]\d{1,4}|[A-Z][a-z]{2} +\d\d?)[T,]?\s*\d\d?:\d\d)"
 )
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
 _LEAD_IN = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
 _WORD = re.compile(r"[^\W_]")
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,6})\s*$"
@@ -45,8 +45,8 @@ _CONTENTS = re.compile(
 
 
 def count_line_ends(text: str) -> int:
-    """Return how many line ends the white space at the end of a text has."""
-    return len(_LINE_END.findall(text, len(text.rstrip())))
+    """Return how many lines end in the white space at the end of a text."""
+    return len(LINE_END.findall(text, len(text.rstrip())))
 
 
 def is_lead_in(sentence: str) -> bool:
@@ -124,10 +124,19 @@ class StructureTable:
             role = 0 if _WORD.search(text) and kind != "metadata" else NO_CONTENT
             if paragraphs.navigates(text, heading=heading):
                 role |= NAVIGATION
-            self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) and not heading else 0))
-            for above in () if heading or position == 0 else self._headings:
-                self._roles[above] |= NO_CONTENT | HEADING
-            self._headings = [*(self._headings if position else ()), len(self._positions)] if heading else []
+            if record:
+                role |= RECORD
+            elif not heading and is_lead_in(text):
+                role |= LEAD_IN
+            self._roles.append(role)
+            if position == 0:
+                self._headings.clear()
+            if heading:
+                self._headings.append(len(self._positions))
+            else:
+                for above in self._headings:
+                    self._roles[above] |= NO_CONTENT | HEADING
+                self._headings.clear()
             self._positions.append(position)
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:

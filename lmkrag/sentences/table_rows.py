@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from lmkrag.formats.columns import YEAR
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import Sentence, Text
 
@@ -14,7 +15,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
 _TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
 _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x7f]{2}")
-_YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
+_YEAR = re.compile(rf"(?:.*\D)?{YEAR}\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
 _STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # a sentence ends with one of these, has as many words, and is no caption
@@ -86,27 +87,29 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
     unnamed = False  # whether the columns of the table have no names yet
     for sentence in sentences:
         if sentence.kind != "row":
-            yield from above[: 1 - _ABOVE or None] if len(above) == _ABOVE else ()
-            above = [*above[1 - _ABOVE :], sentence]
+            if len(above) == _ABOVE:
+                yield above.pop(0)
+            above.append(sentence)
             since_row += 1
             continue
         line = text[sentence.start : sentence.end]
-        values = [value for value, _ in split_row(line, 0) if value]
-        tabbed, rule = is_tabbed(line), is_rule(line)
-        begins, apart = since_row > _LABELS or (ended and not tabbed), since_row > _LABELS or ended
-        ended = count_line_ends(line) > 1
+        values = [*filter(None, (value for value, _ in split_row(line, 0)))]
+        tabbed, is_far = is_tabbed(line), since_row > _LABELS
+        begins = is_far or (ended and not tabbed)
         unnamed = (unnamed or begins) and bool(values)  # a blank header says that they have no names
-        names = not rule and (is_header(values) if tabbed else unnamed)
-        begins = begins or (names and bool(above))  # columns are named anew
-        if begins:
-            caption, columns, label = " ".join(_read_caption(text, above)), "", ""
+        names = not is_rule(line) and (is_header(values) if tabbed else unnamed)
+        has_captions = tabbed and (is_far or (ended and names))
+        ended = count_line_ends(line) > 1
+        heading = " ".join(_read_caption(text, above))
+        if begins or (names and above):  # columns are named anew
+            caption, columns, label = heading, "", ""
         elif above:
-            label = " ".join(_read_caption(text, above))
-        yield from _mark_captions(text, above) if apart and begins and tabbed else above
+            label = heading
+        yield from _mark_captions(text, above) if has_captions else above
         above, since_row = [], 0
         if names:
             columns, unnamed = " ".join(values)[:_LONGEST_COLUMNS], False
-        if names or rule or not columns:
+        if names or not columns or is_rule(line):
             yield sentence
         else:
             yield replace(sentence, context=" ".join(filter(None, (caption, columns, label))))

@@ -145,6 +145,11 @@ def test_a_byte_order_mark_hides_no_structure(text):
     assert [(s.end - 1, s.kind) for s in sentences] == [(s.end, s.kind) for s in split_sentences(text)]
 
 
+def test_a_rule_of_asciidoc_may_follow_a_long_block():
+    text = "= Tides\n\n" + "the sea \n" * 22_223 + "----\ncode\n----\n"  # 200,007 characters without a blank line
+    assert_tiles(text, split_sentences(text))
+
+
 def test_kinds_follow_structure():
     text = "# H\n- item\n| a | b |\nTom: hi.\nplain words here\n"
     kinds = {text[s.start : s.end].strip(): s.kind for s in split_sentences(text)}
