@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 import lmkrag
+from lmkrag.sentences import prose
 from lmkrag.system import LateRegex
 
 METHODS = ("match", "fullmatch", "search", "finditer")
@@ -66,6 +67,7 @@ def find_patterns() -> list[Found]:
     for tree in trees.values():
         for name, methods in _methods_by_name(tree).items():
             public.setdefault(name, set()).update(() if name.startswith("_") else methods)
+    found |= {(one.pattern.pattern, one.pattern.flags): one for one in _patterns_of_others()}
     for path, tree in trees.items():
         name = ".".join(["lmkrag", *path.with_suffix("").parts]).removesuffix(".__init__")
         if name.endswith("__main__"):
@@ -76,6 +78,16 @@ def find_patterns() -> list[Found]:
             used = tuple(method for method in METHODS if method in {*known.methods, *one.methods})
             found[key] = Found(known.place, one.pattern, used)
     return list(found.values())
+
+
+def _patterns_of_others() -> Iterator[Found]:
+    """The patterns that the package takes from another one while it runs."""
+    language = vars(type(prose._load_punkt()._lang_vars))
+    yield Found("sentences/prose.py", language["contexts"], ("finditer",))
+    yield Found("sentences/prose.py", language["words"], ("finditer",))
+
+
+_OF_OTHERS = {"sentences/prose.py"}  # modules whose patterns the function above finds
 
 
 def _find_in_module(
@@ -92,7 +104,7 @@ def _find_in_module(
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "re":
             raise ValueError(f"{path}:{node.lineno}: write import re, so that patterns are found")
-        if isinstance(node, ast.Call) and (function := _function_of_re(node)):
+        if isinstance(node, ast.Call) and (function := _function_of_re(node)) and path.as_posix() not in _OF_OTHERS:
             pattern = _evaluate(node, function, module)
             if pattern not in named:
                 methods = (_METHOD_OF[function],) if function in _METHOD_OF else METHODS
