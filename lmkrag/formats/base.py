@@ -11,6 +11,7 @@ from typing import IO, Any
 from urllib.parse import unquote
 
 from lmkrag.errors import DocumentError
+from lmkrag.formats.memory import allow_unpacked
 
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
@@ -199,6 +200,7 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:
         raise DocumentError(f"{what} file would unpack to {unpacked >> 20} MiB: refused")
+    allow_unpacked(unpacked)
     if _MANIFEST in archive.namelist() and b"encryption-data" in archive.read(_MANIFEST):
         raise DocumentError(f"encrypted {what} file: save it without a password")
     return archive

@@ -27,7 +27,8 @@ from typing import IO, Any, NamedTuple
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.columns import Box
 from lmkrag.formats.load import fingerprint as hash_bytes
-from lmkrag.formats.load import is_plain, load_document, load_with_attachments
+from lmkrag.formats.load import is_plain, load_document, load_with_attachments, name_format, to_document_error
+from lmkrag.formats.memory import MEMORY, OCR_MEMORY, allow_all, limit_file, limit_process
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
@@ -36,9 +37,10 @@ from lmkrag.types import Document, Skipped
 SECONDS = 120.0  # that one file may take; each megabyte adds to them
 SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
 OCR_SECONDS_PER_MEGABYTE = 1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
-MEMORY = 4 << 30  # bytes of address space a file's reader may use
+_IDLE = 160 << 20  # bytes of data with which a process that has read a file may wait for the next, at most
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process that its parent has not killed ends itself
+_HINT = "note: run with `RUST_BACKTRACE"  # how a panic in Rust ends, below what says why
 _logger = logging.getLogger(__name__)
 
 # Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
@@ -48,6 +50,7 @@ sys.path[:] = json.loads(sys.argv[2])
 from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
+_SETTINGS = {"OPENBLAS_NUM_THREADS": "1"}  # each thread would take 40 MiB of address space when NumPy is imported
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
@@ -67,10 +70,14 @@ class IsolatedLoader:
     """
 
     def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
-        """Set the limits of one file: seconds, by default those of its size, and bytes of its reader's memory."""
+        """Set the limits of one file: seconds, by default those of its size, and the most bytes of memory.
+
+        Models of OCR run in a process of their own, since they take more memory than files may.
+        """
         self._seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None  # what parsers print
+        self._ocr: IsolatedLoader | None = None
 
     def load(self, path: Path, doc_id: str) -> Document:
         """Read one file, without its attachments. Raises DocumentError: it can't be read within the limits."""
@@ -117,7 +124,8 @@ class IsolatedLoader:
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
     def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:
-        read = partial(self._call, path, "read_scan", limit, fingerprint=fingerprint, number=number)
+        self._ocr = self._ocr or IsolatedLoader(seconds=self._seconds, memory=OCR_MEMORY)
+        read = partial(self._ocr._call, path, "read_scan", limit, fingerprint=fingerprint, number=number)
         return read_cached(fingerprint, number, read)
 
     def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> Any:
@@ -125,6 +133,8 @@ class IsolatedLoader:
         request = {"task": task, "path": str(path.absolute()), **arguments}
         reply: dict[str, Any] = json.loads(self._ask(request, limit))
         self._log(path)
+        if self._memory <= MEMORY and self._process is not None and _find_data(self._process.pid) > _IDLE:
+            self._end()  # what parsers leave behind would count against the next file
         if "error" in reply:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
             kind = EmptyDocument if reply["empty"] else DocumentError
@@ -132,6 +142,12 @@ class IsolatedLoader:
         return reply["value"]
 
     def close(self) -> None:
+        """End the processes."""
+        self._end()
+        if self._ocr is not None:
+            self._ocr.close()
+
+    def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -158,16 +174,17 @@ class IsolatedLoader:
             line = _read_line(process.stdout, deadline)
         except TimeoutError:
             self._log(Path(request["path"]))
-            self.close()
+            self._end()
             raise DocumentError(f"takes longer than {limit.seconds:.0f} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
         if not line:
             output = self._log(Path(request["path"]))
-            self.close()
+            self._end()
             memory = allowed_memory(self._memory)
-            why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({output})" if output else "")
-            raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
+            what = name_format(Path(request["path"]).suffix.lower()) or "file"
+            why = "its reader ended" + (f": {output}" if output else "")
+            raise DocumentError(f"broken {what} ({why})", lasting=memory == self._memory)
         return line
 
     def _allowed_seconds(self, path: Path, per_megabyte: float) -> float:
@@ -188,7 +205,8 @@ class IsolatedLoader:
         self._errors.truncate()
         if output:
             _logger.debug("%s: its reader printed\n%s", path, output)
-        return output.splitlines()[-1][:200] if output else ""
+        lines = [line for line in output.splitlines() if not line.startswith(_HINT)]
+        return lines[-1][:200] if lines else ""
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
@@ -198,7 +216,7 @@ class IsolatedLoader:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=os.sep,
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env=_SETTINGS | {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
 
 
@@ -213,6 +231,14 @@ def allowed_memory(size: int) -> int:
     """Return the address space in bytes that a child process may have, at most ``size``."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     return size if most == resource.RLIM_INFINITY else min(size, most)
+
+
+def _find_data(process: int) -> int:
+    """The bytes of data that a process holds; 0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[5]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
 
 
 def _read_line(stream: IO[bytes], deadline: float) -> bytes:
@@ -265,6 +291,7 @@ def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
     from lmkrag.formats.pdf import draw_page
 
     image = draw_page(_read_unchanged(path, fingerprint), number, RESOLUTION / 72)
+    allow_all()
     try:
         return asdict(arrange(find_lines(image)))
     except Exception as error:  # of the models, or of what runs them
@@ -292,7 +319,7 @@ _TASKS: dict[str, Callable[..., Any]] = {
 def serve(memory: int) -> None:
     """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    limit_process(memory)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     end_with_parent()
     replies = os.fdopen(os.dup(1), "wb")
@@ -300,10 +327,13 @@ def serve(memory: int) -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _limit_time(request.pop("seconds"))
+        path = Path(request.pop("path"))
+        limit_file(path)
         try:
-            value = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
+            value = _TASKS[request.pop("task")](path, **request)
             packed = json.dumps({"value": value}, default=str).encode()
-        except DocumentError as error:
+        except (DocumentError, MemoryError) as failed:
+            error = failed if isinstance(failed, DocumentError) else to_document_error(failed, path.suffix.lower())
             failure = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
             packed = json.dumps({**failure, "traceback": traceback.format_exc()}).encode()
         signal.alarm(0)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded
+from lmkrag.formats.memory import find_limit
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
 from lmkrag.formats.text import SAMPLE, read_mark, unpack_gzip
@@ -179,25 +180,33 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     _check_suffix(suffix)
     if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
         data = data.removeprefix(codecs.BOM_UTF8)
-    what, _ = _READERS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
+    what = name_format(suffix)
     try:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
         raise
     except UsageError as error:  # of a plug-in that can't be imported
         raise DocumentError(str(error), lasting=False) from error
-    except MemoryError as error:
-        raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
     except Exception as error:  # of lxml, zipfile and the other libraries
         _logger.debug("%s: can't be parsed", path, exc_info=True)
-        reason = f"broken {what}" if what else "can't be parsed"
-        raise DocumentError(f"{reason} ({type(error).__name__})") from error
+        raise to_document_error(error, suffix) from error
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
         raise DocumentError(f"{what} without text") if what else EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if not _is_plain(suffix) and len(loaded.text) > allowed:
         raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
     return loaded
+
+
+def to_document_error(error: Exception, suffix: str) -> DocumentError:
+    """Return why a file with a suffix can't be read, of an error of a parser."""
+    what = name_format(suffix)
+    broken = f"broken {what}" if what else "can't be parsed"
+    if not isinstance(error, MemoryError):
+        return DocumentError(f"{broken} ({type(error).__name__})")
+    limit = find_limit()
+    most = f"{limit >> 20} MiB of memory" if limit else "the memory that there is"
+    return DocumentError(f"{broken} (it takes more than {most})", lasting=limit > 0)
 
 
 def read_gzip(data: bytes, name: str) -> Loaded:
@@ -247,6 +256,12 @@ def _find_suffix(name: str, data: bytes) -> str:
     from lmkrag.formats.mail import is_mailbox, is_message
 
     return ".mbox" if is_mailbox(data[:_HEAD]) else ".eml" if is_message(data[:_HEAD]) else suffix
+
+
+def name_format(suffix: str) -> str:
+    """Return what messages call a file with a suffix, such as ``Excel file``; nothing for plain text."""
+    what, _ = _READERS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
+    return what
 
 
 def _is_plain(suffix: str) -> bool:

@@ -135,11 +135,11 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
         cells = [*row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")]
         while cells and _count(cells[-1], "columns-repeated") > 1 and not _value(cells[-1]):
             cells.pop()  # a sheet is filled up to its edge with empty cells
-        for _ in range(_count(row, "rows-repeated") if cells else 1):
-            for cell in cells:
-                for _ in range(_count(cell, "columns-repeated") if cell.tag == f"{_TABLE}table-cell" else 0):
-                    grid.add(_value(cell), _count(cell, "rows-spanned"), _count(cell, "columns-spanned"))
-            grid.end_row()
+        for cell in cells:
+            if cell.tag == f"{_TABLE}table-cell":
+                covered = _count(cell, "rows-spanned"), _count(cell, "columns-spanned")
+                grid.add_times(_count(cell, "columns-repeated"), _value(cell), *covered)
+        grid.end_row(_count(row, "rows-repeated") if cells else 1)
     return grid.rows
 
 

@@ -15,6 +15,7 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded, describe_properties, fold, join_pages
 from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
+from lmkrag.formats.pdf_forms import MOST_DRAWN, count_drawn
 from lmkrag.formats.pdf_text import PageText
 from lmkrag.formats.titles import TITLE_MARK
 
@@ -31,6 +32,8 @@ _UNITS = 100_000  # that a page is divided into, either way
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a PDF: the text of its pages, and where each page starts in it."""
+    if count_drawn(data) > MOST_DRAWN:
+        raise DocumentError("broken PDF (a form draws itself, or others too often)")
     try:
         pdf = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:

@@ -22,7 +22,7 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
 from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, fold, mark_raised, open_office_file, read_whole
 from lmkrag.formats.drawings import DRAWING, PARSER, read_paragraph
-from lmkrag.formats.tabular import MOST_COVERED, Grid, read_csv, table_lines
+from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
 _MIDNIGHT = datetime.time()
@@ -109,11 +109,22 @@ def read_old(data: bytes, name: str) -> Loaded:
     sheets = []
     for sheet in (sheet for sheet in book.sheets_metadata if sheet.typ == calamine.SheetTypeEnum.WorkSheet):
         table = book.get_sheet_by_name(sheet.name)
-        rows = [[_show(cell, "General") for cell in row] for row in table.to_python(skip_empty_area=False)]
+        rows = _read_dense(table)
+        repeats = Repeats()
         for (top, left), (bottom, right) in table.merged_cell_ranges or ():
-            _repeat(rows, left + 1, top + 1, right + 1, bottom + 1)
+            _repeat(rows, repeats, left + 1, top + 1, right + 1, bottom + 1)
         sheets.append((sheet.name, table_lines(rows)))
     return Loaded(_join(sheets), "xlsx")
+
+
+def _read_dense(table: Any) -> list[list[str]]:
+    """The rows of a sheet that is held up to its last cell, empty ones without cells; from its first row and column."""
+    indent = [""] * (table.start or (0, 0))[1]
+    rows = []
+    for row in table.iter_rows():
+        texts = [cell if cell == "" else _show(cell, "General") for cell in row]
+        rows.append([*indent, *texts] if any(texts) else [])
+    return rows
 
 
 def _read_2003(data: bytes) -> Loaded:
@@ -148,8 +159,9 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
             for column, cell in enumerate(row, 1)
         ]
         rows.append(texts if any(texts) else [])
+    repeats = Repeats()
     for match in _MERGED.finditer(xml):
-        _repeat(rows, *range_boundaries(match[1].decode()))
+        _repeat(rows, repeats, *range_boundaries(match[1].decode()))
     lines = table_lines(rows)
     for coordinate, text in _read_beside(path, archive):
         value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
@@ -168,11 +180,12 @@ def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
     return "".join(cell for cells in rows[row - 1 : row] for cell in cells[column - 1 : column])
 
 
-def _repeat(rows: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
+def _repeat(rows: list[list[str]], repeats: Repeats, left: int, top: int, right: int, bottom: int) -> None:
     """Write the value of a merged cell into each row and column that it covers; one alone in its row is a caption."""
     value = _value(rows, top, left)
     right = min(right, left + MOST_COVERED)
     for number, cells in enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]) if value else ():
+        repeats.count(value, right - left + 1)
         if sum(map(bool, cells)) > (number == 0):
             cells += [""] * (right - len(cells))
             cells[left - 1 : right] = [value] * (right - left + 1)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
+from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold, table_row
 from lmkrag.formats.columns import YEAR
 from lmkrag.formats.text import decode
@@ -31,6 +32,7 @@ _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 MOST_COVERED = 1_000  # rows or columns that a cell covers
+_MOST_REPEATED, _BORDER = 30_000_000, 3  # characters of a table's cells that are there again, and of a border
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
@@ -69,29 +71,59 @@ def read_csv(data: bytes, name: str) -> Loaded:
     return Loaded("\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)), "csv")
 
 
+class Repeats:
+    """Counts what cells of a table add by covering or repeating others: a few bytes may stand for gigabytes."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_REPEATED
+
+    def count(self, text: str, times: int) -> None:
+        """Count a cell that is there ``times`` more. Raises DocumentError: that is too much."""
+        self._left -= times * (len(text) + _BORDER)
+        if self._left < 0:
+            raise DocumentError(f"a table that repeats its cells for more than {_MOST_REPEATED:,} characters: refused")
+
+
 class Grid:
-    """Rows of a table in which cells cover several rows and columns. State: the open row, and what reaches below it."""
+    """Rows of a table in which cells cover several rows and columns. State: the open row, and what reaches below it.
+
+    Its methods raise DocumentError where cells repeat too much.
+    """
 
     def __init__(self) -> None:
         self.rows: list[list[str]] = []
         self._row: list[str] = []
         self._values = 0
         self._above: dict[int, tuple[int, str]] = {}  # by column: rows that a cell still covers, and its text
+        self._repeats = Repeats()
 
     def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
         """Add the next cell, right of those that reach down to the open row, in a column from 1 if given."""
         self._fill()
         while len(self._row) + 1 < min(place, MOST_COVERED):
+            self._repeats.count("", 1)
             self._append("", 1)
             self._fill()
         rows, columns = (max(1, min(MOST_COVERED, count)) for count in (rows, columns))
         self._values += bool(text)
+        self._repeats.count(text, columns - 1)
         for _ in range(columns):
             self._append(text, rows)
+
+    def add_times(self, times: int, text: str, rows: int, columns: int) -> None:
+        """Add a cell that stands for several equal ones."""
+        self._repeats.count(text, times - 1)
+        if rows == columns == 1 and not self._above:
+            self._values += times * bool(text)
+            self._row += [text] * times
+            return
+        for _ in range(times):
+            self.add(text, rows, columns)
 
     def _fill(self) -> None:
         while len(self._row) in self._above:
             rows, text = self._above.pop(len(self._row))
+            self._repeats.count(text, 1)
             self._append(text, rows)
             self._values += 2 * bool(text)
 
@@ -100,11 +132,17 @@ class Grid:
             self._above[len(self._row)] = rows - 1, text
         self._row.append(text)
 
-    def end_row(self) -> None:
-        """Close a row. A value that has a row to itself is there once, whatever its cell covers: it is a caption."""
+    def end_row(self, times: int = 1) -> None:
+        """Close a row that stands for several equal ones.
+
+        A value that has a row to itself is there once, whatever its cell covers: it is a caption.
+        """
         self._fill()
         values = [*filter(None, self._row)]
-        self.rows.append(values[:1] if self._values == 1 < len(values) else self._row)
+        row = values[:1] if self._values == 1 < len(values) else self._row
+        for cell in row if times > 1 else ():
+            self._repeats.count(cell, times - 1)
+        self.rows += [row] * times
         self._row, self._values = [], 0
 
 

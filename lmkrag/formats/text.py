@@ -13,6 +13,7 @@ import chardet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.memory import allow_unpacked
 from lmkrag.json_values import to_json_value
 from lmkrag.specs import BYTE_ORDER_MARK
 
@@ -219,6 +220,7 @@ def unpack_gzip(data: bytes, name: str) -> bytes:
     """Return the content of a .gz file. Raises DocumentError: it is an archive by its name, or too large."""
     if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")
+    allow_unpacked(min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED))  # the size that the file itself names
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         unpacked = file.read(_MOST_UNPACKED + 1)
     if len(unpacked) > _MOST_UNPACKED:

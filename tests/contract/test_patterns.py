@@ -58,15 +58,6 @@ class Found:
 # --- which patterns there are
 
 
-def _patterns_of_punkt() -> list[re.Pattern[Any]]:
-    language = prose._load_punkt()._lang_vars
-    return [language.contexts, language.words]
-
-
-MADE_LATE = {"lmkrag.sentences.prose": _patterns_of_punkt}
-"""The patterns of modules that make them from what another package holds."""
-
-
 def find_patterns() -> list[Found]:
     """Return the patterns of all modules: those that they hold, and those inside functions."""
     found: dict[tuple[Any, int], Found] = {}
@@ -76,6 +67,7 @@ def find_patterns() -> list[Found]:
     for tree in trees.values():
         for name, methods in _methods_by_name(tree).items():
             public.setdefault(name, set()).update(() if name.startswith("_") else methods)
+    found |= {(one.pattern.pattern, one.pattern.flags): one for one in _patterns_of_others()}
     for path, tree in trees.items():
         name = ".".join(["lmkrag", *path.with_suffix("").parts]).removesuffix(".__init__")
         if name.endswith("__main__"):
@@ -88,6 +80,16 @@ def find_patterns() -> list[Found]:
     return list(found.values())
 
 
+def _patterns_of_others() -> Iterator[Found]:
+    """The patterns that the package takes from another one while it runs."""
+    language = vars(type(prose._load_punkt()._lang_vars))
+    yield Found("sentences/prose.py", language["contexts"], ("finditer",))
+    yield Found("sentences/prose.py", language["words"], ("finditer",))
+
+
+_OF_OTHERS = {"sentences/prose.py"}  # modules whose patterns the function above finds
+
+
 def _find_in_module(
     module: ModuleType, path: Path, tree: ast.Module, public: Mapping[str, set[str]]
 ) -> Iterator[Found]:
@@ -96,17 +98,14 @@ def _find_in_module(
     for name, value in vars(module).items():
         for pattern in _held_patterns(value, depth=0):
             named.setdefault(pattern, set()).add(name)
-    for pattern in MADE_LATE.get(module.__name__, list)():
-        yield Found(f"{path}", pattern, ("finditer",))
     for pattern, names in named.items():
         called = {method for name in names for method in used.get(name, set()) | public.get(name, set())}
         yield Found(f"{path}: {min(names)}", pattern, tuple(called or METHODS))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "re":
             raise ValueError(f"{path}:{node.lineno}: write import re, so that patterns are found")
-        if isinstance(node, ast.Call) and (function := _function_of_re(node)):
-            if module.__name__ in MADE_LATE:
-                continue
+        is_ours = path.as_posix() not in _OF_OTHERS
+        if is_ours and isinstance(node, ast.Call) and (function := _function_of_re(node)):
             pattern = _evaluate(node, function, module)
             if pattern not in named:
                 methods = (_METHOD_OF[function],) if function in _METHOD_OF else METHODS
