@@ -27,47 +27,47 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 TOKENS = {
-    "": 14_854,  # the single files of lmkrag/
-    "cli": 14_293,
-    "encoder": 7_883,
-    "evaluation": 5_631,
-    "formats": 41_812,
-    "index": 27_993,
-    "ingest": 11_906,
+    "": 15_723,  # one module makes all HTTP clients, one all folders of the cache
+    "cli": 15_257,  # what is quoted is marked; left-overs and emptied folders are named
+    "encoder": 7_879,
+    "evaluation": 5_655,
+    "formats": 44_699,  # memory by the size of a file, forms that draw themselves
+    "index": 29_079,  # rows are counted, a full disk is read
+    "ingest": 12_394,
     "integrations": 1_503,
-    "language": 5_918,
-    "models": 5_354,
-    "qdrant": 6_117,
-    "readers": 17_457,
-    "rendering": 5_986,
-    "reranker": 5_616,
-    "search": 32_760,
-    "sentences": 7_997,
-    "server": 22_268,
-    "training": 10_267,
+    "language": 6_762,
+    "models": 5_402,
+    "qdrant": 6_067,
+    "readers": 18_614,  # whose server answers; a check within a request's time
+    "rendering": 6_214,
+    "reranker": 5_630,
+    "search": 32_599,
+    "sentences": 7_966,
+    "server": 23_824,  # sessions that end, clients that learn no folder
+    "training": 10_285,
 }
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 245_607,
-    "tokens of pipelines": 39_195,
+    "tokens": 255_552,
+    "tokens of pipelines": 29_921,
     "tokens of benchmarks": 56_682,
-    "lines of JavaScript": 1_372,
-    "files": 222,
-    "files at the top": 17,
-    "functions of radon's rank D": 23,
-    "functions of rank E or F": 12,
-    "mean complexity, in hundredths": 430,
-    "private attributes in tests": 185,
-    "base dependencies": 24,
+    "lines of JavaScript": 1_373,
+    "files": 232,
+    "files at the top": 19,
+    "functions of radon's rank D": 15,
+    "functions of rank E or F": 6,
+    "mean complexity, in hundredths": 414,
+    "private attributes in tests": 179,
+    "base dependencies": 25,
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 200,
+    "options": 201,
     "environment variables": 10,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 152}
+LEAST = {"words of docstrings per 1,000 tokens": 160}
 
 LAYOUT = {
     tokenize.NL,
