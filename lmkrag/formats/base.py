@@ -1,17 +1,21 @@
 """The result of every format's reader, and helpers for zip archives, Office files and tables."""
 
 import io
+import logging
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import unquote
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.memory import allow_unpacked
+
+Part = TypeVar("Part")
+_logger = logging.getLogger(__name__)
 
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
@@ -38,7 +42,44 @@ class Loaded:
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     scanned: tuple[int, ...] = ()  # numbers, from 1, of pages that are pictures
-    left_out: str = ""  # what could not be read
+    left_out: Mapping[str, str] = field(default_factory=dict)  # parts that can't be read, and why: see Parts
+
+
+class Parts:
+    """Reads the parts of a file, such as sheets, pages or messages, so that one that fails leaves the others.
+
+    ``left_out`` has why parts are left out, by their names.
+
+    >>> parts = Parts()
+    >>> [parts.read(f"sheet {name}", lambda: int(name)) for name in ("1", "x", "3")], parts.left_out
+    ([1, None, 3], {'sheet x': 'broken (ValueError)'})
+    """
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}
+
+    def read(self, name: str, read: Callable[[], Part]) -> Part | None:
+        """Return what ``read`` returns, or None where it fails.
+
+        Raises:
+            MemoryError: the file takes too much memory, whatever the part.
+        """
+        try:
+            return read()
+        except MemoryError:
+            raise
+        except BaseException as error:
+            if not is_of_parser(error):
+                raise
+            _logger.debug("%s is left out", name, exc_info=True)
+            broken = f"broken ({type(error).__name__})"
+            self.left_out[name] = str(error) if isinstance(error, DocumentError) else broken
+            return None
+
+
+def is_of_parser(error: BaseException) -> bool:
+    """Return whether an error says that a file can't be parsed, and not that the program ends."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"  # of libraries in Rust
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # how a compound file begins: Office before 2007, or an encrypted one of today
@@ -90,7 +131,7 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     with open_archive(data, what) as archive:
         types, relations = (archive.read(name) for name in ("[Content_Types].xml", "_rels/.rels"))
         plain = _VARIANT.sub(lambda match: _PLAIN[match[1] or match[2]], types)
-        parts = {"[Content_Types].xml": plain, **_drop_dangling(archive)}
+        parts = {"[Content_Types].xml": plain, **_drop_dangling(archive, archive.namelist())}
         if plain == types and len(parts) == 1 and _STRICT not in relations:
             return io.BytesIO(data)
         for name in archive.namelist() if _STRICT in relations else ():
@@ -99,21 +140,45 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
         return rewrite_archive(archive, parts)
 
 
-def rewrite_archive(archive: zipfile.ZipFile, parts: Mapping[str, bytes]) -> IO[bytes]:
-    """Return an archive with some parts replaced."""
+def open_package(data: bytes, what: str, suffix: str, open_file: Callable[[IO[bytes]], Part], parts: Parts) -> Part:
+    """Open a file of Office by a library that reads all of its XML at once; without the parts whose XML is broken."""
+    from lxml import etree
+
+    file = open_office_file(data, what, suffix)
+    try:
+        return open_file(file)
+    except etree.XMLSyntaxError:
+        with zipfile.ZipFile(file) as archive:
+            whole = [name for name in archive.namelist() if _is_whole(archive, name, parts)]
+            return open_file(rewrite_archive(archive, _drop_dangling(archive, whole), whole))
+
+
+def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
+    """Whether a part of a file of Office is well-formed XML, or none at all."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    is_xml = name.endswith((".xml", ".rels"))
+    return not is_xml or parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
+
+
+def rewrite_archive(
+    archive: zipfile.ZipFile, parts: Mapping[str, bytes], names: Iterable[str] | None = None
+) -> IO[bytes]:
+    """Return an archive with some parts replaced, and only those of some names."""
     rewritten = io.BytesIO()
     with zipfile.ZipFile(rewritten, "w") as copy:
-        for name in archive.namelist():
+        for name in archive.namelist() if names is None else names:
             copy.writestr(name, parts.get(name) or archive.read(name))
     rewritten.seek(0)
     return rewritten
 
 
-def _drop_dangling(archive: zipfile.ZipFile) -> dict[str, bytes]:
+def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, bytes]:
     """The relations of parts, without those to missing parts, such as ``NULL``; only the changed files."""
-    names, changed = {name.lower() for name in archive.namelist()}, {}
+    names, changed = {name.lower() for name in kept}, {}
 
-    for name in archive.namelist():
+    for name in kept:
         if not name.endswith(".rels"):
             continue
         folder = "/" + posixpath.dirname(posixpath.dirname(name))

@@ -5,7 +5,7 @@ text boxes and notes is found in its XML.
 """
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -18,9 +18,10 @@ from docx.oxml.ns import qn
 from lmkrag.formats.base import (
     MATH_TEXT,
     Loaded,
+    Parts,
     fold,
     mark_raised,
-    open_office_file,
+    open_package,
     read_core_properties,
     read_margins,
     read_run,
@@ -52,18 +53,19 @@ def read(data: bytes, name: str) -> Loaded:
     Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment follows its
     paragraph; headers and footers come first, each once.
     """
-    document = docx.Document(open_office_file(data, "Word", ".docx"))
-    reader = _Reader(document)
-    text = "\n\n".join([*reader.margins(), *reader.blocks(document.element.body)])
+    parts = Parts()
+    document = open_package(data, "Word", ".docx", docx.Document, parts)
+    reader = _Reader(document, parts)
+    text = "\n\n".join([*reader.margins(), *reader.all_blocks()])
     title, meta = read_core_properties(document.part.package)
-    return Loaded(text, "docx", title or reader.title, meta=meta)
+    return Loaded(text, "docx", title or reader.title, meta=meta, left_out=parts.left_out)
 
 
 class _Reader:
     """Reads the blocks of one document, in order. ``title`` is the first paragraph in the style of titles."""
 
-    def __init__(self, document: Any) -> None:
-        self._part = document.part
+    def __init__(self, document: Any, parts: Parts) -> None:
+        self._part, self._parts, self._body = document.part, parts, document.element.body
         self._style = cache(self._name_style)
         self._numbers = WordNumbers(next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element)
         self._notes = [
@@ -89,7 +91,9 @@ class _Reader:
         """The roots of the document's parts of a kind."""
         for rel in self._part.rels.values():
             if rel.reltype == kind and not rel.is_external:
-                yield parse_xml(rel.target_part.blob)
+                part = rel.target_part
+                root = self._parts.read(str(part.partname).lstrip("/"), partial(parse_xml, part.blob))
+                yield from () if root is None else (root,)
 
     def margins(self) -> list[str]:
         """The headers and footers of all sections."""
@@ -97,9 +101,19 @@ class _Reader:
         roots = [root for kind in kinds for root in self._related(kind)]
         return read_margins(_text(paragraph) for root in roots for paragraph in root.iter(_PARAGRAPH))
 
+    def all_blocks(self) -> Iterator[str]:
+        """The blocks of the text, without those that can't be read."""
+        for number, block in enumerate(_children(self._body, _PARAGRAPH, _TABLE), 1):
+            what = "table" if block.tag == _TABLE else "paragraph"
+            yield from self._parts.read(f"{what} {number}", partial(self._read, block)) or []
+
+    def _read(self, block: Any) -> list[str]:
+        return [*(self._table(block) if block.tag == _TABLE else self._paragraph(block))]
+
     def blocks(self, parent: Any) -> Iterator[str]:
+        """The blocks in a part of the text, such as a box."""
         for block in _children(parent, _PARAGRAPH, _TABLE):
-            yield from self._table(block) if block.tag == _TABLE else self._paragraph(block)
+            yield from self._read(block)
 
     def _paragraph(self, paragraph: Any) -> Iterator[str]:
         text = _text(paragraph)

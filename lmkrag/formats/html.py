@@ -2,13 +2,15 @@
 
 import posixpath
 import re
-from contextlib import suppress
+import zipfile
+from collections.abc import Mapping
+from functools import partial
 from urllib.parse import unquote
 
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, describe_properties, fold, open_archive
+from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
 from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
@@ -138,15 +140,23 @@ def read_epub(data: bytes, name: str) -> Loaded:
         items = {item.get("id"): item for item in opf.xpath("//*[local-name()='item']")}
         pages = [key for key, item in items.items() if "html" in item.get("media-type", "")]
         spine = [key for key in opf.xpath("//*[local-name()='itemref']/@idref") if key in items]
+        parts = Parts()
         chapters = []
         for key in spine or pages:
             href = unquote(items[key].get("href", "").partition("#")[0]).replace("\\", "/")
             path = posixpath.normpath(posixpath.join(base, href))
-            with suppress(Exception):  # of a chapter that is missing or broken: the others are read
-                chapters.append(extract(archive.read(names[path.lower()])))
+            chapters.append(parts.read(f"chapter {path}", partial(_read_chapter, archive, names, path)) or "")
         title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
         author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()
     text = "\n\n".join(chapter for chapter in chapters if chapter)
     if not text and _ENCRYPTION in names:
         raise DocumentError("encrypted EPUB file: its publisher protects it")
-    return Loaded(text, "epub", title, meta={"author": author} if author else {})
+    meta = {"author": author} if author else {}
+    return Loaded(text, "epub", title, meta=meta, left_out=parts.left_out)
+
+
+def _read_chapter(archive: zipfile.ZipFile, names: Mapping[str, str], path: str) -> str:
+    """The text of a chapter; ``names`` has those of the archive by their names in lower case."""
+    if path.lower() not in names:
+        raise DocumentError("not in the file")
+    return extract(archive.read(names[path.lower()]))

@@ -27,10 +27,17 @@ from typing import IO, Any, NamedTuple
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.columns import Box
 from lmkrag.formats.load import fingerprint as hash_bytes
-from lmkrag.formats.load import is_plain, load_document, load_with_attachments, name_format, to_document_error
+from lmkrag.formats.load import (
+    is_plain,
+    load_document,
+    load_with_attachments,
+    name_format,
+    name_parts,
+    to_document_error,
+)
 from lmkrag.formats.memory import MEMORY, OCR_MEMORY, allow_all, limit_file, limit_process
 from lmkrag.formats.ocr import is_installed
-from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
+from lmkrag.formats.scans import SCANNED, TookTooLong, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 
@@ -94,17 +101,22 @@ class IsolatedLoader:
         )
         skipped = [Skipped(**record) for record in reply["skipped"]]
         if SCANNED in document.meta and is_installed():
-            document = fill_scans(document, partial(self._read_scan, path, document.fingerprint, limit))
+            document, left_out = fill_scans(document, partial(self._read_scan, path, document.fingerprint, limit))
+            skipped += name_parts(doc_id, left_out)
         filled = []
         for attachment in attached:
             scan = reply["scans"].get(attachment.doc_id)
             try:
-                filled.append(attachment if scan is None else self._fill_attached(attachment, scan, limit))
+                left_out = {}
+                if scan is not None:
+                    attachment, left_out = self._fill_attached(attachment, scan, limit)
+                filled.append(attachment)
+                skipped += name_parts(attachment.doc_id, left_out)
             except DocumentError as error:
                 skipped.append(Skipped(attachment.doc_id, str(error)))
         return document, filled, skipped
 
-    def _fill_attached(self, document: Document, scan: str, limit: _Limit) -> Document:
+    def _fill_attached(self, document: Document, scan: str, limit: _Limit) -> tuple[Document, dict[str, str]]:
         with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
             file.write(base64.b64decode(scan))
             file.flush()
@@ -175,7 +187,7 @@ class IsolatedLoader:
         except TimeoutError:
             self._log(Path(request["path"]))
             self._end()
-            raise DocumentError(f"takes longer than {limit.seconds:.0f} s to read: skipped") from None
+            raise TookTooLong(f"takes longer than {limit.seconds:.0f} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
         if not line:

@@ -34,7 +34,9 @@ def read(data: bytes, name: str) -> Loaded:
         return Loaded(text, "text")
     if content is None:
         raise DocumentError("broken JSON (nothing in it is whole)")
-    return Loaded("\n".join(filter(None, _read_value(content[0]))), "json", left_out=left_out)
+    return Loaded(
+        "\n".join(filter(None, _read_value(content[0]))), "json", left_out={"records": left_out} if left_out else {}
+    )
 
 
 def _read_text(text: str) -> tuple[tuple[Any] | None, str]:

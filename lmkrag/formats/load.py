@@ -4,7 +4,7 @@ import codecs
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
-from lmkrag.formats.base import OLD_OFFICE, Loaded
+from lmkrag.formats.base import OLD_OFFICE, Loaded, is_of_parser
 from lmkrag.formats.memory import find_limit
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
@@ -56,6 +56,7 @@ _MAX_CHARACTERS = 64 << 20  # of a file that is parsed, and so held in memory
 _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
 _SMALL = 1 << 20  # characters that a file may have whatever its size
 _MOST_ATTACHMENTS = 10_000  # of a file
+_MOST_NAMED = 20  # parts of a file that are left out
 _DEEPEST = 3  # of attachments to attachments
 _OLD = (".doc", ".ppt")
 _EXTRAS = {  # a reader, the module it needs, and the message without it
@@ -142,8 +143,7 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     scans: dict[str, bytes] = {}
-    if loaded.left_out:
-        skipped.append(Skipped(f"{doc_id}/records", f"left out: {loaded.left_out}"))
+    skipped += name_parts(doc_id, loaded.left_out)
     document = _document(loaded, data, path.name, doc_id, file_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:
@@ -160,11 +160,19 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
                 skipped.append(Skipped(name, str(error)))
                 continue
             attached[name] = replace(embedded, meta={**embedded.meta, ATTACHED_TO: doc_id})
+            skipped += name_parts(name, inner.left_out)
             if inner.scanned and is_installed():
                 scans[name] = attachment.data
             if inner.attachments and depth < _DEEPEST:
                 waiting.append((name, depth + 1, inner.attachments))
     return LoadedFile(document, list(attached.values()), skipped, scans)
+
+
+def name_parts(doc_id: str, left_out: Mapping[str, str]) -> list[Skipped]:
+    """Return the parts of a file that are left out, the first of them by their names."""
+    parts = [Skipped(f"{doc_id}/{printable(part)}", f"left out: {why}") for part, why in left_out.items()]
+    more = len(parts) - _MOST_NAMED
+    return parts if more <= 0 else [*parts[:_MOST_NAMED], Skipped(f"{doc_id}/...", f"left out: {more:,} parts more")]
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
@@ -187,10 +195,15 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise
     except UsageError as error:  # of a plug-in that can't be imported
         raise DocumentError(str(error), lasting=False) from error
-    except Exception as error:  # of lxml, zipfile and the other libraries
+    except BaseException as error:  # of lxml, zipfile and the other libraries
+        if not is_of_parser(error):
+            raise
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise to_document_error(error, suffix) from error
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
+        if loaded.left_out:
+            part, why = next(iter(loaded.left_out.items()))
+            raise DocumentError(f"broken {what} ({part}: {why})")
         raise DocumentError(f"{what} without text") if what else EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if not _is_plain(suffix) and len(loaded.text) > allowed:
@@ -198,7 +211,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     return loaded
 
 
-def to_document_error(error: Exception, suffix: str) -> DocumentError:
+def to_document_error(error: BaseException, suffix: str) -> DocumentError:
     """Return why a file with a suffix can't be read, of an error of a parser."""
     what = name_format(suffix)
     broken = f"broken {what}" if what else "can't be parsed"

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded
+from lmkrag.formats.base import Attachment, Loaded, Parts
 from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
 
@@ -65,43 +65,57 @@ def read(data: bytes, name: str) -> Loaded:
     """Read an .eml or .emlx file: its headers, a line each, and its texts; its attachments are files in it."""
     if name.lower().endswith(".emlx") and (size := re.match(rb"\s*(\d+)\s*\n", data)):
         data = data[size.end() : size.end() + int(size[1])]
-    message = _parse(data)
-    attachments: list[Attachment] = []
+    message, inside = _parse(data), _Inside()
     date = getattr(message.get("Date"), "datetime", None)
     meta = {"author": _header(message, "From"), "date": date.date().isoformat() if date else ""}
     meta = {key: value for key, value in meta.items() if value}
-    text = _show(message, attachments)
-    return Loaded(text, "mail", _header(message, "Subject"), meta=meta, attachments=tuple(attachments))
+    text = _show(message, inside)
+    return Loaded(text, "mail", _header(message, "Subject"), meta=meta, **inside.found())
 
 
 def read_mailbox(data: bytes, name: str) -> Loaded:
     """Read an .mbox file: its messages one after the other, each under its subject."""
     messages: list[str] = []
-    attachments: list[Attachment] = []
+    inside = _Inside()
     postmarks = [*_find_postmarks(data)]
     borders = [*(start for start, _ in postmarks), len(data)]
     for (_, start), end in zip(postmarks, borders[1:], strict=True):
-        source = data[start:end]
         if len(messages) == _MOST_MESSAGES:
             raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
-        message = _parse(_QUOTED_FROM.sub(rb"\1From ", source))
-        messages.append(f"# {_header(message, 'Subject') or 'No subject'}\n\n{_show(message, attachments)}")
+        show = partial(_show_titled, data[start:end], inside)
+        messages.append(inside.parts.read(f"message {len(messages) + 1}", show) or "")
     if not messages and is_message(data[:_HEAD]):
         return read(data, name)
     if not messages:
         raise DocumentError("not a mailbox, or without messages")
-    return Loaded("\n\n".join(messages), "mail", attachments=tuple(attachments))
+    return Loaded("\n\n".join(filter(None, messages)), "mail", **inside.found())
+
+
+def _show_titled(source: bytes, inside: "_Inside") -> str:
+    """A message of a mailbox under its subject."""
+    message = _parse(_QUOTED_FROM.sub(rb"\1From ", source))
+    return f"# {_header(message, 'Subject') or 'No subject'}\n\n{_show(message, inside)}"
 
 
 def read_page(data: bytes, name: str) -> Loaded:
     """Read an .mht file, in which a browser saved a page with its pictures."""
     message = _parse(data)
-    parts = [(part.get_content_subtype(), part) for part in message.walk() if not part.is_multipart()]
-    pages = [extract(_decode(part).encode()) for kind, part in parts if "html" in kind]
-    pages = pages or [_decode(part) for kind, part in parts if kind == "plain"]
+    inside = [(part.get_content_subtype(), part) for part in message.walk() if not part.is_multipart()]
+    parts = Parts()
+    pages = [
+        parts.read(f"page {number}", partial(_read_html, part)) or ""
+        for number, (kind, part) in enumerate(inside, 1)
+        if "html" in kind
+    ]
+    pages = pages or [_decode(part) for kind, part in inside if kind == "plain"]
     if data.lstrip().startswith(b"<"):  # a page without the headers of a mail
         pages = [extract(data)]
-    return Loaded("\n\n".join(filter(None, pages)), "html", _header(message, "Subject"))
+    text = "\n\n".join(filter(None, pages))
+    return Loaded(text, "html", _header(message, "Subject"), left_out=parts.left_out)
+
+
+def _read_html(part: EmailMessage) -> str:
+    return extract(_decode(part).encode())
 
 
 def read_calendar(data: bytes, name: str) -> Loaded:
@@ -142,18 +156,30 @@ def _header(message: EmailMessage, name: str) -> str:
     return " ".join(value.split())
 
 
-def _show(message: EmailMessage, attachments: list[Attachment]) -> str:
+class _Inside:
+    """What is in a file of mails: attachments, and the parts that can't be read. State: both, while it is read."""
+
+    def __init__(self) -> None:
+        self.attachments: list[Attachment] = []
+        self.parts = Parts()
+
+    def found(self) -> dict[str, Any]:
+        """Return the fields of :class:`lmkrag.formats.base.Loaded`."""
+        return {"attachments": tuple(self.attachments), "left_out": self.parts.left_out}
+
+
+def _show(message: EmailMessage, inside: _Inside) -> str:
     """The text of a message, those of messages that it forwards included; its other attachments join the list."""
     headers = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
     names: list[str] = []
-    texts = _read_part(message, attachments, names)
+    texts = _read_part(message, inside, names)
     if names:
         headers.append(f"Attachments: {', '.join(names)}")
     parts = ["\n".join(headers), *texts]
     return _BLANKS.sub("\n\n", "\n\n".join(part.strip() for part in parts if part.strip()))
 
 
-def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[str]) -> list[str]:
+def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[str]:
     """The texts of a part of a message and of the parts in it, in order."""
     kind, subtype = part.get_content_maintype(), part.get_content_subtype()
     name = " ".join((part.get_filename() or "").split()).replace("/", "_")
@@ -164,9 +190,14 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
         if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
             with suppress(ValueError, TypeError):  # of what is not base64
                 inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
-        return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}"]
+        return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"]
     if isinstance(payload, list):
-        texts = [_read_part(inner, attachments, names) for inner in payload]
+        subject = _header(part, "Subject")
+        of_message = f" of {subject}" if subject else ""
+        texts = [
+            inside.parts.read(f"part {number}{of_message}", partial(_read_part, inner, inside, names)) or []
+            for number, inner in enumerate(payload, 1)
+        ]
         if subtype == "alternative":
             return _choose(texts, [inner.get_content_type() for inner in payload])
         return [text for inner in texts for text in inner]
@@ -176,15 +207,15 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
         names.append(name)
         data = part.get_payload(decode=True)
         if kind not in _PICTURES:
-            attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+            inside.attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
         return []
     if kind == "multipart":  # without the borders that its header names
         return [str(payload)]
     if kind != "text":
         return []
-    text = _decode(part)
     if subtype == "html":
-        return [extract(text.encode())]
+        return [_read_html(part)]
+    text = _decode(part)
     if subtype == "calendar":
         return ["\n".join(_read_events(text))]
     return [_join_flowed(text, part.get_param("delsp") == "yes") if part.get_param("format") == "flowed" else text]

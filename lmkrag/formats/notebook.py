@@ -3,10 +3,11 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any
 
-from lmkrag.formats.base import Loaded
+from lmkrag.formats.base import Loaded, Parts
 from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
@@ -21,8 +22,18 @@ def read(data: bytes, name: str) -> Loaded:
     """Read a notebook's cells in order, without those that are none."""
     notebook = json.loads(decode(data).removeprefix(BYTE_ORDER_MARK))
     cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
-    text = "\n\n".join(part for cell in cells if isinstance(cell, dict) for part in _read_cell(cell) if part)
-    return Loaded(text, "notebook", find_markdown_title(text))
+    parts = Parts()
+    texts = [
+        parts.read(f"cell {number}", partial(_show_cell, cell)) or ""
+        for number, cell in enumerate(cells, 1)
+        if isinstance(cell, dict)
+    ]
+    text = "\n\n".join(filter(None, texts))
+    return Loaded(text, "notebook", find_markdown_title(text), left_out=parts.left_out)
+
+
+def _show_cell(cell: Mapping[str, Any]) -> str:
+    return "\n\n".join(filter(None, _read_cell(cell)))
 
 
 def _join(value: Any) -> str:

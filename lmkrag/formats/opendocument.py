@@ -4,6 +4,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 
 from lxml import etree
@@ -11,6 +12,7 @@ from lxml import etree
 from lmkrag.formats.base import (
     SOFT_HYPHEN,
     Loaded,
+    Parts,
     describe_properties,
     fold,
     join_pages,
@@ -61,18 +63,26 @@ def read_flat(data: bytes, name: str) -> Loaded:
 
 
 def _read_parts(content: etree._Element, styles: etree._Element, about: etree._Element) -> Loaded:
+    parts = Parts()
     _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
     margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)]
     head = read_margins(map(_text, margins))
     kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
     if content.find(f"{body}spreadsheet") is not None:
-        kind, pages = "ods", [_join(map(_read_sheet, content.iter(f"{_TABLE}table")))]
+        sheets = ((sheet.get(f"{_TABLE}name", ""), sheet) for sheet in content.iter(f"{_TABLE}table"))
+        read = (parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "" for name, sheet in sheets)
+        kind, pages = "ods", [_join(read)]
     elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
-        kind, pages = "odp", [_join(_read_slide(slide)) for slide in content.iter(f"{_DRAW}page")]
+        kind = "odp"
+        pages = [
+            parts.read(f"slide {number}", partial(_read_page, slide)) or ""
+            for number, slide in enumerate(content.iter(f"{_DRAW}page"), 1)
+        ]
     text, starts = join_pages(pages)
     title, author, changed = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date"))
-    return Loaded(text, kind, title, starts if kind == "odp" else (), describe_properties(author, changed))
+    meta = describe_properties(author, changed)
+    return Loaded(text, kind, title, starts if kind == "odp" else (), meta, left_out=parts.left_out)
 
 
 def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
@@ -118,12 +128,12 @@ def _join(blocks: Iterable[str]) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
-def _read_sheet(sheet: etree._Element) -> str:
+def _read_sheet(name: str, sheet: etree._Element) -> str:
     lines = table_lines(_read_rows(sheet))
     for cell in sheet.iter(f"{_TABLE}table-cell", f"{_TABLE}shapes"):
         value = _text(cell)
         lines += [f"{value}: {text}" if value else text for text in _beside(cell)]
-    return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
+    return "\n\n".join([f"# {name}", "\n".join(lines)]) if lines else ""
 
 
 def _read_rows(table: etree._Element) -> list[list[str]]:
@@ -157,6 +167,10 @@ def _value(cell: etree._Element) -> str:
 def _count(node: etree._Element, what: str) -> int:
     """How many equal rows or columns an element stands for, or covers."""
     return min(read_whole(node.get(f"{_TABLE}number-{what}"), 1), _MOST_REPEATED)
+
+
+def _read_page(slide: etree._Element) -> str:
+    return _join(_read_slide(slide))
 
 
 def _read_slide(slide: etree._Element) -> Iterator[str]:

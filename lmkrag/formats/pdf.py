@@ -6,13 +6,14 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded, describe_properties, fold, join_pages
+from lmkrag.formats.base import Attachment, Loaded, Parts, describe_properties, fold, join_pages
 from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_forms import MOST_DRAWN, count_drawn
@@ -40,12 +41,17 @@ def read(data: bytes, name: str) -> Loaded:
         if "password" in str(error).lower():
             raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
+    parts = Parts()
     with contextlib.closing(pdf):
         pdf.init_forms()
-        contents = [_read_page(pdf, number) for number in range(len(pdf))]
+        contents = [
+            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "") for number in range(len(pdf))
+        ]
         metadata = pdf.get_metadata_dict(skip_empty=True)
-        attached = [pdf.get_attachment(number) for number in range(pdf.count_attachments())]
-        attachments = tuple(Attachment(file.get_name(), _read_data(file)) for file in attached)
+        attached = [
+            parts.read(f"attachment {number + 1}", partial(_read_attachment, pdf, number))
+            for number in range(pdf.count_attachments())
+        ]
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
@@ -54,14 +60,17 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
     meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
-    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned)
+    attachments = tuple(filter(None, attached))
+    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned, parts.left_out)
 
 
-def _read_data(attachment: Any) -> bytes:
-    """The data of an attachment; empty if it has none."""
+def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
+    """An attachment, from 0; without data if it has none."""
+    attachment = pdf.get_attachment(number)
+    data = b""
     with contextlib.suppress(pypdfium2.PdfiumError):
-        return bytes(attachment.get_data())
-    return b""
+        data = bytes(attachment.get_data())
+    return Attachment(attachment.get_name(), data)
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:

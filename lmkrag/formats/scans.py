@@ -14,7 +14,7 @@ from typing import Any
 from xxhash import xxh3_64_hexdigest
 
 from lmkrag.cache import cache_path, make_private
-from lmkrag.errors import EmptyDocument
+from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.formats.ocr import name_models
 from lmkrag.types import Document
@@ -23,20 +23,37 @@ SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OC
 ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
 
 
-def fill_scans(document: Document, read_page: ReadPage) -> Document:
-    """Return a document with the text of its scanned pages and ``ocr_confidence``, or raise EmptyDocument."""
+class TookTooLong(DocumentError):
+    """A file took longer than it may."""
+
+
+def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:
+    """Return a document with the text of its scanned pages and ``ocr_confidence``, and the pages left out, and why.
+
+    Raises:
+        EmptyDocument: there is no text on them. DocumentError: OCR fails on this machine, takes too long, or can't
+            read any page.
+    """
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
+    left_out: dict[str, str] = {}
     for number in document.meta[SCANNED]:
-        page = read_page(number)
+        try:
+            page = read_page(number)
+        except DocumentError as error:
+            if isinstance(error, TookTooLong) or not error.lasting or len(pages) == 1:
+                raise
+            left_out[f"page {number}"] = str(error)
+            continue
         pages[number - 1] = page["text"]
         letters += len(page["text"])
         sure += len(page["text"]) * page["confidence"]
     text, starts = join_pages(pages)
     if not text.strip():
-        raise EmptyDocument("no text on its scanned pages")
+        reasons = [f"{page}: {why}" for page, why in left_out.items()]
+        raise DocumentError(reasons[0]) if reasons else EmptyDocument("no text on its scanned pages")
     meta = {**document.meta, "ocr_confidence": round(sure / letters, 3) if letters else 0.0}
-    return replace(document, text=text, page_starts=starts, meta=meta)
+    return replace(document, text=text, page_starts=starts, meta=meta), left_out
 
 
 def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pptx
 from pptx.oxml.ns import qn
 
-from lmkrag.formats.base import Loaded, join_pages, open_office_file, read_core_properties
+from lmkrag.formats.base import Loaded, Parts, join_pages, open_package, read_core_properties
 from lmkrag.formats.columns import Box
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
@@ -18,18 +19,23 @@ _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
-    presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
-    text, starts = join_pages([_GAP.join(text for text, _ in _read_slide(slide)) for slide in presentation.slides])
+    parts = Parts()
+    presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, parts)
+    pages = [
+        parts.read(f"slide {number}", partial(_read_page, presentation, number, parts)) or ""
+        for number in range(1, len(_find_slides(presentation)) + 1)
+    ]
+    text, starts = join_pages(pages)
     title, meta = read_core_properties(presentation.part.package)
-    return Loaded(text, "pptx", title, starts, meta)
+    return Loaded(text, "pptx", title, starts, meta, left_out=parts.left_out)
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]:
     """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters of its text."""
-    presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
+    presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, Parts())
     width, height = presentation.slide_width, presentation.slide_height
     rectangles, place = [], 0
-    for text, shape in _read_slide(presentation.slides[number - 1]):
+    for text, shape in _read_slide(presentation, number, Parts()):
         if place < end and start < place + len(text) and shape is not None and shape.left is not None:
             left, top, right, bottom = _measure(shape)
             rectangles.append((left / width, top / height, right / width, bottom / height))
@@ -51,38 +57,49 @@ def _measure(shape: Any) -> Box:
     return left, top, left + width, top + height
 
 
-def _read_slide(slide: Any) -> Iterator[tuple[str, Any]]:
-    """The texts of a slide, each with its shape if that is known."""
+def _find_slides(presentation: Any) -> list[str]:
+    """The ids of the slides in order, also of those that are missing."""
+    return [slide.rId for slide in presentation.element.get_or_add_sldIdLst().sldId_lst]
+
+
+def _read_page(presentation: Any, number: int, parts: Parts) -> str:
+    return _GAP.join(text for text, _ in _read_slide(presentation, number, parts))
+
+
+def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[str, Any]]:
+    """The texts of a slide, from 1, each with its shape if that is known."""
+    slide = presentation.part.related_slide(_find_slides(presentation)[number - 1])
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
         yield "# " + _read_frame(heading), heading
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
-        if shape.has_text_frame:
-            if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
-                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0], shape
-        elif shape.has_table:
-            yield _read_table(shape.table), shape
-        else:
-            yield from ((text, shape) for text in read_drawings(shape.element, slide.part))
+        texts = parts.read(f"slide {number}, {shape.name}", partial(_read_shape, shape, slide)) or []
+        yield from ((text, shape) for text in texts)
     # Shapes with equations, which python-pptx does not see: they have an alternative for other programs.
     for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
         yield from ((text, None) for text in map(read_paragraph, choice.iter(qn("a:p"))) if text)
-    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
-        yield notes, None
+    notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    if notes is not None and (text := notes.text.strip()):
+        yield text, None
 
 
-def _read_table(table: Any) -> str:
+def _read_shape(shape: Any, slide: Any) -> list[str]:
+    """The text of a shape, its lines as items; a table between bars; what a chart or SmartArt says."""
+    if shape.has_text_frame:
+        lines = [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]
+        return ["\n".join(f"- {line}" for line in lines)] if len(lines) > 1 else lines
+    if not shape.has_table:
+        return [*read_drawings(shape.element, slide.part)]
     grid = Grid()
-    for row in table.rows:
+    for row in shape.table.rows:
         for cell in row.cells:
-            if cell.is_merge_origin:
-                grid.add(_read_frame(cell), cell.span_height, cell.span_width)
-            elif not cell.is_spanned:
-                grid.add(_read_frame(cell))
+            if not cell.is_spanned:
+                height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
+                grid.add(_read_frame(cell), height, width)
         grid.end_row()
-    return "\n".join(bar_lines(grid.rows))
+    return ["\n".join(bar_lines(grid.rows))]
 
 
 def _read_frame(shape: Any) -> str:

@@ -17,10 +17,20 @@ from openpyxl.reader.excel import ExcelReader
 from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 from openpyxl.utils.escape import unescape as unescape_text
+from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
-from lmkrag.formats.base import OLD_OFFICE, Loaded, describe_properties, fold, mark_raised, open_office_file, read_whole
+from lmkrag.formats.base import (
+    OLD_OFFICE,
+    Loaded,
+    Parts,
+    describe_properties,
+    fold,
+    mark_raised,
+    open_office_file,
+    read_whole,
+)
 from lmkrag.formats.drawings import DRAWING, PARSER, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
@@ -47,16 +57,18 @@ _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
     """Reads a workbook's cells, even if its styles or properties are broken."""
 
-    def read(self) -> None:
+    def open_sheets(self, parts: Parts) -> Iterator[Any]:
+        """Read what the sheets have in common, and open each, without those that are broken."""
         for part in (self.read_manifest, self.read_strings, self.read_workbook):
             part()
         for part in (self.read_properties, self.read_theme, partial(apply_stylesheet, self.archive, self.wb)):
             with suppress(Exception):  # of invalid values
                 part()
-        self.read_worksheets()
-
-    def read_chartsheet(self, sheet: Any, rel: Any) -> None:
-        """Leave out a chart."""
+        for sheet, relation in self.parser.find_sheets():
+            if relation.target in self.valid_files and "chartsheet" not in relation.Type:
+                open_sheet = partial(ReadOnlyWorksheet, self.wb, sheet.name, relation.target, self.shared_strings)
+                if (opened := parts.read(f"sheet {sheet.name}", open_sheet)) is not None:
+                    yield opened
 
 
 def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
@@ -66,13 +78,18 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
         xml = archive.read(name) if name.startswith(("xl/sharedStrings", "xl/worksheets/")) else b""
         if b'"superscript"' not in xml:
             continue
-        root = etree.fromstring(xml, PARSER)
-        for text in root.iterfind(".//{*}r/{*}t"):
-            if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
-                before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
-                text.text = mark_raised(before, text.text or "")
-        changed[name] = etree.tostring(root)
+        with suppress(etree.XMLSyntaxError):  # its sheet is left out then
+            changed[name] = _mark_raised(xml)
     return base.rewrite_archive(archive, changed) if changed else file
+
+
+def _mark_raised(xml: bytes) -> bytes:
+    root = etree.fromstring(xml, PARSER)
+    for text in root.iterfind(".//{*}r/{*}t"):
+        if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
+            before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
+            text.text = mark_raised(before, text.text or "")
+    return bytes(etree.tostring(root))
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -81,15 +98,15 @@ def read(data: bytes, name: str) -> Loaded:
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
         warnings.simplefilter("ignore")  # of styles and validations, which are not read here
         reader = _Reader(_mark_raised_runs(file, archive), read_only=True, data_only=True, keep_links=False)
-        reader.read()
+        parts = Parts()
+        sheets = [(sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)]
         workbook = reader.wb
-        sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
         title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
         core = archive.read(_CORE) if _CORE in archive.namelist() else b""  # openpyxl fills in today
         changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
-    return Loaded(_join(sheets), "xlsx", title, meta=meta)
+    return Loaded(_join(sheets), "xlsx", title, meta=meta, left_out=parts.left_out)
 
 
 def read_old(data: bytes, name: str) -> Loaded:
@@ -106,15 +123,18 @@ def read_old(data: bytes, name: str) -> Loaded:
     if base.ENCRYPTED in data or _LOCKED.search(data):
         raise DocumentError("encrypted Excel file: save it without a password")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-    sheets = []
-    for sheet in (sheet for sheet in book.sheets_metadata if sheet.typ == calamine.SheetTypeEnum.WorkSheet):
-        table = book.get_sheet_by_name(sheet.name)
-        rows = _read_dense(table)
-        repeats = Repeats()
-        for (top, left), (bottom, right) in table.merged_cell_ranges or ():
-            _repeat(rows, repeats, left + 1, top + 1, right + 1, bottom + 1)
-        sheets.append((sheet.name, table_lines(rows)))
-    return Loaded(_join(sheets), "xlsx")
+    names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == calamine.SheetTypeEnum.WorkSheet]
+    parts = Parts()
+    sheets = [(name, parts.read(f"sheet {name}", partial(_read_old_sheet, book, name)) or []) for name in names]
+    return Loaded(_join(sheets), "xlsx", left_out=parts.left_out)
+
+
+def _read_old_sheet(book: Any, name: str) -> list[str]:
+    table = book.get_sheet_by_name(name)
+    rows, repeats = _read_dense(table), Repeats()
+    for (top, left), (bottom, right) in table.merged_cell_ranges or ():
+        _repeat(rows, repeats, left + 1, top + 1, right + 1, bottom + 1)
+    return table_lines(rows)
 
 
 def _read_dense(table: Any) -> list[list[str]]:
@@ -128,26 +148,45 @@ def _read_dense(table: Any) -> list[list[str]]:
 
 
 def _read_2003(data: bytes) -> Loaded:
-    sheets = []
-    for sheet in etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet"):
-        grid = Grid()
-        for row in sheet.iter(f"{_SHEETS}Row"):
-            for cell in row.iterchildren(f"{_SHEETS}Cell"):
-                text = "".join(cell.xpath("*[local-name()='Data']//text()")).strip().removesuffix("T00:00:00.000")
-                numbers = (read_whole(cell.get(_SHEETS + name), 0) for name in ("MergeDown", "MergeAcross", "Index"))
-                down, across, place = numbers
-                grid.add(text, down + 1, across + 1, place)
-            grid.end_row()
-        sheets.append((sheet.get(f"{_SHEETS}Name", ""), table_lines(grid.rows)))
-    return Loaded(_join(sheets), "xlsx")
+    sheets = [*etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet")]
+    names = [sheet.get(f"{_SHEETS}Name", "") for sheet in sheets]
+    parts = Parts()
+    read = [
+        (name, parts.read(f"sheet {name}", partial(_read_2003_sheet, sheet)) or [])
+        for name, sheet in zip(names, sheets, strict=True)
+    ]
+    return Loaded(_join(read), "xlsx", left_out=parts.left_out)
+
+
+def _read_2003_sheet(sheet: etree._Element) -> list[str]:
+    grid = Grid()
+    for row in sheet.iter(f"{_SHEETS}Row"):
+        for cell in row.iterchildren(f"{_SHEETS}Cell"):
+            text = "".join(cell.xpath("*[local-name()='Data']//text()")).strip().removesuffix("T00:00:00.000")
+            numbers = (read_whole(cell.get(_SHEETS + name), 0) for name in ("MergeDown", "MergeAcross", "Index"))
+            down, across, place = numbers
+            grid.add(text, down + 1, across + 1, place)
+        grid.end_row()
+    return table_lines(grid.rows)
 
 
 def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
     return "\n\n".join(f"# {name}\n\n" + "\n".join(lines) for name, lines in sheets if lines)
 
 
-def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
-    path = sheet._worksheet_path.lstrip("/")
+def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]:
+    path, name = sheet._worksheet_path.lstrip("/"), f"sheet {sheet.title}"
+    nothing: tuple[list[list[str]], list[str]] = [], []
+    rows, lines = parts.read(name, partial(_read_cells, sheet, path, archive)) or nothing
+    beside = parts.read(f"comments of {name}", lambda: [*_read_beside(path, archive)]) or []
+    for coordinate, text in beside:
+        value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
+        lines += [f"{value}: {text}" if value else text]
+    return lines
+
+
+def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[list[list[str]], list[str]]:
+    """The cells of a sheet as they are shown, by rows, and the lines that these make."""
     xml = archive.read(path)
     cells = ((cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace")) for cell in _NOT_COMPUTED.finditer(xml))
     formulas = {coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}" for place, formula in cells}
@@ -162,11 +201,7 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     repeats = Repeats()
     for match in _MERGED.finditer(xml):
         _repeat(rows, repeats, *range_boundaries(match[1].decode()))
-    lines = table_lines(rows)
-    for coordinate, text in _read_beside(path, archive):
-        value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
-        lines += [f"{value}: {text}" if value else text]
-    return lines
+    return rows, table_lines(rows)
 
 
 def _read_format(cell: Any) -> str:

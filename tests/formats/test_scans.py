@@ -220,7 +220,7 @@ def test_only_scanned_pages_are_filled():
         asked.append(number)
         return {"text": "Two.", "places": [], "confidence": 0.8}
 
-    filled = fill_scans(document, read)
+    filled, _ = fill_scans(document, read)
     assert (filled.text, filled.page_starts, asked) == ("One.\n\nTwo.\n\nThree.", (0, 6, 12), [2])
     assert filled.meta["ocr_confidence"] == 0.8
 
