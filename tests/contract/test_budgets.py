@@ -31,7 +31,7 @@ TOKENS = {
     "cli": 15_257,  # what is quoted is marked; left-overs and emptied folders are named
     "encoder": 7_879,
     "evaluation": 5_655,
-    "formats": 44_699,  # memory by the size of a file, forms that draw themselves
+    "formats": 46_485,  # memory by the size of a file, forms that draw themselves
     "index": 29_079,  # rows are counted, a full disk is read
     "ingest": 12_394,
     "integrations": 1_503,
@@ -49,7 +49,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 255_552,
+    "tokens": 257_338,
     "tokens of pipelines": 29_921,
     "tokens of benchmarks": 56_682,
     "lines of JavaScript": 1_373,
@@ -67,7 +67,7 @@ LIMITS = {
     "environment variables": 10,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 160}
+LEAST = {"words of docstrings per 1,000 tokens": 161}
 
 LAYOUT = {
     tokenize.NL,
