@@ -85,7 +85,8 @@ class ExtractiveReader(Reader):
             readings = dict(zip(read, reranker.read_texts(question, texts), strict=True))
         confidence = estimate_confidence(question, spans, [readings[number] for number in sorted(readings)[:most]])
         is_cut_short = isinstance(spans, SpanList) and spans.cut_short
-        max_confidence = ANSWERS.max_cut_short if is_cut_short else 1.0
+        is_unread = is_cut_short or not readings  # in other languages than English nothing is read
+        max_confidence = ANSWERS.max_cut_short if is_unread else 1.0
         # 1. A cell of a table whose row and column the question names.
         cell = None if parts else find_cell(question, spans[:most])
         if cell is not None:

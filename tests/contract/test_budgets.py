@@ -38,7 +38,7 @@ TOKENS = {
     "language": 6_762,
     "models": 5_402,
     "qdrant": 6_067,
-    "readers": 18_614,  # whose server answers; a check within a request's time
+    "readers": 18_620,  # whose server answers; a check within a request's time
     "rendering": 6_214,
     "reranker": 5_630,
     "search": 32_599,
@@ -49,7 +49,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 257_338,
+    "tokens": 257_344,
     "tokens of pipelines": 29_921,
     "tokens of benchmarks": 56_682,
     "lines of JavaScript": 1_373,
@@ -67,7 +67,7 @@ LIMITS = {
     "environment variables": 10,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 161}
+LEAST = {"words of docstrings per 1,000 tokens": 160}
 
 LAYOUT = {
     tokenize.NL,
