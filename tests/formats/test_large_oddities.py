@@ -1,9 +1,14 @@
 """Files that were written to be slow to read: time grows with their size, and not with its square."""
 
+import io
 import time
+import zipfile
 from contextlib import suppress
 
+import docx
+import openpyxl
 import pytest
+from docx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import check_file, is_plain, load_bytes
@@ -58,3 +63,82 @@ def test_a_guess_of_a_format_costs_less_than_reading_the_file(repeated, tmp_path
         is_plain(path)
         check_file(path)
     assert time.process_time() - began < 1.0
+
+
+FLAT = (
+    '<office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+    ' xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+    ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:{kind}>'
+    '<table:table table:name="x">{rows}</table:table></office:{kind}></office:body></office:document>'
+)
+ROW = '<table:table-row table:number-rows-repeated="{rows}">{cells}</table:table-row>'
+CELL = '<table:table-cell table:number-{what}="{count}"><text:p>{text}</text:p></table:table-cell>'
+EXCEL_2003 = (
+    '<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" xmlns:ss="urn:schemas-microsoft-com:office:'
+    'spreadsheet"><Worksheet ss:Name="x"><Table>{rows}</Table></Worksheet></Workbook>'
+)
+
+
+def repeat(rows: int, what: str, count: int, text: str = "x") -> str:
+    return ROW.format(rows=rows, cells=CELL.format(what=what, count=count, text=text))
+
+
+def merged_cells() -> bytes:
+    """A workbook whose cells are merged a thousand times over."""
+    book = openpyxl.Workbook()
+    for _ in range(1_000):
+        book.active.append(["x", "y"])
+    packed, changed = io.BytesIO(), io.BytesIO()
+    book.save(packed)
+    with zipfile.ZipFile(packed) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            part = old.read(name)
+            merged = b'<mergeCell ref="A1:XFD1048576"/>' * 1_000
+            new.writestr(name, part.replace(b"</sheetData>", b"</sheetData><mergeCells>%s</mergeCells>" % merged))
+    return changed.getvalue()
+
+
+def spanned_cells() -> bytes:
+    """A Word file of wide cells."""
+    document = docx.Document()
+    table = document.add_table(20_000, 1)
+    for cell in table._tbl.iter(qn("w:tcW")):
+        span = cell.makeelement(qn("w:gridSpan"), {qn("w:val"): "999999999"})
+        cell.addnext(span)
+    for row in table._tbl.tr_lst:
+        row.tc_lst[0].p_lst[0].add_r().text = "x"
+    packed = io.BytesIO()
+    document.save(packed)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("all.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 10_000))),
+        ("rows.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 1, "x" * 100_000))),
+        ("columns.fods", FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-repeated", 10_000) * 2_000)),
+        ("blank.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 9_999, "") * 1_000)),
+        ("covered.fods", FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-spanned", 999_999) * 20_000)),
+        ("text.fodt", FLAT.format(kind="text", rows=repeat(10_000, "columns-repeated", 10_000))),
+        (
+            "across.xls",
+            EXCEL_2003.format(rows="<Row><Cell ss:MergeAcross='999999'><Data>x</Data></Cell></Row>" * 20_000),
+        ),
+        ("places.xls", EXCEL_2003.format(rows="<Row><Cell ss:Index='999999'><Data>x</Data></Cell></Row>" * 20_000)),
+        ("merged.xlsx", merged_cells),
+        ("spanned.docx", spanned_cells),
+    ],
+)
+def test_cells_that_stand_for_many_cost_little(name, data):
+    data = data() if callable(data) else data.encode()
+    began = time.process_time()
+    with pytest.raises(DocumentError, match=r"a table that repeats its cells|file without text"):
+        load_bytes(data, name, doc_id=name, path=name)
+    assert time.process_time() - began < SECONDS
+
+
+def test_cells_may_stand_for_some():
+    rows = repeat(1_000, "columns-repeated", 100, "red")
+    text = load_bytes(FLAT.format(kind="spreadsheet", rows=rows).encode(), "a.fods", doc_id="a", path="a").text
+    assert text.count("red") == 100_000
