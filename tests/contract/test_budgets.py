@@ -58,7 +58,7 @@ LIMITS = {
     "functions of radon's rank D": 15,
     "functions of rank E or F": 6,
     "mean complexity, in hundredths": 414,
-    "private attributes in tests": 179,
+    "private attributes in tests": 181,  # two are of python-docx, to write an odd table
     "base dependencies": 25,
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
