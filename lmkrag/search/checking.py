@@ -48,6 +48,7 @@ _GAP = 0.85  # the least share of words in one place with which a quotation omit
 _WORD = re.compile(r"\w+")
 _BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
 _BUCKET = 4  # words between places that count as one
+_MOST_TIMES = 20  # that a word stands in a quotation, to tell where this is
 _CANDIDATES = 8  # places that a quotation is compared with word by word
 
 
@@ -228,7 +229,10 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     for number, word in enumerate(ours):
         where.setdefault(word, []).append(number)
     # Where the quotation would begin, by every word that it shares with the text.
-    votes = Counter((place - number) // _BUCKET for place, word in enumerate(theirs) for number in where.get(word, ()))
+    telling = {word: numbers for word, numbers in where.items() if len(numbers) <= _MOST_TIMES}
+    votes = Counter(
+        (place - number) // _BUCKET for place, word in enumerate(theirs) for number in telling.get(word, ())
+    )
     margin = len(ours) // 4 + _BUCKET
     best = (0.0, 0.0, -1, -1)  # by the share of the longer text, so that other words in between count against it
     for bucket, _ in votes.most_common(_CANDIDATES):
