@@ -41,7 +41,7 @@ TOKENS = {
     "readers": 18_620,  # whose server answers; a check within a request's time
     "rendering": 6_214,
     "reranker": 5_630,
-    "search": 32_599,
+    "search": 32_626,  # words that a quotation repeats often do not place it
     "sentences": 7_966,
     "server": 23_824,  # sessions that end, clients that learn no folder
     "training": 10_285,
@@ -49,7 +49,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 257_344,
+    "tokens": 257_371,
     "tokens of pipelines": 29_921,
     "tokens of benchmarks": 56_682,
     "lines of JavaScript": 1_373,

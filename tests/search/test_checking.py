@@ -281,7 +281,7 @@ def test_words_that_are_repeated_endlessly_cost_little():
     text, quoted = (" ".join(rng.choices(("ab", "ba"), k=count)) for count in (20_000, 5_000))
     began = time.process_time()
     assert check(Quotation(quoted), {"a.txt": text}).state in ("gone", "changed", "reworded")
-    assert time.process_time() - began < 20.0  # on a slow machine, where the square of the words takes 39
+    assert time.process_time() - began < 5.0
 
 
 @pytest.mark.parametrize(
