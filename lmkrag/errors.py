@@ -7,6 +7,7 @@ LmkragError
     FilesGone                           all files of a directory are gone
   DocumentError                         one file; collected in the report, never stops a run
     EmptyDocument                       a file without text
+    TookTooLong                         a file that takes longer to read than it may
   StorageError                          the index directory
     IndexNotFound(FileNotFoundError)    there is none
     IndexLocked                         another process is writing
@@ -71,6 +72,10 @@ class DocumentError(LmkragError):
 
 class EmptyDocument(DocumentError):
     """A file without text."""
+
+
+class TookTooLong(DocumentError):
+    """A file took longer to read than it may."""
 
 
 class StorageError(LmkragError):

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.errors import DocumentError, EmptyDocument, TookTooLong
 from lmkrag.formats.columns import Box
 from lmkrag.formats.load import fingerprint as hash_bytes
 from lmkrag.formats.load import (
@@ -37,7 +37,7 @@ from lmkrag.formats.load import (
 )
 from lmkrag.formats.memory import MEMORY, OCR_MEMORY, allow_all, limit_file, limit_process
 from lmkrag.formats.ocr import is_installed
-from lmkrag.formats.scans import SCANNED, TookTooLong, fill_scans, find_boxes, read_cached
+from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 

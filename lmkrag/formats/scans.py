@@ -14,17 +14,13 @@ from typing import Any
 from xxhash import xxh3_64_hexdigest
 
 from lmkrag.cache import cache_path, make_private
-from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.errors import DocumentError, EmptyDocument, TookTooLong
 from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.formats.ocr import name_models
 from lmkrag.types import Document
 
 SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
 ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
-
-
-class TookTooLong(DocumentError):
-    """A file took longer than it may."""
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:
