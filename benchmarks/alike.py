@@ -31,32 +31,55 @@ _ROLE = re.compile(
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("cuad", type=Path)
     parser.add_argument("--work", type=Path, help="keep the index here")
     parser.add_argument("--questions", type=int, default=200)
     options = parser.parse_args()
     dataset = load_dataset(options.cuad)
     questions = draw_sample(_name_parties(dataset), options.questions)
-    with tempfile.TemporaryDirectory() as folder, Engine.open(options.work or folder, create=True) as engine:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Engine.open(options.work or folder, create=True) as engine,
+    ):
         engine.add(dataset.documents)
         whole = [engine.search(text, level="span", top_k=60) for _, text in questions]
         with patch.object(gather, "match_document", lambda *_: None):
             without = [engine.search(text, level="span", top_k=60) for _, text in questions]
         inside = [
-            engine.search(query.query, level="span", top_k=60, filter=f"doc_id={quote(query.doc_id)}")
+            engine.search(
+                query.query, level="span", top_k=60, filter=f"doc_id={quote(query.doc_id)}"
+            )
             for query, _ in questions
         ]
-    print(f"{len(questions)} questions, {len(dataset.documents)} contracts, e.g. {questions[0][1]!r}\n")
+    print(
+        f"{len(questions)} questions, {len(dataset.documents)} contracts, e.g. {questions[0][1]!r}\n"
+    )
     print(
         f"| searched | recall within {' / '.join(map(str, BUDGETS))} characters | right document first |\n|---|---|---|"
     )
-    for name, results in (("the set", without), ("the set, naming", whole), ("the right document", inside)):
-        right = np.mean([spans[0].doc_id == query.doc_id for (query, _), spans in zip(questions, results, strict=True)])
-        print(f"| {name} | {' / '.join(f'{x:.1f}' for x in _recall(questions, results).mean(0))} | {100 * right:.1f} |")
+    for name, results in (
+        ("the set", without),
+        ("the set, naming", whole),
+        ("the right document", inside),
+    ):
+        right = np.mean(
+            [
+                spans[0].doc_id == query.doc_id
+                for (query, _), spans in zip(questions, results, strict=True)
+            ]
+        )
+        print(
+            f"| {name} | {' / '.join(f'{x:.1f}' for x in _recall(questions, results).mean(0))} | {100 * right:.1f} |"
+        )
     gained = _recall(questions, whole) - _recall(questions, without)
     intervals = (paired_interval(gained[:, i]) for i in range(len(BUDGETS)))
-    print("\nnaming: " + " / ".join(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]" for mean, low, high in intervals))
+    print(
+        "\nnaming: "
+        + " / ".join(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]" for mean, low, high in intervals)
+    )
 
 
 def _recall(questions: list[tuple[Query, str]], results: list[list[Span]]) -> np.ndarray:
@@ -74,15 +97,30 @@ def _name_parties(dataset: Dataset) -> list[tuple[Query, str]]:
     parties: dict[str, tuple[str, ...]] = {}
     for query in dataset.queries:
         if query.query.lower().startswith("parties") and query.doc_id not in parties:
-            marked = (" ".join(texts[query.doc_id][start:end].split()) for start, end in query.spans)
-            names = [re.split(r" \(| a/k/a|, dba", name.strip('"“”,() '))[0].strip() for name in marked]
-            names = [name for name in names if 4 <= len(name) <= 70 and name[0].isupper() and not _ROLE.match(name)]
-            names = sorted((name for name in dict.fromkeys(names) if "referred" not in name), key=len, reverse=True)
+            marked = (
+                " ".join(texts[query.doc_id][start:end].split()) for start, end in query.spans
+            )
+            names = [
+                re.split(r" \(| a/k/a|, dba", name.strip('"“”,() '))[0].strip() for name in marked
+            ]
+            names = [
+                name
+                for name in names
+                if 4 <= len(name) <= 70 and name[0].isupper() and not _ROLE.match(name)
+            ]
+            names = sorted(
+                (name for name in dict.fromkeys(names) if "referred" not in name),
+                key=len,
+                reverse=True,
+            )
             if len(names) > 1:
                 parties[query.doc_id] = tuple(names[:2])
     pairs = [tuple(sorted(names)) for names in parties.values()]
     return [
-        (query, f"Consider the agreement between {' and '.join(parties[query.doc_id])}. {query.query}")
+        (
+            query,
+            f"Consider the agreement between {' and '.join(parties[query.doc_id])}. {query.query}",
+        )
         for query in dataset.queries
         if query.spans
         and query.doc_id in parties

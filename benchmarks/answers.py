@@ -41,17 +41,26 @@ class Reply(NamedTuple):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data/dev"))
     parser.add_argument("--queries", type=int, default=400, help="questions of each set")
     parser.add_argument("--out", type=Path, help="also write each question's answer and confidence")
     options = parser.parse_args()
-    answered, unanswerable = (ask(options.data / name, options.queries) for name in (ANSWERED, UNANSWERABLE))
+    answered, unanswerable = (
+        ask(options.data / name, options.queries) for name in (ANSWERED, UNANSWERABLE)
+    )
     print_answers(answered)
     print_refusals(answered, unanswerable)
     if options.out:
         rows = [
-            {"question": question, "gold": gold, "said": answer.text, "confidence": answer.confidence}
+            {
+                "question": question,
+                "gold": gold,
+                "said": answer.text,
+                "confidence": answer.confidence,
+            }
             for question, gold, answer in [*answered, *unanswerable]
         ]
         options.out.write_text(json.dumps(rows, indent=1), "utf-8")
@@ -75,18 +84,33 @@ def ask(folder: Path, count: int) -> list[Reply]:
 
 def print_answers(replies: Sequence[Reply]) -> None:
     """Print exact match and F1 of the short answer and of the sentence."""
-    ways: dict[str, Callable[[Answer], str]] = {"sentence": first_sentence, "short answer": first_words}
+    ways: dict[str, Callable[[Answer], str]] = {
+        "sentence": first_sentence,
+        "short answer": first_words,
+    }
     print(f"{'what is said first':24s} exact match      F1   ({len(replies)} questions)")
     scores = {}
     for name, say in ways.items():
         scores[name] = np.array(
-            [[max(score(say(reply.answer), gold) for gold in reply.gold) for score in (exact, f1)] for reply in replies]
+            [
+                [
+                    max(score(say(reply.answer), gold) for gold in reply.gold)
+                    for score in (exact, f1)
+                ]
+                for reply in replies
+            ]
         )
-        print(f"{name:24s} {100 * scores[name][:, 0].mean():11.1f} {100 * scores[name][:, 1].mean():7.1f}")
+        print(
+            f"{name:24s} {100 * scores[name][:, 0].mean():11.1f} {100 * scores[name][:, 1].mean():7.1f}"
+        )
     for column, name in enumerate(("exact match", "F1")):
         difference = scores["short answer"][:, column] - scores["sentence"][:, column]
         print(f"  difference of {name}: {interval(difference)}")
-    right = [max(f1(first_words(reply.answer), gold) for gold in reply.gold) for reply in replies if reply.answer.short]
+    right = [
+        max(f1(first_words(reply.answer), gold) for gold in reply.gold)
+        for reply in replies
+        if reply.answer.short
+    ]
     share = 100 * len(right) / len(replies)
     print(f"  a short answer is given to {share:.1f} %, F1 of those {100 * np.mean(right):.1f}")
 
@@ -97,12 +121,19 @@ def print_refusals(answered: Sequence[Reply], unanswerable: Sequence[Reply]) -> 
         "evidence of the search": (lambda answer: weigh_evidence(answer.spans), FOUND),
         "confidence": (lambda answer: answer.confidence or 0.0, ANSWERS.min_confidence),
     }
-    print(f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly")
+    print(
+        f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly"
+    )
     for name, (value, least) in ways.items():
-        good, bad = (np.array([value(reply.answer) for reply in replies]) for replies in (answered, unanswerable))
+        good, bad = (
+            np.array([value(reply.answer) for reply in replies])
+            for replies in (answered, unanswerable)
+        )
         at_five = 100 * (bad < np.quantile(good, 0.05)).mean()
         wrongly, rightly = (100 * (values < least).mean() for values in (good, bad))
-        print(f"{name:24s} {auroc(good, bad):5.3f} {wrongly:23.1f} % {rightly:15.1f} % {at_five:28.1f} %")
+        print(
+            f"{name:24s} {auroc(good, bad):5.3f} {wrongly:23.1f} % {rightly:15.1f} % {at_five:28.1f} %"
+        )
     print("\nconfidence   questions   answered")
     values = np.array([reply.answer.confidence or 0.0 for reply in [*answered, *unanswerable]])
     truth = np.array([True] * len(answered) + [False] * len(unanswerable))

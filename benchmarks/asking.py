@@ -46,13 +46,22 @@ class Question(NamedTuple):
 
 def write_stock(folder: Path, chance: random.Random) -> list[Question]:
     """Write a CSV of 5,000 parts."""
-    kinds = ["bolt", "nut", "washer", "bearing", "seal", "hinge", "bracket", "valve", "spring", "gasket"]
+    kinds = [
+        "bolt",
+        "nut",
+        "washer",
+        "bearing",
+        "seal",
+        "hinge",
+        "bracket",
+        "valve",
+        "spring",
+        "gasket",
+    ]
     rows = {}
     while len(rows) < 5_000:
         code = f"{chance.choice('ABCDEFGHKLMNPRSTVWX')}-{chance.randrange(1, 2_000)}"
-        name = (
-            f"{chance.choice(kinds)} {chance.choice(['steel', 'brass', 'nylon', 'zinc'])} {chance.randrange(2, 90)} mm"
-        )
+        name = f"{chance.choice(kinds)} {chance.choice(['steel', 'brass', 'nylon', 'zinc'])} {chance.randrange(2, 90)} mm"
         rows[code] = (
             name,
             chance.randrange(0, 3_000),
@@ -73,13 +82,30 @@ def write_stock(folder: Path, chance: random.Random) -> list[Question]:
             (f"how much does {code} cost?", price),
         ][number % 5]
         questions.append(Question("csv", text, answer))
-    absent = [code for code in (f"Q-{chance.randrange(2_000, 9_000)}" for _ in range(30)) if code not in rows][:8]
+    absent = [
+        code
+        for code in (f"Q-{chance.randrange(2_000, 9_000)}" for _ in range(30))
+        if code not in rows
+    ][:8]
     return questions + [Question(NONE, f"how many {code} are in stock?", "") for code in absent]
 
 
 def write_rota(folder: Path, chance: random.Random) -> list[Question]:
     """Write a workbook of two sheets."""
-    names = ["Amara", "Boris", "Chidi", "Dana", "Elif", "Farid", "Greta", "Hugo", "Imani", "Jonas", "Keiko", "Liam"]
+    names = [
+        "Amara",
+        "Boris",
+        "Chidi",
+        "Dana",
+        "Elif",
+        "Farid",
+        "Greta",
+        "Hugo",
+        "Imani",
+        "Jonas",
+        "Keiko",
+        "Liam",
+    ]
     book = openpyxl.Workbook()
     rota, rooms = book.active, book.create_sheet("Rooms")
     rota.title = "Rota"
@@ -115,7 +141,10 @@ def write_fares(folder: Path, chance: random.Random) -> list[Question]:
     """Write a web page with fares and a Word file with a crew list."""
     rows, questions = [], []
     for zone in "ABCDEFGH":
-        adult, child = f"{chance.randrange(150, 900) / 100:.2f}", f"{chance.randrange(80, 149) / 100:.2f}"
+        adult, child = (
+            f"{chance.randrange(150, 900) / 100:.2f}",
+            f"{chance.randrange(80, 149) / 100:.2f}",
+        )
         rows.append(f"<tr><td>{zone}{zone}</td><td>{adult}</td><td>{child}</td></tr>")
         ticket, fare = chance.choice([("adult", adult), ("child", child)])
         questions.append(Question("html", f"what is the {ticket} fare in zone {zone}{zone}?", fare))
@@ -129,7 +158,10 @@ def write_fares(folder: Path, chance: random.Random) -> list[Question]:
     for cell, text in zip(table.rows[0].cells, ["Name", "Rank", "Cabin"], strict=True):
         cell.text = text
     for person in people:
-        rank, cabin = chance.choice(["mate", "cook", "engineer", "deckhand"]), f"C{chance.randrange(10, 99)}"
+        rank, cabin = (
+            chance.choice(["mate", "cook", "engineer", "deckhand"]),
+            f"C{chance.randrange(10, 99)}",
+        )
         for cell, text in zip(table.add_row().cells, [person, rank, cabin], strict=True):
             cell.text = text
         questions.append(Question("word", f"which cabin has {person}?", cabin))
@@ -164,7 +196,11 @@ def write_filings(folder: Path, chance: random.Random) -> list[Question]:
         for line in lines:
             year = chance.randrange(2)
             questions.append(
-                Question("filing", f"what was the {line.lower()} of {company} in {2023 - year}?", values[line][year])
+                Question(
+                    "filing",
+                    f"what was the {line.lower()} of {company} in {2023 - year}?",
+                    values[line][year],
+                )
             )
     return [*questions, Question(NONE, "what was the revenue of Dorado Energy in 2023?", "")]
 
@@ -198,19 +234,26 @@ def holds(text: str, answer: str) -> bool:
 def is_shown_right(answer: Answer, expected: str) -> bool:
     """Return whether a short answer says what is expected, or a part of it that is not less than half."""
     return any(
-        holds(short.text, expected) or (holds(expected, short.text) and 2 * len(short.text) >= len(expected))
+        holds(short.text, expected)
+        or (holds(expected, short.text) and 2 * len(short.text) >= len(expected))
         for short in answer.short
     )
 
 
 def quoted(answer: Answer) -> str:
     """Return the text and the quotations of an answer."""
-    return "\n".join([answer.text, *(citation.quote for citation in answer.citations)]) if answer.found else ""
+    return (
+        "\n".join([answer.text, *(citation.quote for citation in answer.citations)])
+        if answer.found
+        else ""
+    )
 
 
 def main() -> None:
     """Write, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpora", nargs="*", type=Path)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--failures", action="store_true")
@@ -218,7 +261,9 @@ def main() -> None:
     if options.corpora:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
-            folders = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
+            folders = [
+                corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()
+            ]
             outcomes = [outcome for folder in folders for outcome in ask_corpus(folder, work)]
         print_corpora(outcomes)
         if options.failures:
@@ -238,12 +283,16 @@ def main() -> None:
             continue
         first = [holds(f"{span.header}\n{span.text}", question.answer) for span in spans]
         is_right = holds(quoted(answer), question.answer)
-        by_kind[question.kind].append([first[0] if first else False, any(first), is_right, not answer.found])
+        by_kind[question.kind].append(
+            [first[0] if first else False, any(first), is_right, not answer.found]
+        )
         if answer.short:
             shown += 1
             right += is_shown_right(answer, question.answer)
             if options.failures and not is_shown_right(answer, question.answer):
-                print(f"SHORT {question.text} {[short.text for short in answer.short]}, not {question.answer!r}")
+                print(
+                    f"SHORT {question.text} {[short.text for short in answer.short]}, not {question.answer!r}"
+                )
         if options.failures and not is_right:
             print(
                 f"{question.kind}: {question.text} ({question.answer}) {answer.confidence:.2f}: {answer.text[:150]!r}"
@@ -253,7 +302,9 @@ def main() -> None:
     )
     every = [row for kind in by_kind.values() for row in kind]
     for kind, values in [*by_kind.items(), ("all", every)]:
-        cells = " | ".join(f"{100 * sum(column) / len(values):.1f}" for column in zip(*values, strict=True))
+        cells = " | ".join(
+            f"{100 * sum(column) / len(values):.1f}" for column in zip(*values, strict=True)
+        )
         print(f"| {kind} | {len(values)} | {cells} |")
     print(
         f"\nshort answers shown: {100 * shown / len(every):.1f} %, right: {100 * right / max(1, shown):.1f} % of them"

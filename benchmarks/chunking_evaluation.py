@@ -60,7 +60,10 @@ def read_benchmark(path: Path) -> tuple[list[Document], list[Question]]:
     """Read the corpora and questions below a folder."""
     csv.field_size_limit(sys.maxsize)
     (table,) = path.rglob("questions_df.csv")
-    texts = {file.stem: file.read_text("utf-8") for file in sorted((table.parent / "corpora").glob("*.md"))}
+    texts = {
+        file.stem: file.read_text("utf-8")
+        for file in sorted((table.parent / "corpora").glob("*.md"))
+    }
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     questions = [
@@ -73,7 +76,9 @@ def read_benchmark(path: Path) -> tuple[list[Document], list[Question]]:
         )
         for row in rows
     ]
-    return [Document(name, f"{name}.md", text, name, "markdown") for name, text in texts.items()], questions
+    return [
+        Document(name, f"{name}.md", text, name, "markdown") for name, text in texts.items()
+    ], questions
 
 
 def score(retrieved: Sequence[Piece], references: Sequence[Piece]) -> Scores:
@@ -83,7 +88,9 @@ def score(retrieved: Sequence[Piece], references: Sequence[Piece]) -> Scores:
     Scores(recall=0.5, precision=0.06666666666666667, iou=0.0625)
     """
     gold = {(name, position) for name, start, end in references for position in range(start, end)}
-    common = {(name, position) for name, start, end in retrieved for position in range(start, end)} & gold
+    common = {
+        (name, position) for name, start, end in retrieved for position in range(start, end)
+    } & gold
     size = sum(end - start for _, start, end in retrieved)
     length = sum(end - start for _, start, end in references)
     return Scores(
@@ -104,7 +111,9 @@ def measure(name: str, find: Callable[[str], list[Piece]], questions: Sequence[Q
     return f"| {name} | " + " | ".join(f"{value:.1f}" for value in means) + " |"
 
 
-def search_spans(documents: list[Document], folder: Path) -> dict[str, Callable[[str], list[Piece]]]:
+def search_spans(
+    documents: list[Document], folder: Path
+) -> dict[str, Callable[[str], list[Piece]]]:
     """Return functions that search lmkrag: for spans, for passages, and for spans without re-ranking."""
     engine = Engine.open(folder, create=True)
     engine.add(documents)
@@ -127,7 +136,11 @@ def search_chunks(name: str, documents: list[Document]) -> Callable[[str], list[
     """Return the function that searches a baseline's chunks."""
     baseline = Baseline(name)
     units = list(baseline.encode_documents(documents))
-    pieces = [(d.doc_id, *bounds) for d, unit in zip(documents, units, strict=True) for bounds in unit.bounds]
+    pieces = [
+        (d.doc_id, *bounds)
+        for d, unit in zip(documents, units, strict=True)
+        for bounds in unit.bounds
+    ]
     vectors = np.concatenate([unit.vectors for unit in units])
 
     def find(question: str) -> list[Piece]:
@@ -139,7 +152,9 @@ def search_chunks(name: str, documents: list[Document]) -> Callable[[str], list[
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("--against", default="recursive:100,recursive:200")
     parser.add_argument("--work", type=Path)
@@ -150,7 +165,9 @@ def main() -> None:
     print(f"| system | {budgets} | recall of {RETRIEVED} | precision | IoU |")
     print("|---" * (len(BUDGETS) + 4) + "|")
     with tempfile.TemporaryDirectory() as temporary:
-        for name, find in search_spans(documents, (options.work or Path(temporary)) / "index").items():
+        for name, find in search_spans(
+            documents, (options.work or Path(temporary)) / "index"
+        ).items():
             print(measure(name, find, questions), flush=True)
         for name in filter(None, options.against.split(",")):
             print(measure(name, search_chunks(name, documents), questions), flush=True)

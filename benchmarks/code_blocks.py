@@ -39,9 +39,19 @@ class Grammar(NamedTuple):
 
 GRAMMARS = (
     Grammar("tree_sitter_python", "py", "function_definition", "class_definition"),
-    Grammar("tree_sitter_javascript", "js", "function_declaration method_definition", "class_declaration"),
+    Grammar(
+        "tree_sitter_javascript",
+        "js",
+        "function_declaration method_definition",
+        "class_declaration",
+    ),
     Grammar("tree_sitter_go", "go", "function_declaration method_declaration", "type_declaration"),
-    Grammar("tree_sitter_rust", "rs", "function_item", "impl_item trait_item mod_item struct_item enum_item"),
+    Grammar(
+        "tree_sitter_rust",
+        "rs",
+        "function_item",
+        "impl_item trait_item mod_item struct_item enum_item",
+    ),
     Grammar(
         "tree_sitter_java",
         "java",
@@ -65,19 +75,33 @@ class WholeText:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--files", type=int, default=150, help="of each language")
     options = parser.parse_args()
-    print("| language | functions | same block | holds a function | defined |\n|---|---|---|---|---|")
+    print(
+        "| language | functions | same block | holds a function | defined |\n|---|---|---|---|---|"
+    )
     for grammar in GRAMMARS:
         rng = random.Random(0)
-        paths = sorted(path for folder in options.folders for path in folder.rglob(f"*.{grammar.ending}"))
-        paths = [p for p in paths if "test" not in str(p).lower() and LEAST_BYTES < p.stat().st_size < MOST_BYTES]
+        paths = sorted(
+            path for folder in options.folders for path in folder.rglob(f"*.{grammar.ending}")
+        )
+        paths = [
+            p
+            for p in paths
+            if "test" not in str(p).lower() and LEAST_BYTES < p.stat().st_size < MOST_BYTES
+        ]
         rng.shuffle(paths)
-        results = [result for path in paths[: options.files] for result in compare(path, grammar, rng)]
+        results = [
+            result for path in paths[: options.files] for result in compare(path, grammar, rng)
+        ]
         if results:
-            shares = " | ".join(f"{100 * sum(column) / len(results):.1f}" for column in zip(*results, strict=True))
+            shares = " | ".join(
+                f"{100 * sum(column) / len(results):.1f}" for column in zip(*results, strict=True)
+            )
             print(f"| {grammar.ending} | {len(results)} | {shares} |")
 
 
@@ -87,13 +111,17 @@ def compare(path: Path, grammar: Grammar, rng: random.Random) -> Iterator[tuple[
         text = path.read_text("ascii")  # bytes are characters then
     except UnicodeDecodeError:
         return
-    parser = tree_sitter.Parser(tree_sitter.Language(importlib.import_module(grammar.package).language()))
+    parser = tree_sitter.Parser(
+        tree_sitter.Language(importlib.import_module(grammar.package).language())
+    )
     names = {match.start("name") for match in DEFINITION.finditer(text)}
     functions = list(find_functions(parser.parse(text.encode()).root_node, text, grammar))
     rng.shuffle(functions)
     for (start, end), blocks, name in functions[:FUNCTIONS]:
         fitting = [block for block in blocks if block[1] - block[0] <= WEIGHTS.block_chars]
-        lines = [line for line in split_lines(text, start, end) if text[slice(*line)].strip(" \t{}();,")]
+        lines = [
+            line for line in split_lines(text, start, end) if text[slice(*line)].strip(" \t{}();,")
+        ]
         if not fitting or not lines:
             continue
         ours = enclosing_block(WholeText(text), *rng.choice(lines), WEIGHTS.block_chars)  # type: ignore[arg-type]
@@ -114,7 +142,8 @@ def find_functions(
             if body is not None and node.type in grammar.functions.split():
                 named = node
                 while (
-                    inner := named.child_by_field_name("name") or named.child_by_field_name("declarator")
+                    inner := named.child_by_field_name("name")
+                    or named.child_by_field_name("declarator")
                 ) is not None:
                     named = inner
                 yield (body.start_byte, body.end_byte), around, named.start_byte

@@ -48,13 +48,17 @@ class Question(NamedTuple):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--packages", type=int, default=40)
     parser.add_argument("--files", type=int, default=3, help="of each package")
     parser.add_argument("--functions", type=int, default=2, help="of each file")
     parser.add_argument("--against", default="recursive:200", help="chunks, divided by commas")
     parser.add_argument(
-        "--seeds", default="7", help="of what is drawn, divided by commas; all questions count together"
+        "--seeds",
+        default="7",
+        help="of what is drawn, divided by commas; all questions count together",
     )
     parser.add_argument("--encoder", help="in place of the default")
     options = parser.parse_args()
@@ -63,7 +67,10 @@ def main() -> None:
     for seed in map(int, options.seeds.split(",")):
         documents, sample = collect(options.packages, options.files, options.functions, seed)
         size = sum(len(document.text) for document in documents)
-        print(f"seed {seed}: {len(documents)} files, {size:,} characters, {len(sample)} questions", flush=True)
+        print(
+            f"seed {seed}: {len(documents)} files, {size:,} characters, {len(sample)} questions",
+            flush=True,
+        )
         questions += sample
         for name, ranks in search_all(documents, sample, options):
             systems.setdefault(name, []).extend(ranks)
@@ -74,9 +81,14 @@ def search_all(
     documents: Sequence[Document], questions: Sequence[Question], options: argparse.Namespace
 ) -> Iterator[tuple[str, list[int]]]:
     """Yield each system, and the rank of the right result for each question."""
-    with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True, encoder=options.encoder) as engine:
+    with (
+        tempfile.TemporaryDirectory() as work,
+        Engine.open(work, create=True, encoder=options.encoder) as engine,
+    ):
         engine.add(documents)
-        every: dict[str, Any] = {"per_document": TOP}  # the function may not be its file's best place
+        every: dict[str, Any] = {
+            "per_document": TOP
+        }  # the function may not be its file's best place
         for name, choice in (
             ("lmkrag", {}),
             ("lmkrag, all of a file", every),
@@ -86,12 +98,22 @@ def search_all(
             results = [[(span.doc_id, span.start, span.end) for span in result] for result in spans]
             yield name, rank_all(questions, results)
     blocks = BlockSearch(documents)
-    yield "BM25 over 30 lines", rank_all(questions, [blocks.search(question.text) for question in questions])
-    yield "grep -c", rank_all(questions, [count_lines(documents, question.text) for question in questions])
+    yield (
+        "BM25 over 30 lines",
+        rank_all(questions, [blocks.search(question.text) for question in questions]),
+    )
+    yield (
+        "grep -c",
+        rank_all(questions, [count_lines(documents, question.text) for question in questions]),
+    )
     for name in filter(None, options.against.split(",")):
         baseline = Baseline(name)
         units = list(baseline.encode_documents(documents))
-        pieces = [(d.doc_id, *bounds) for d, unit in zip(documents, units, strict=True) for bounds in unit.bounds]
+        pieces = [
+            (d.doc_id, *bounds)
+            for d, unit in zip(documents, units, strict=True)
+            for bounds in unit.bounds
+        ]
         scores = (
             baseline.encode_queries([question.text for question in questions])
             @ np.concatenate([unit.vectors for unit in units]).T
@@ -100,24 +122,34 @@ def search_all(
         yield name, rank_all(questions, [[pieces[i] for i in row] for row in best.tolist()])
 
 
-def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[Document], list[Question]]:
+def collect(
+    packages: int, files: int, functions: int, seed: int
+) -> tuple[list[Document], list[Question]]:
     """Return files without docstrings, and questions about their functions."""
     rng = random.Random(seed)
     root = Path(sysconfig.get_path("purelib"))
-    folders = sorted(path.parent for path in root.glob("*/__init__.py") if not path.parent.name.startswith(SKIPPED))
+    folders = sorted(
+        path.parent
+        for path in root.glob("*/__init__.py")
+        if not path.parent.name.startswith(SKIPPED)
+    )
     rng.shuffle(folders)
     documents: list[Document] = []
     questions: list[Question] = []
     chosen = 0
     for folder in folders:
-        paths = sorted(path for path in folder.rglob("*.py") if "test" not in str(path.relative_to(root)))
+        paths = sorted(
+            path for path in folder.rglob("*.py") if "test" not in str(path.relative_to(root))
+        )
         rng.shuffle(paths)
         taken = 0
         for path in paths:
             if taken == files:
                 break
             doc_id = path.relative_to(root).as_posix()
-            if path.stat().st_size <= MOST and (file := read_functions(path, doc_id, functions, rng)):
+            if path.stat().st_size <= MOST and (
+                file := read_functions(path, doc_id, functions, rng)
+            ):
                 documents.append(Document(doc_id, doc_id, file[0], path.stem, "code"))
                 questions += file[1]
                 taken += 1
@@ -128,7 +160,9 @@ def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[
     return documents, [question for question in questions if texts[question.text] == 1]
 
 
-def read_functions(path: Path, doc_id: str, most: int, rng: random.Random) -> tuple[str, list[Question]] | None:
+def read_functions(
+    path: Path, doc_id: str, most: int, rng: random.Random
+) -> tuple[str, list[Question]] | None:
     """Return a file without its docstrings, and questions about some of its functions; None if it has none."""
     try:
         source = path.read_text("utf-8")
@@ -155,8 +189,12 @@ def read_functions(path: Path, doc_id: str, most: int, rng: random.Random) -> tu
     questions: list[Question] = []
     rng.shuffle(described)
     for node, text in described[:most]:
-        first_line = MARKUP.sub(lambda m: next(filter(None, m.groups()), ""), text.split("\n\n")[0].replace("\n", " "))
-        words = [word for word in first_line.split() if word.strip("().,`").lower() != node.name.lower()]
+        first_line = MARKUP.sub(
+            lambda m: next(filter(None, m.groups()), ""), text.split("\n\n")[0].replace("\n", " ")
+        )
+        words = [
+            word for word in first_line.split() if word.strip("().,`").lower() != node.name.lower()
+        ]
         answer = (doc_id, starts[node.lineno - 1], starts[node.end_lineno or node.lineno])
         if 5 <= len(words) <= 20:
             questions.append(Question(" ".join(words).rstrip("."), "what it does", answer))
@@ -189,7 +227,12 @@ class BlockSearch:
         for word in set(split(question)):
             counts = np.array([block[word] for block in self.counts])
             weight = inverse_document_frequency(int((counts > 0).sum()), len(counts))
-            scores += weight * 2.2 * counts / (counts + 1.2 * (0.25 + 0.75 * self.lengths / self.lengths.mean()))
+            scores += (
+                weight
+                * 2.2
+                * counts
+                / (counts + 1.2 * (0.25 + 0.75 * self.lengths / self.lengths.mean()))
+            )
         return [self.pieces[i] for i in np.argsort(-scores, kind="stable")[:TOP].tolist()]
 
 
@@ -220,7 +263,9 @@ def rank_all(questions: Sequence[Question], results: Sequence[Sequence[Piece]]) 
     for question, pieces in zip(questions, results, strict=True):
         doc_id, low, high = question.answer
         hits = (
-            number for number, (d, start, end) in enumerate(pieces, 1) if d == doc_id and start < high and low < end
+            number
+            for number, (d, start, end) in enumerate(pieces, 1)
+            if d == doc_id and start < high and low < end
         )
         ranks.append(next(hits, 0))
     return ranks
@@ -229,14 +274,19 @@ def rank_all(questions: Sequence[Question], results: Sequence[Sequence[Piece]]) 
 def print_tables(questions: Sequence[Question], systems: dict[str, list[int]]) -> None:
     """Print how each system does, by kind of question, and the differences from the first."""
     kinds = list(dict.fromkeys(question.kind for question in questions))
-    gains = {name: np.array([1 / np.log2(rank + 1) if rank else 0.0 for rank in systems[name]]) for name in systems}
+    gains = {
+        name: np.array([1 / np.log2(rank + 1) if rank else 0.0 for rank in systems[name]])
+        for name in systems
+    }
     print("\n| NDCG@10 / first / in ten | " + " | ".join(kinds) + " |\n|---|" + "---|" * len(kinds))
     for name, ranks in systems.items():
         cells = []
         for kind in kinds:
             mask = np.array([question.kind == kind for question in questions])
             first, ten = np.mean(np.array(ranks)[mask] == 1), np.mean(np.array(ranks)[mask] > 0)
-            cells.append(f"{100 * np.mean(gains[name][mask]):.1f} / {100 * first:.1f} / {100 * ten:.1f}")
+            cells.append(
+                f"{100 * np.mean(gains[name][mask]):.1f} / {100 * first:.1f} / {100 * ten:.1f}"
+            )
         print(f"| {name} | " + " | ".join(cells) + " |")
     ours, *others = systems
     for name in others:

@@ -42,15 +42,23 @@ class Case(NamedTuple):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("corpora", type=Path, nargs="*")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", default="", help="names, separated by commas; all without")
-    parser.add_argument("--characters", type=int, default=150_000, help="of the documents of each set, at least")
+    parser.add_argument(
+        "--characters", type=int, default=150_000, help="of the documents of each set, at least"
+    )
     parser.add_argument("--queries", type=int, default=24, help="of each set")
     options = parser.parse_args()
-    names = sorted(path.parent.name for path in options.data.glob("*/docs.jsonl.gz") if path.parent.name[:3] != "ml_")
+    names = sorted(
+        path.parent.name
+        for path in options.data.glob("*/docs.jsonl.gz")
+        if path.parent.name[:3] != "ml_"
+    )
     names = [name for name in names if not options.sets or name in options.sets.split(",")]
     sets = {name: load_dataset(options.data / name) for name in names}
     others = [name for name in names if name != NEARLY and name not in WITHIN]
@@ -69,8 +77,12 @@ def main() -> None:
             if name not in WITHIN:
                 cases += ask(engine, name, queries[::2], "!=")
             strangers = [other for other in others if other != name]
-            stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
-            unanswered = [replace(query, spans=()) for query in choose_queries(stranger, options.queries // 3)]
+            stranger = sets[
+                strangers[(7 * place) % len(strangers)]
+            ]  # 7: not the neighbour, which may be alike
+            unanswered = [
+                replace(query, spans=()) for query in choose_queries(stranger, options.queries // 3)
+            ]
             cases += ask(engine, name, unanswered)
     corpora = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
     for corpus in corpora:
@@ -84,15 +96,22 @@ def sample_documents(dataset: Dataset, characters: int) -> list[Document]:
     documents = [document for document in dataset.documents if document.doc_id in ids]
     sizes = np.array([len(document.text) for document in documents])
     order = np.random.default_rng(0).permutation(len(documents))
-    return [documents[number] for number in order[: int(np.searchsorted(sizes[order].cumsum(), characters)) + 1]]
+    return [
+        documents[number]
+        for number in order[: int(np.searchsorted(sizes[order].cumsum(), characters)) + 1]
+    ]
 
 
 def ask(engine: Engine, name: str, queries: Iterable[Query], operator: str = "") -> Iterator[Case]:
     """Search for questions: with "=" only in the document that answers, with "!=" only in the others."""
     for query in queries:
-        spans = engine.search(query.query, filter=f"doc_id{operator}{quote(query.doc_id)}" if operator else None)
+        spans = engine.search(
+            query.query, filter=f"doc_id{operator}{quote(query.doc_id)}" if operator else None
+        )
         if spans:
-            yield Case(name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans))
+            yield Case(
+                name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans)
+            )
 
 
 def holds(span: Span, query: Query) -> bool:
@@ -109,7 +128,9 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Case]:
         engine.add(folder / "files")
         for question in read_questions(folder / "questions.jsonl"):
             spans = engine.search(question.text)
-            answered = question.pattern and any(question.pattern.search(span.text) for span in spans[:3])
+            answered = question.pattern and any(
+                question.pattern.search(span.text) for span in spans[:3]
+            )
             if spans:
                 yield Case(folder.name, bool(answered), weigh(question.text, spans))
 
@@ -123,7 +144,9 @@ def report(cases: list[Case], corpora: list[str]) -> None:
     weights = np.where(is_corpus, 2 * (~is_corpus).sum() / max(1, is_corpus.sum()), 1.0)
     model = LogisticRegression(C=10).fit(features, answered, weights)
     in_use = expit(ANSWERS.bias + features @ np.array(ANSWERS.features))
-    print(f"{len(cases)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}")
+    print(
+        f"{len(cases)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
+    )
     print_reliability(sets, answered, features, {"constants in use": in_use}, weights)
 
 

@@ -24,7 +24,9 @@ from lmkrag.training.validation import sample_dataset
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="where the indexes are kept")
     parser.add_argument("--queries", type=int, default=300, help="of each set")
@@ -37,9 +39,14 @@ def main() -> None:
         dataset = sample_dataset(load_dataset(folder), options.characters, options.queries)
         with gzip.open(folder / "queries.jsonl.gz", "rt", encoding="utf-8") as file:
             records = {record["query_id"]: record for record in map(json.loads, file)}
-        rows = measure(dataset, search(dataset, options.work, options.encoder, within=False, rerank=False))
+        rows = measure(
+            dataset, search(dataset, options.work, options.encoder, within=False, rerank=False)
+        )
         for query, row in zip(dataset.queries, rows, strict=True):
-            language, document = records[query.query_id]["lang"], records[query.query_id].get("doc_lang", "en")
+            language, document = (
+                records[query.query_id]["lang"],
+                records[query.query_id].get("doc_lang", "en"),
+            )
             by_question[language][document == "en"].append(row)
             by_document[document].append(row)
     print("| question | in English documents | in others |\n|---|---|---|")

@@ -71,7 +71,9 @@ class PointwiseReranker(CachingReranker):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--queries", type=int, default=60)
@@ -79,11 +81,17 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="names, all without")
     parser.add_argument("--reranker")
     parser.add_argument("--weight", type=float)
-    parser.add_argument("--apart", action="store_true", help="score passages one at a time, without the listwise model")
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="score passages one at a time, without the listwise model",
+    )
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     depths = [int(depth) for depth in options.depths.split(",")]
-    reranker = (PointwiseReranker if options.apart else CachingReranker)(LandmarkReranker.load(options.reranker))
+    reranker = (PointwiseReranker if options.apart else CachingReranker)(
+        LandmarkReranker.load(options.reranker)
+    )
     reranker.weight = options.weight or reranker.weight
     recall: dict[int, dict[str, np.ndarray]] = {depth: {} for depth in depths}
     times: dict[int, list[float]] = {depth: [] for depth in depths}
@@ -99,25 +107,34 @@ def main() -> None:
                 engine.add(dataset.documents)
         for depth in depths:
             weights = replace(WEIGHTS, reranked=max(1, depth))
-            with Engine(IndexStore.open(options.work / folder.name), reranker=reranker, weights=weights) as engine:
+            with Engine(
+                IndexStore.open(options.work / folder.name), reranker=reranker, weights=weights
+            ) as engine:
                 rows = []
                 for query in queries:
                     only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None
-                    spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=depth > 0)
+                    spans = engine.search(
+                        query.query, level="span", top_k=60, filter=only, rerank=depth > 0
+                    )
                     gold = [(query.doc_id, start, end) for start, end in query.spans]
-                    overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
+                    overlaps = overlap_at(
+                        [(span.doc_id, span.start, span.end) for span in spans], gold
+                    )
                     rows.append([100 * overlap.recall for overlap in overlaps])
                 recall[depth][folder.name] = np.array(rows)
                 times[depth].append(reranker.measure(max(1, len(queries) // TIMED)))
         print(
-            f"{folder.name}: " + ", ".join(f"{depth}: {recall[depth][folder.name].mean(0)[0]:.1f}" for depth in depths)
+            f"{folder.name}: "
+            + ", ".join(f"{depth}: {recall[depth][folder.name].mean(0)[0]:.1f}" for depth in depths)
         )
     report(depths, recall, times)
     if options.plot:
         plot(depths, recall, times, options.plot)
 
 
-def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]]) -> None:
+def report(
+    depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]]
+) -> None:
     """Print the table, and the sets that differ significantly at 500 characters."""
     print("\n| passages read | ms | recall | difference |\n|---|---|---|---|")
     base = recall[depths[0]]
@@ -125,7 +142,9 @@ def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: d
         means = " / ".join(f"{mean:.1f}" for mean in macro(recall[depth]))
         cells = []
         for number in range(len(BUDGETS)):
-            mean, low, high = macro_interval([recall[depth][name][:, number] - base[name][:, number] for name in base])
+            mean, low, high = macro_interval(
+                [recall[depth][name][:, number] - base[name][:, number] for name in base]
+            )
             cells.append(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(
             f"| {depth} | {np.mean(times[depth]):.0f} | {means} | {' / '.join(cells) if depth != depths[0] else ''} |"
@@ -134,7 +153,9 @@ def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: d
         findings = []
         for name in base:
             for passage, budget in enumerate(BUDGETS):
-                mean, low, high = paired_interval(recall[depth][name][:, passage] - base[name][:, passage])
+                mean, low, high = paired_interval(
+                    recall[depth][name][:, passage] - base[name][:, passage]
+                )
                 if low > 0 or high < 0:
                     findings.append(f"{name} at {budget:,}: {mean:+.1f}")
         print(f"\n{depth} passages, significant: {'; '.join(findings) or 'none'}")
@@ -147,7 +168,10 @@ def macro(recall: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def plot(
-    depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]], path: Path
+    depths: list[int],
+    recall: dict[int, dict[str, np.ndarray]],
+    times: dict[int, list[float]],
+    path: Path,
 ) -> None:
     """Draw recall against time."""
     from matplotlib.figure import Figure
@@ -156,7 +180,9 @@ def plot(
     axes = figure.add_subplot()
     spent = [float(np.mean(times[depth])) for depth in depths]
     for passage, budget in enumerate(BUDGETS):
-        gained = [macro(recall[depth])[passage] - macro(recall[depths[0]])[passage] for depth in depths]
+        gained = [
+            macro(recall[depth])[passage] - macro(recall[depths[0]])[passage] for depth in depths
+        ]
         axes.plot(spent, gained, marker="o", label=f"{budget:,} characters")
     for depth, milliseconds in zip(depths, spent, strict=True):
         axes.annotate(f"{depth}", (milliseconds, axes.get_ylim()[0]), ha="center", fontsize=8)

@@ -51,7 +51,9 @@ Excerpts = list[tuple[str, str, int]]
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=80)
@@ -61,12 +63,16 @@ def main() -> None:
     questions, set_of = _questions(options.data / "dev")
     table: dict[str, list[np.ndarray]] = {}
     for name in MODELS:
-        encoder = LandmarkEncoder.load(str(_train(name, options)), window=POSITIONS - 2 - 4, overlap=0.0)
+        encoder = LandmarkEncoder.load(
+            str(_train(name, options)), window=POSITIONS - 2 - 4, overlap=0.0
+        )
         for length in LENGTHS:
             for system, scores in _score(encoder, name, questions, length).items():
                 table.setdefault(system, []).append(_ndcg(scores))
     sets = [set_of == number for number in range(len(SETS))]
-    print(f"| document vector | {' | '.join(map(str, LENGTHS))} tokens | {REFERENCE} minus it, at {LENGTHS[-1]} |")
+    print(
+        f"| document vector | {' | '.join(map(str, LENGTHS))} tokens | {REFERENCE} minus it, at {LENGTHS[-1]} |"
+    )
     print(f"|{'---|' * (len(LENGTHS) + 2)}")
     for system, rows in table.items():
         cells = [f"{100 * np.mean([row[mask].mean() for mask in sets]):.1f}" for row in rows]
@@ -104,13 +110,17 @@ def _train(name: str, options: argparse.Namespace) -> Path:
         TrainSettings(
             out=str(options.work.resolve() / folder),
             data=str((options.data / "train").resolve()),
-            model=ModelSettings(str(options.work.resolve() / "base"), pooling=pooling, window=POSITIONS - 2 - 4),
+            model=ModelSettings(
+                str(options.work.resolve() / "base"), pooling=pooling, window=POSITIONS - 2 - 4
+            ),
             stages=[stage],
         )
     )
 
 
-def _score(encoder: LandmarkEncoder, name: str, questions: Excerpts, length: int) -> dict[str, np.ndarray]:
+def _score(
+    encoder: LandmarkEncoder, name: str, questions: Excerpts, length: int
+) -> dict[str, np.ndarray]:
     """``[questions, documents]`` of each way to score a document."""
     rng = np.random.default_rng(length)
     queries = encoder.encode_queries([question for question, _, _ in questions])
@@ -119,16 +129,22 @@ def _score(encoder: LandmarkEncoder, name: str, questions: Excerpts, length: int
         excerpt = _cut(encoder, text, evidence, length, rng)
         vectors.append(_encode(encoder, excerpt, name))
         owner += [number] * len(vectors[-1])
-    means = np.array([landmarks.mean(0) / np.linalg.norm(landmarks.mean(0)) for landmarks in vectors])
+    means = np.array(
+        [landmarks.mean(0) / np.linalg.norm(landmarks.mean(0)) for landmarks in vectors]
+    )
     scores = {name: queries @ means.T}
     if name == REFERENCE:
         cosines, owners = queries @ np.concatenate(vectors).T, np.array(owner)
         for system, temperature in ((SOFTMAX, TEMPERATURE), (BEST, 1e-4)):
-            scores[system] = np.array([list(pool_scores(row, owners, temperature).values()) for row in cosines])
+            scores[system] = np.array(
+                [list(pool_scores(row, owners, temperature).values()) for row in cosines]
+            )
     return scores
 
 
-def _cut(encoder: LandmarkEncoder, text: str, evidence: int, length: int, rng: np.random.Generator) -> str:
+def _cut(
+    encoder: LandmarkEncoder, text: str, evidence: int, length: int, rng: np.random.Generator
+) -> str:
     """About ``length`` tokens of a text, its evidence anywhere in them."""
     size = length * len(text) // max(1, encoder.count_tokens(text))
     first = max(0, min(evidence - int(rng.integers(max(1, int(0.8 * size)))), len(text) - size))

@@ -19,7 +19,18 @@ from lmkrag.search.checking import check_quotation
 from lmkrag.search.quotations import Quotation
 from lmkrag.sentences.split import split_sentences
 
-MONTHS = ("January", "February", "March", "April", "June", "July", "September", "October", "November", "December")
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "June",
+    "July",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 UNITS = (
     "minutes",
     "hours",
@@ -40,7 +51,9 @@ VERBS = re.compile(r"\b(is|are|was|were|has|have|can|may|must|should|will|does|d
 STATES = ("same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone")
 
 
-def exchange(pattern: str, choose: Callable[[random.Random, str], str]) -> Callable[[random.Random, str], str | None]:
+def exchange(
+    pattern: str, choose: Callable[[random.Random, str], str]
+) -> Callable[[random.Random, str], str | None]:
     """Return an edit that exchanges one of the matches of a pattern."""
 
     def edit(rng: random.Random, text: str) -> str | None:
@@ -59,7 +72,11 @@ def change_number(rng: random.Random, old: str) -> str:
     if not any(map(str.isdigit, old)):
         return rng.choice(["three", "seven", "eleven", "forty"])
     position = rng.choice([place for place, character in enumerate(old) if character.isdigit()])
-    return old[:position] + str((int(old[position]) + rng.randrange(1, 9)) % 10 or 1) + old[position + 1 :]
+    return (
+        old[:position]
+        + str((int(old[position]) + rng.randrange(1, 9)) % 10 or 1)
+        + old[position + 1 :]
+    )
 
 
 def negate(rng: random.Random, text: str) -> str | None:
@@ -78,7 +95,9 @@ def respell(rng: random.Random, text: str) -> str:
 
 EDITS: dict[str, Callable[[random.Random, str], str | None]] = {
     "none but white space, case, marks": respell,
-    "another number": exchange(r"(?<![\w.,])\d[\d.,]*(?<=\d)(?!\w)|\b(?:two|four|five|six|ten)\b", change_number),
+    "another number": exchange(
+        r"(?<![\w.,])\d[\d.,]*(?<=\d)(?!\w)|\b(?:two|four|five|six|ten)\b", change_number
+    ),
     "another date": exchange("|".join(MONTHS), lambda rng, _: rng.choice(MONTHS)),
     "another unit": exchange(rf"\b(?:{'|'.join(UNITS)})\b", lambda rng, _: rng.choice(UNITS)),
     "another name": exchange(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b", lambda rng, _: rng.choice(NAMES)),
@@ -89,7 +108,9 @@ EDITS: dict[str, Callable[[random.Random, str], str | None]] = {
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--edits", type=int, default=200, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -101,7 +122,9 @@ def main() -> None:
     for document in documents:
         if len(sentences) > MOST_SENTENCES:
             break
-        texts = [" ".join(document.text[s.start : s.end].split()) for s in split_sentences(document.text)]
+        texts = [
+            " ".join(document.text[s.start : s.end].split()) for s in split_sentences(document.text)
+        ]
         whole = [text for text in texts if 8 <= len(text.split()) <= 40]
         sentences += [(document, text) for text in whole]
     print("| edit | " + " | ".join(STATES) + " |\n|" + " --- |" * (len(STATES) + 1))
@@ -122,13 +145,18 @@ def main() -> None:
                 counts[check(quote, source, [document, other])] += 1
             if counts.total() == options.edits:
                 break
-        print(f"| {name} | " + " | ".join(str(counts[state] or "") for state in STATES) + " |", flush=True)
+        print(
+            f"| {name} | " + " | ".join(str(counts[state] or "") for state in STATES) + " |",
+            flush=True,
+        )
 
 
 def check(quote: str, source: Document, documents: list[Document]) -> str:
     """Return the verdict on a quotation that is cited from the start of a document."""
     known = {document.doc_id: document for document in documents}
-    return check_quotation(Quotation(quote, source.doc_id, 0, 0), known.get, lambda _: list(known)).state
+    return check_quotation(
+        Quotation(quote, source.doc_id, 0, 0), known.get, lambda _: list(known)
+    ).state
 
 
 if __name__ == "__main__":

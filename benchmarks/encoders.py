@@ -32,7 +32,9 @@ _VARIANT = re.compile(r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<prec
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("variants", nargs="+")
     parser.add_argument("--characters", type=int, default=120_000)
@@ -47,7 +49,9 @@ def main() -> None:
         if options.sets and folder.name not in options.sets.split(","):
             continue
         dataset = load_dataset(folder)
-        answered = replace(dataset, queries=tuple(query for query in dataset.queries if query.spans))
+        answered = replace(
+            dataset, queries=tuple(query for query in dataset.queries if query.spans)
+        )
         if not answered.queries:
             continue
         sample = sample_dataset(answered, options.characters, options.queries)
@@ -62,7 +66,11 @@ def main() -> None:
                 for rerank in (False, True):
                     rows = search(engine, sample, folder.name in WITHIN, rerank=rerank)
                     recall.setdefault((variant, rerank), {})[folder.name] = rows
-        print(folder.name, *(f"{recall[v, False][folder.name].mean(0)[0]:.1f}" for v in encoders), flush=True)
+        print(
+            folder.name,
+            *(f"{recall[v, False][folder.name].mean(0)[0]:.1f}" for v in encoders),
+            flush=True,
+        )
     report(options.variants, recall, seconds)
     if options.plot:
         plot(options.variants, recall, seconds, options.plot)
@@ -93,7 +101,9 @@ def search(engine: Engine, sample: Dataset, within: bool, *, rerank: bool) -> np
 def report(variants: list[str], recall: dict, seconds: dict[str, float]) -> None:
     """Print the table, and the sets that differ significantly."""
     first = variants[0]
-    print("\n| variant | indexing is faster by | re-ranked | recall | difference |\n|---|---|---|---|---|")
+    print(
+        "\n| variant | indexing is faster by | re-ranked | recall | difference |\n|---|---|---|---|---|"
+    )
     findings = []
     for rerank in (False, True):
         base = recall[first, rerank]
@@ -108,7 +118,9 @@ def report(variants: list[str], recall: dict, seconds: dict[str, float]) -> None
                 for name, difference in differences.items():
                     mean, low, high = paired_interval(difference)
                     if low > 0 or high < 0:
-                        findings.append(f"{variant}{', re-ranked' * rerank}: {name} at {budget:,}: {mean:+.1f}")
+                        findings.append(
+                            f"{variant}{', re-ranked' * rerank}: {name} at {budget:,}: {mean:+.1f}"
+                        )
             speed = f"{seconds[first] / seconds[variant]:.2f}"
             print(
                 f"| {variant} | {speed} | {'yes' if rerank else 'no'} | {means} |"
@@ -124,7 +136,10 @@ def plot(variants: list[str], recall: dict, seconds: dict[str, float], path: Pat
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for rerank in (False, True):
-        points = [(seconds[variants[0]] / seconds[v], macro(recall[v, rerank])[:3].mean()) for v in variants]
+        points = [
+            (seconds[variants[0]] / seconds[v], macro(recall[v, rerank])[:3].mean())
+            for v in variants
+        ]
         axes.scatter(*zip(*points, strict=True), label="re-ranked" if rerank else "not re-ranked")
         for variant, point in zip(variants, points, strict=True):
             axes.annotate(variant, point, textcoords="offset points", xytext=(4, 4), fontsize=8)

@@ -78,23 +78,37 @@ STATEMENTS = {
     ),
 }
 QUESTIONS = {
-    "Net sales": ("What were {company}'s net sales in {year}?", "How much did {company} sell in {year}?"),
-    "Research and development": ("How much did {company} spend on research and development in {year}?",),
+    "Net sales": (
+        "What were {company}'s net sales in {year}?",
+        "How much did {company} sell in {year}?",
+    ),
+    "Research and development": (
+        "How much did {company} spend on research and development in {year}?",
+    ),
     "Operating income": ("What was the operating income of {company} for {year}?",),
     "Interest expense": ("What interest expense did {company} report in {year}?",),
-    "Net income": ("What was {company}'s net income in {year}?", "What did {company} earn after tax in {year}?"),
+    "Net income": (
+        "What was {company}'s net income in {year}?",
+        "What did {company} earn after tax in {year}?",
+    ),
     "Cash and cash equivalents": ("How much cash did {company} hold at the end of {year}?",),
     "Inventories": ("What were the inventories of {company} at the end of {year}?",),
     "Total assets": ("What were the total assets of {company} at year end {year}?",),
     "Long-term debt": ("How much long-term debt did {company} have at the end of {year}?",),
-    "Depreciation and amortization": ("What was {company}'s depreciation and amortization in {year}?",),
-    "Net cash provided by operating activities": ("What was {company}'s operating cash flow in {year}?",),
+    "Depreciation and amortization": (
+        "What was {company}'s depreciation and amortization in {year}?",
+    ),
+    "Net cash provided by operating activities": (
+        "What was {company}'s operating cash flow in {year}?",
+    ),
     "Capital expenditures": (
         "What was the capital expenditure of {company} in {year}?",
         "What was {company}'s FY{year} capex?",
     ),
     "Dividends paid": ("How much did {company} pay in dividends in {year}?",),
-    "Repurchases of common stock": ("What did {company} spend on buying back its own shares in {year}?",),
+    "Repurchases of common stock": (
+        "What did {company} spend on buying back its own shares in {year}?",
+    ),
 }
 PROSE = {
     "Risk factors": (
@@ -159,16 +173,25 @@ class Figures:
         self.trade, self.segments = COMPANIES[name]
         years = range(YEARS[0] - 2, YEARS[-1] + 1)
         lines = [line for lines in STATEMENTS.values() for line in lines]
-        self.values = {line: {year: chance.randrange(low, high) for year in years} for line, low, high in lines}
-        self.by_segment = {segment: {year: chance.randrange(500, 3_000) for year in years} for segment in self.segments}
+        self.values = {
+            line: {year: chance.randrange(low, high) for year in years} for line, low, high in lines
+        }
+        self.by_segment = {
+            segment: {year: chance.randrange(500, 3_000) for year in years}
+            for segment in self.segments
+        }
         self.employees = {year: chance.randrange(800, 40_000) for year in years}
         self.reason = {year: chance.choice(REASONS) for year in years}
 
     def margin(self, year: int) -> str:
-        return f"{100 * self.values['Operating income'][year] / self.values['Net sales'][year]:.1f}%"
+        return (
+            f"{100 * self.values['Operating income'][year] / self.values['Net sales'][year]:.1f}%"
+        )
 
     def file(self, year: int) -> str:
-        return f"{'_'.join(self.name.split()[:2])}_{year}_10K.pdf".upper().replace("10K.PDF", "10K.pdf")
+        return f"{'_'.join(self.name.split()[:2])}_{year}_10K.pdf".upper().replace(
+            "10K.PDF", "10K.pdf"
+        )
 
 
 class Report:
@@ -186,22 +209,35 @@ class Report:
     def _write(self) -> None:
         company, year = self.company, self.year
         self._page(
-            "", [f"FORM 10-K\nANNUAL REPORT\nFor the fiscal year ended December 31, {year}\n\n{company.name}, Inc."]
+            "",
+            [
+                f"FORM 10-K\nANNUAL REPORT\nFor the fiscal year ended December 31, {year}\n\n{company.name}, Inc."
+            ],
         )
         self._page("Item 1. Business", self._say_business())
         for _ in range(2):
             self._page("Item 1A. Risk factors", self._fill("Risk factors", 16))
         self._page("Item 3. Legal proceedings", self._fill("Legal proceedings", 4))
         self._page("Item 7. Management's discussion and analysis", self._discuss())
-        self._table("Results by segment", "in millions", company.by_segment, (year, year - 1, year - 2))
-        self._page("Liquidity and capital resources", self._fill("Liquidity and capital resources", 14))
+        self._table(
+            "Results by segment", "in millions", company.by_segment, (year, year - 1, year - 2)
+        )
+        self._page(
+            "Liquidity and capital resources", self._fill("Liquidity and capital resources", 14)
+        )
         for title, lines in STATEMENTS.items():
             count = 2 if "balance" in title else 3
             rows = {line: company.values[line] for line, *_ in lines}
-            self._table(f"{company.name}, Inc.\n{title}", "(in millions)", rows, tuple(year - n for n in range(count)))
+            self._table(
+                f"{company.name}, Inc.\n{title}",
+                "(in millions)",
+                rows,
+                tuple(year - n for n in range(count)),
+            )
         for number in range(1, 4):
             self._page(
-                f"Note {number}. Accounting policies", self._fill("Summary of significant accounting policies", 16)
+                f"Note {number}. Accounting policies",
+                self._fill("Summary of significant accounting policies", 16),
             )
 
     def _say_business(self) -> list[str]:
@@ -232,7 +268,8 @@ class Report:
 
     def _fill(self, section: str, count: int) -> list[str]:
         sentences = [
-            self.chance.choice(PROSE[section]).format(trade=self.company.trade, year=self.year) for _ in range(count)
+            self.chance.choice(PROSE[section]).format(trade=self.company.trade, year=self.year)
+            for _ in range(count)
         ]
         return [" ".join(sentences[place : place + 4]) for place in range(0, count, 4)]
 
@@ -253,7 +290,9 @@ class Report:
         self._pdf.set_y(-20)
         self._pdf.cell(0, 5, str(self._pdf.page_no()), align="C")
 
-    def _table(self, heading: str, unit: str, rows: Mapping[str, Mapping[int, int]], years: Sequence[int]) -> None:
+    def _table(
+        self, heading: str, unit: str, rows: Mapping[str, Mapping[int, int]], years: Sequence[int]
+    ) -> None:
         """A statement as reports have it: names to the left, a column a year, no rules."""
         for name in rows:
             for year in years:
@@ -271,7 +310,10 @@ class Report:
         for number, (name, values) in enumerate(rows.items()):
             pdf.cell(100, 6, name)
             for year in years:
-                paid = any(word in name for word in ("expenditures", "paid", "Repurchases", "Acquisitions", "used in"))
+                paid = any(
+                    word in name
+                    for word in ("expenditures", "paid", "Repurchases", "Acquisitions", "used in")
+                )
                 value = f"({values[year]:,})" if paid else f"{values[year]:,}"
                 pdf.cell(28, 6, f"$ {value}" if number == 0 else value, align="R")
             pdf.ln(6)
@@ -287,9 +329,13 @@ def write_reports(folder: Path) -> list[Question]:
             report = Report(company, year)
             report.save(folder)
             for (fact, fact_year), numbers in report.facts.items():
-                pages[company.name, fact, fact_year] |= {(company.file(year), number) for number in numbers}
+                pages[company.name, fact, fact_year] |= {
+                    (company.file(year), number) for number in numbers
+                }
 
-    def ask(kind: str, text: str, company: Figures, fact: str, year: int, also: int | None = None) -> Question:
+    def ask(
+        kind: str, text: str, company: Figures, fact: str, year: int, also: int | None = None
+    ) -> Question:
         places = pages[company.name, fact, year]
         if also is not None:
             places = places & pages[company.name, fact, also]
@@ -302,7 +348,9 @@ def write_reports(folder: Path) -> list[Question]:
     questions = []
     for company in companies:
         for line in chance.sample(sorted(QUESTIONS), 9):
-            questions.append(ask("figure", chance.choice(QUESTIONS[line]), company, line, chance.choice(YEARS)))
+            questions.append(
+                ask("figure", chance.choice(QUESTIONS[line]), company, line, chance.choice(YEARS))
+            )
         segment = chance.choice(company.segments)
         text = f"How much did the {segment} segment of {{company}} bring in during {{year}}?"
         questions.append(ask("segment", text, company, segment, chance.choice(YEARS)))
@@ -314,9 +362,21 @@ def write_reports(folder: Path) -> list[Question]:
             questions.append(ask("ratio", text, company, "margin", year, year + 1))
         year = chance.choice(YEARS)
         questions += [
-            ask("fact", "How many people did {company} employ at the end of {year}?", company, "employees", year),
+            ask(
+                "fact",
+                "How many people did {company} employ at the end of {year}?",
+                company,
+                "employees",
+                year,
+            ),
             ask("fact", "Why did {company}'s net sales change in {year}?", company, "reason", year),
-            ask("fact", "What drove the sales of {company} in {year}?", company, "reason", chance.choice(YEARS)),
+            ask(
+                "fact",
+                "What drove the sales of {company} in {year}?",
+                company,
+                "reason",
+                chance.choice(YEARS),
+            ),
         ]
     return questions
 
@@ -327,7 +387,9 @@ def read_questions(path: Path) -> list[Question]:
     for line in path.read_text("utf-8").splitlines():
         text, file, pages = line.split("\t")
         numbers = [int(number) for number in pages.split(",")]
-        questions.append(Question("all", text, frozenset((file, number) for number in numbers), file))
+        questions.append(
+            Question("all", text, frozenset((file, number) for number in numbers), file)
+        )
     return questions
 
 
@@ -350,10 +412,14 @@ def prepare(options: argparse.Namespace) -> Iterator[tuple[Path, list[Question]]
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, help="PDFs of your own")
     parser.add_argument("--questions", type=Path, help="about them")
-    parser.add_argument("--failures", action="store_true", help="print the questions whose first result is wrong")
+    parser.add_argument(
+        "--failures", action="store_true", help="print the questions whose first result is wrong"
+    )
     options = parser.parse_args()
     with (
         prepare(options) as (folder, questions),
@@ -363,8 +429,12 @@ def main() -> None:
         report = engine.add(folder)
         print(f"{report.added} files, {report.sentences:,} sentences, {len(questions)} questions\n")
         results = [engine.search(question.text, top_k=10) for question in questions]
-        answers = [(question, engine.ask(question.text)) for question in questions if question.value]
-    rows = np.array([measure(question, spans) for question, spans in zip(questions, results, strict=True)])
+        answers = [
+            (question, engine.ask(question.text)) for question in questions if question.value
+        ]
+    rows = np.array(
+        [measure(question, spans) for question, spans in zip(questions, results, strict=True)]
+    )
     kinds = np.array([question.kind for question in questions])
     print(f"{'':10s} page first   five    ten   report first    ten")
     for kind in [*dict.fromkeys(kinds), "all"]:
@@ -375,11 +445,16 @@ def main() -> None:
         )
     if answers:
         short = [(question, answer.short[0].text) for question, answer in answers if answer.short]
-        wrong = [(question, text) for question, text in short if question.value != text.strip("$ ()")]
+        wrong = [
+            (question, text) for question, text in short if question.value != text.strip("$ ()")
+        ]
         shown, right = 100 * len(short) / len(answers), 100 - 100 * len(wrong) / len(short)
         print(f"\nshort answers to figures: shown {shown:.1f} %, right {right:.1f} % of them")
         if options.failures:
-            print(*(f"{question.text} {text}, not {question.value}" for question, text in wrong), sep="\n")
+            print(
+                *(f"{question.text} {text}, not {question.value}" for question, text in wrong),
+                sep="\n",
+            )
     if options.failures:
         for question, spans, row in zip(questions, results, rows, strict=True):
             if not row[0]:

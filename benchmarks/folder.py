@@ -38,18 +38,29 @@ class Piece(NamedTuple):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--levels", default="passage,span")
     parser.add_argument("--against", default="recursive:200")
-    parser.add_argument("--by-kind", action="store_true", help="first results that answer, by kind of question")
-    parser.add_argument("--failures", action="store_true", help="print the first results that do not answer")
+    parser.add_argument(
+        "--by-kind", action="store_true", help="first results that answer, by kind of question"
+    )
+    parser.add_argument(
+        "--failures", action="store_true", help="print the first results that do not answer"
+    )
     options = parser.parse_args()
-    questions = [json.loads(line) for line in (FOLDER / "questions.jsonl").read_text("utf-8").splitlines()]
+    questions = [
+        json.loads(line) for line in (FOLDER / "questions.jsonl").read_text("utf-8").splitlines()
+    ]
     answered = [question for question in questions if question["doc_ids"]]
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         engine.add(FOLDER / "corpus")
         systems = {level: _search(engine, answered, level) for level in options.levels.split(",")}
-        systems |= {name: _chunks(engine, answered, name) for name in filter(None, options.against.split(","))}
+        systems |= {
+            name: _chunks(engine, answered, name)
+            for name in filter(None, options.against.split(","))
+        }
         answers = list(engine.ask_many([question["question"] for question in questions]))
         followed = _converse(engine)
     _print_results(answered, systems)
@@ -62,7 +73,9 @@ def main() -> None:
 
 
 def _search(engine: Engine, questions: list[dict[str, Any]], level: Any) -> list[list[Piece]]:
-    results = engine.search_many([question["question"] for question in questions], level=level, top_k=RESULTS)
+    results = engine.search_many(
+        [question["question"] for question in questions], level=level, top_k=RESULTS
+    )
     return [[Piece(span.doc_id, span.text) for span in spans] for spans in results]
 
 
@@ -77,7 +90,10 @@ def _chunks(engine: Engine, questions: list[dict[str, Any]], name: str) -> list[
     ]
     vectors = np.concatenate([unit.vectors for unit in units])
     scores = baseline.encode_queries([question["question"] for question in questions]) @ vectors.T
-    return [[pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable")[:, :RESULTS].tolist()]
+    return [
+        [pieces[i] for i in row]
+        for row in np.argsort(-scores, axis=1, kind="stable")[:, :RESULTS].tolist()
+    ]
 
 
 def _converse(engine: Engine) -> list[bool]:
@@ -113,12 +129,17 @@ def _holds(question: dict[str, Any], text: str, *, alone: bool) -> bool:
 
 
 def _answers_alone(question: dict[str, Any], pieces: Iterable[Piece]) -> bool:
-    return any(piece.doc_id in question["doc_ids"] and _holds(question, piece.text, alone=True) for piece in pieces)
+    return any(
+        piece.doc_id in question["doc_ids"] and _holds(question, piece.text, alone=True)
+        for piece in pieces
+    )
 
 
 def _within(question: dict[str, Any], pieces: list[Piece], budget: int) -> bool:
     for piece in pieces:
-        if piece.doc_id in question["doc_ids"] and _holds(question, piece.text[:budget], alone=False):
+        if piece.doc_id in question["doc_ids"] and _holds(
+            question, piece.text[:budget], alone=False
+        ):
             return True
         budget -= len(piece.text)
         if budget <= 0:
@@ -133,24 +154,39 @@ def _percent(values: Iterable[bool]) -> str:
 def _print_results(questions: list[dict[str, Any]], systems: dict[str, list[list[Piece]]]) -> None:
     print(f"{len(questions)} questions with an answer\n")
     budgets = " / ".join(f"{budget:,}" for budget in BUDGETS)
-    print(f"| results | first answers | first three | answer within {budgets} characters | length of the first |")
+    print(
+        f"| results | first answers | first three | answer within {budgets} characters | length of the first |"
+    )
     print("|---|---|---|---|---|")
     for name, results in systems.items():
         both = list(zip(questions, results, strict=True))
-        within = (_percent(_within(question, pieces, budget) for question, pieces in both) for budget in BUDGETS)
+        within = (
+            _percent(_within(question, pieces, budget) for question, pieces in both)
+            for budget in BUDGETS
+        )
         length = np.median([len(pieces[0].text) if pieces else 0 for pieces in results])
-        first, three = (_percent(_answers_alone(question, pieces[:n]) for question, pieces in both) for n in (1, 3))
+        first, three = (
+            _percent(_answers_alone(question, pieces[:n]) for question, pieces in both)
+            for n in (1, 3)
+        )
         print(f"| {name} | {first} | {three} | {' / '.join(within)} | {length:.0f} |")
 
 
 def _print_kinds(questions: list[dict[str, Any]], systems: dict[str, list[list[Piece]]]) -> None:
-    print("\n| kind | questions | " + " | ".join(systems) + " |\n|---|---" + "|---" * len(systems) + "|")
+    print(
+        "\n| kind | questions | "
+        + " | ".join(systems)
+        + " |\n|---|---"
+        + "|---" * len(systems)
+        + "|"
+    )
     by_kind = defaultdict(list)
     for position, question in enumerate(questions):
         by_kind[question["kind"]].append(position)
     for kind, positions in by_kind.items():
         cells = (
-            _percent(_answers_alone(questions[i], results[i][:1]) for i in positions) for results in systems.values()
+            _percent(_answers_alone(questions[i], results[i][:1]) for i in positions)
+            for results in systems.values()
         )
         print(f"| {kind} | {len(positions)} | {' | '.join(cells)} |")
 
@@ -167,7 +203,10 @@ def _print_answers(questions: list[dict[str, Any]], answers: list[Answer]) -> No
             half = _cites(question, answer)
             sums["right" if _quotes(question, answer) else "half" if half else "wrong"] += 1
     total = sum(sums.values())
-    print("\nask without a language model: " + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in sums.items()))
+    print(
+        "\nask without a language model: "
+        + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in sums.items())
+    )
     for kind, values in refused.items():
         print(f"refused of {len(values)} {kind} questions without an answer: {_percent(values)} %")
 
@@ -175,11 +214,15 @@ def _print_answers(questions: list[dict[str, Any]], answers: list[Answer]) -> No
 def _print_failures(questions: list[dict[str, Any]], results: list[list[Piece]]) -> None:
     for question, pieces in zip(questions, results, strict=True):
         if not _answers_alone(question, pieces[:1]):
-            rank = next((n for n, piece in enumerate(pieces, 1) if _answers_alone(question, [piece])), 0)
+            rank = next(
+                (n for n, piece in enumerate(pieces, 1) if _answers_alone(question, [piece])), 0
+            )
             print(
                 f"\n## {question['question']} ({question['kind']}; wanted {question['answer']!r} {question['needs']})"
             )
-            print(f"answered alone by result {rank or 'none'}; first, of {pieces[0].doc_id}:\n{pieces[0].text}")
+            print(
+                f"answered alone by result {rank or 'none'}; first, of {pieces[0].doc_id}:\n{pieces[0].text}"
+            )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from pathlib import Path
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--question", default="where are connections closed")
     parser.add_argument("--runs", type=int, default=5)
@@ -38,11 +40,24 @@ def main() -> None:
     run(options.folder, options.question, cache)
     started = time.monotonic()
     (index,) = (Path(cache) / "lmkrag" / "folders").iterdir()
-    command = [sys.executable, "-m", "lmkrag", "index", str(options.folder), "--index", str(index), "--prune"]
-    while subprocess.run(command, capture_output=True, check=False).returncode:  # the process in the background writes
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "index",
+        str(options.folder),
+        "--index",
+        str(index),
+        "--prune",
+    ]
+    while subprocess.run(
+        command, capture_output=True, check=False
+    ).returncode:  # the process in the background writes
         time.sleep(1)
     print(f"indexed after   {time.monotonic() - started:6.1f} s")
-    print(f"in step         {statistics.median(run(options.folder, options.question, cache) for _ in range(5)):6.2f} s")
+    print(
+        f"in step         {statistics.median(run(options.folder, options.question, cache) for _ in range(5)):6.2f} s"
+    )
     shutil.rmtree(cache)
 
 
@@ -50,7 +65,9 @@ def run(folder: Path, question: str, cache: str) -> float:
     """The seconds that a question takes."""
     started = time.monotonic()
     command = [sys.executable, "-m", "lmkrag", "grep", question, str(folder), "-k", "5"]
-    subprocess.run(command, capture_output=True, check=True, env={**os.environ, "XDG_CACHE_HOME": cache})
+    subprocess.run(
+        command, capture_output=True, check=True, env={**os.environ, "XDG_CACHE_HOME": cache}
+    )
     return time.monotonic() - started
 
 

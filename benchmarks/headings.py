@@ -39,7 +39,10 @@ def without_roles(*asked, describe: Callable[..., Description] = Snapshot.descri
     return described._replace(roles=np.zeros_like(described.roles))
 
 
-RULES = {"headings and colons lead (shipped)": Snapshot.describe, "any sentence alone": without_roles}
+RULES = {
+    "headings and colons lead (shipped)": Snapshot.describe,
+    "any sentence alone": without_roles,
+}
 
 
 def put_back(dataset: Dataset, markup: str) -> tuple[Dataset, set[str]]:
@@ -48,7 +51,8 @@ def put_back(dataset: Dataset, markup: str) -> tuple[Dataset, set[str]]:
     for document in dataset.documents:
         asked = [query for query in dataset.queries if query.doc_id == document.doc_id]
         headings = {
-            query.spans[0][0]: f"{markup}{query.query.removeprefix(f'{document.title}: ')}\n\n" for query in asked
+            query.spans[0][0]: f"{markup}{query.query.removeprefix(f'{document.title}: ')}\n\n"
+            for query in asked
         }
         every.update(heading.strip() for heading in headings.values())
         text = document.text
@@ -71,7 +75,9 @@ def measure(engine: Engine, dataset: Dataset, headings: set[str]) -> tuple[np.nd
         spans = engine.search(query.query, top_k=60)
         bare += all(line.strip() in headings for line in spans[0].text.splitlines() if line.strip())
         found = [(span.doc_id, span.start, span.end) for span in spans]
-        rows.append([overlap.recall for overlap in overlap_at(found, [(query.doc_id, *query.spans[0])])])
+        rows.append(
+            [overlap.recall for overlap in overlap_at(found, [(query.doc_id, *query.spans[0])])]
+        )
     return np.array(rows), bare / len(rows)
 
 
@@ -79,8 +85,12 @@ def find_headings(path: Path) -> Counter[str]:
     """The headings of a file, without markup and lines below them."""
     document = load_document(path, path.name)
     sentences = split_sentences(document.text, kind=document.kind)
-    headings = (document.text[one.start : one.end].strip() for one in sentences if one.kind == "heading")
-    return Counter(" ".join(heading.splitlines()[0].split()).strip("#*_=¶ \ufeff") for heading in headings)
+    headings = (
+        document.text[one.start : one.end].strip() for one in sentences if one.kind == "heading"
+    )
+    return Counter(
+        " ".join(heading.splitlines()[0].split()).strip("#*_=¶ \ufeff") for heading in headings
+    )
 
 
 def print_marked(folder: Path) -> None:
@@ -89,10 +99,17 @@ def print_marked(folder: Path) -> None:
     counts = {}
     for kind in sorted(path for path in folder.iterdir() if path.is_dir()):
         marks = sorted(kind.glob("*.marks"))
-        pairs = [(find_headings(mark.with_suffix("")), Counter(mark.read_text().splitlines())) for mark in marks]
+        pairs = [
+            (find_headings(mark.with_suffix("")), Counter(mark.read_text().splitlines()))
+            for mark in marks
+        ]
         right = sum((found & true).total() for found, true in pairs)
         counts[kind.name] = np.array(
-            [len(marks), right, *(sum(c.total() for c in side) for side in zip(*pairs, strict=True))]
+            [
+                len(marks),
+                right,
+                *(sum(c.total() for c in side) for side in zip(*pairs, strict=True)),
+            ]
         )
     for name, (files, right, found, true) in {**counts, "all": sum(counts.values())}.items():
         print(f"| {name} | {files} | {found} | {right / found:.1%} | {true} | {right / true:.1%} |")
@@ -100,7 +117,9 @@ def print_marked(folder: Path) -> None:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default="peps,rfcs,eips,rustbook")
     parser.add_argument("--plain", action="store_true")
@@ -114,9 +133,14 @@ def main() -> None:
     table: list[list[np.ndarray]] = [[] for _ in RULES]
     print("| set | rule | recall | first spans that are a heading alone |\n|---|---|---|---|")
     for name in options.sets.split(","):
-        sample = sample_dataset(load_dataset(options.data / name), options.characters, options.questions)
+        sample = sample_dataset(
+            load_dataset(options.data / name), options.characters, options.questions
+        )
         dataset, headings = put_back(sample, "" if options.plain else "## ")
-        with tempfile.TemporaryDirectory() as folder, Engine.open(f"{folder}/index", create=True) as engine:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Engine.open(f"{folder}/index", create=True) as engine,
+        ):
             engine.add(dataset.documents)
             for (rule, describe), rows in zip(RULES.items(), table, strict=True):
                 with patch.object(Snapshot, "describe", describe):
@@ -127,7 +151,9 @@ def main() -> None:
         print(f"| all | {rule} | {_cells(np.mean([row.mean(0) for row in rows], axis=0))} | |")
     gains = [100 * (one - other)[:, :3].mean(1) for one, other in zip(*table, strict=True)]
     mean, low, high = macro_interval(gains)
-    print(f"\nMean of the first three budgets: {mean:+.1f} [{low:+.1f}, {high:+.1f}] (paired bootstrap, 95 %)")
+    print(
+        f"\nMean of the first three budgets: {mean:+.1f} [{low:+.1f}, {high:+.1f}] (paired bootstrap, 95 %)"
+    )
 
 
 def _cells(recall: np.ndarray) -> str:

@@ -15,14 +15,14 @@ from lmkrag import Engine
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import iter_documents
 
-PARAGRAPH = (
-    "The committee met again in March. It heard two engineers. Nothing was decided, and the bridge stayed closed.\n\n"
-)
+PARAGRAPH = "The committee met again in March. It heard two engineers. Nothing was decided, and the bridge stayed closed.\n\n"
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", type=float, default=5)
@@ -48,7 +48,9 @@ def main() -> None:
         "a paragraph put in near the start": text[:early] + PARAGRAPH + text[early:],
         "a line at the end": text[:early] + PARAGRAPH + text[early:] + "\nA last line.\n",
     }
-    print(f"{len(text):,} characters\n\n| run | s | share | windows | share |\n|---|---|---|---|---|")
+    print(
+        f"{len(text):,} characters\n\n| run | s | share | windows | share |\n|---|---|---|---|---|"
+    )
     first: tuple[float, int] | None = None
     with Engine.open(options.work / "increment", create=True, encoder=encoder) as engine:
         for name, edited in edits.items():

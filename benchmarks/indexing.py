@@ -42,7 +42,9 @@ TOKENS = 200  # of a chunk
 
 def main() -> None:
     """Run all systems round after round, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--characters", type=int, default=500_000)
@@ -76,7 +78,10 @@ def main() -> None:
         print(f"| {name} | {statistics.median(its):,.0f} | {ratio:.2f} |")
     read = facts["tokens"] / facts["source tokens"]
     print(f"\nlmkrag: {facts['type']}, {read:.2f} tokens read for each of the source;", end=" ")
-    print(f"ceiling {facts['ceiling']:.0f} GFLOP/s; encoding reaches {facts['share']:.0%} of it,", end=" ")
+    print(
+        f"ceiling {facts['ceiling']:.0f} GFLOP/s; encoding reaches {facts['share']:.0%} of it,",
+        end=" ",
+    )
     print(f"and takes {facts['encoding'] / facts['seconds']:.0%} of the time")
 
 
@@ -102,7 +107,10 @@ def install(folder: Path) -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         constraints = Path(__file__).parent.parent / "constraints.txt"
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "-c", str(constraints), *PACKAGES], check=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", "-c", str(constraints), *PACKAGES],
+            check=True,
+        )
     return python
 
 
@@ -140,11 +148,19 @@ def run_lmkrag(
     with Engine.open(work / "index", create=True, encoder=encoder) as engine:
         engine.add(work / "texts")
     seconds = time.perf_counter() - began
-    source = sum(encoder.count_tokens(path.read_text("utf-8")) for path in (work / "texts").iterdir())
+    source = sum(
+        encoder.count_tokens(path.read_text("utf-8")) for path in (work / "texts").iterdir()
+    )
     ceiling = measure_ceiling(wide, inner)
     share = counted["flops"] / counted["encoding"] / ceiling
     kind = type(encoder.model).__name__
-    facts = {"seconds": seconds, "source tokens": source, "ceiling": ceiling / 1e9, "share": share, "type": kind}
+    facts = {
+        "seconds": seconds,
+        "source tokens": source,
+        "ceiling": ceiling / 1e9,
+        "share": share,
+        "type": kind,
+    }
     return {**facts, **counted}
 
 
@@ -180,7 +196,10 @@ def measure_ceiling(wide: int, inner: int) -> float:
     best = 0.0
     rng = np.random.default_rng(0)
     for columns, outer in ((wide, inner), (1024, 1536)):
-        left, right = (rng.standard_normal(shape).astype(np.float32) for shape in ((4096, columns), (columns, outer)))
+        left, right = (
+            rng.standard_normal(shape).astype(np.float32)
+            for shape in ((4096, columns), (columns, outer))
+        )
         for _ in range(10):
             began = time.perf_counter()
             left @ right
@@ -203,13 +222,20 @@ def run_langchain(work: Path, **model: object) -> dict:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
     from transformers import AutoTokenizer
 
-    embeddings = HuggingFaceEmbeddings(model_name=str(model.pop("name", find_minilm())), model_kwargs=model)
+    embeddings = HuggingFaceEmbeddings(
+        model_name=str(model.pop("name", find_minilm())), model_kwargs=model
+    )
     embeddings.embed_documents(["Warm up."])
     tokenizer = AutoTokenizer.from_pretrained(find_minilm())
-    splitter = RecursiveCharacterTextSplitter.from_huggingface_tokenizer(tokenizer, chunk_size=TOKENS, chunk_overlap=0)
+    splitter = RecursiveCharacterTextSplitter.from_huggingface_tokenizer(
+        tokenizer, chunk_size=TOKENS, chunk_overlap=0
+    )
     began = time.perf_counter()
     loader = DirectoryLoader(
-        str(work / "texts"), glob="*.txt", loader_cls=TextLoader, loader_kwargs={"encoding": "utf-8"}
+        str(work / "texts"),
+        glob="*.txt",
+        loader_cls=TextLoader,
+        loader_kwargs={"encoding": "utf-8"},
     )
     store = FAISS.from_documents(splitter.split_documents(loader.load()), embeddings)
     store.save_local(str(work / "index"))
@@ -228,7 +254,9 @@ def run_langchain_int8(work: Path) -> dict:
         model.save_pretrained(str(folder))
         export_dynamic_quantized_onnx_model(model, kind, str(folder))
     file = next(path for path in (folder / "onnx").iterdir() if "int8" in path.name)
-    return run_langchain(work, name=folder, backend="onnx", model_kwargs={"file_name": f"onnx/{file.name}"})
+    return run_langchain(
+        work, name=folder, backend="onnx", model_kwargs={"file_name": f"onnx/{file.name}"}
+    )
 
 
 def run_llamaindex(work: Path) -> dict:
@@ -258,7 +286,14 @@ SYSTEMS = {
     "langchain int8": run_langchain_int8,
     "llamaindex": run_llamaindex,
 }
-OURS = (run_lmkrag, run_lmkrag_multilingual, run_lmkrag_int8, run_lmkrag_exact, run_lmkrag_torch, run_lmkrag_twice)
+OURS = (
+    run_lmkrag,
+    run_lmkrag_multilingual,
+    run_lmkrag_int8,
+    run_lmkrag_exact,
+    run_lmkrag_torch,
+    run_lmkrag_twice,
+)
 
 if __name__ == "__main__":
     main()

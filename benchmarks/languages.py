@@ -39,18 +39,26 @@ def measure(dataset: Dataset, results: list[list[Piece]]) -> Floats:
     rows = []
     for query, pieces in zip(dataset.queries, results, strict=True):
         gold = [(query.doc_id, start, end) for start, end in query.spans]
-        first = any(doc == d and start < e and s < end for d, start, end in pieces[:1] for doc, s, e in gold)
-        rows.append([float(first), *(overlap.recall for overlap in overlap_at(pieces, gold, BUDGETS))])
+        first = any(
+            doc == d and start < e and s < end for d, start, end in pieces[:1] for doc, s, e in gold
+        )
+        rows.append(
+            [float(first), *(overlap.recall for overlap in overlap_at(pieces, gold, BUDGETS))]
+        )
     return np.array(rows)
 
 
-def search(dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: bool) -> list[list[Piece]]:
+def search(
+    dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: bool
+) -> list[list[Piece]]:
     """Return what a search finds for each question, best first."""
     with Engine.open(work / encoder / dataset.name, create=True, encoder=encoder) as engine:
         if not engine.status().documents:
             engine.encoders.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
             report = engine.add(list(dataset.documents))
-            print(f"{encoder}, {dataset.name}: {report.characters / report.seconds:,.0f} characters per second indexed")
+            print(
+                f"{encoder}, {dataset.name}: {report.characters / report.seconds:,.0f} characters per second indexed"
+            )
         results = []
         for query in dataset.queries:
             scope = f"doc_id={quote(query.doc_id)}" if within else None
@@ -71,36 +79,49 @@ def search_chunks(dataset: Dataset, baseline: Baseline, *, within: bool) -> list
         baseline.encode_queries([query.query for query in dataset.queries])
         @ np.concatenate([unit.vectors for unit in units]).T
     )
-    ranked = [[pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable").tolist()]
+    ranked = [
+        [pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable").tolist()
+    ]
     if within:
         ranked = [
-            [hit for hit in row if hit[0] == query.doc_id] for row, query in zip(ranked, dataset.queries, strict=True)
+            [hit for hit in row if hit[0] == query.doc_id]
+            for row, query in zip(ranked, dataset.queries, strict=True)
         ]
     return [row[:TOP] for row in ranked]
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="where the indexes are kept")
     parser.add_argument("--queries", type=int, default=60, help="of each set")
     parser.add_argument("--characters", type=int, default=200_000, help="of each set, at least")
     parser.add_argument(
-        "--sets", help="names, divided by commas; defaults to all of other languages and some English ones"
+        "--sets",
+        help="names, divided by commas; defaults to all of other languages and some English ones",
     )
     parser.add_argument("--encoders", default="landmark-multilingual,landmark-mini")
     parser.add_argument("--rerank", action="store_true", help="also search with the re-ranker")
     parser.add_argument("--chunks", default="", help="chunk-based baselines, divided by commas")
     parser.add_argument("--base", help="the folder of the model that embeds the chunks")
     options = parser.parse_args()
-    names = options.sets.split(",") if options.sets else [*ENGLISH, *sorted(p.name for p in options.data.glob("ml_*"))]
+    names = (
+        options.sets.split(",")
+        if options.sets
+        else [*ENGLISH, *sorted(p.name for p in options.data.glob("ml_*"))]
+    )
     baselines = {
-        name: Baseline(name, model=options.base, prefixes=PREFIXES) for name in filter(None, options.chunks.split(","))
+        name: Baseline(name, model=options.base, prefixes=PREFIXES)
+        for name in filter(None, options.chunks.split(","))
     }
     rows: dict[str, dict[str, Floats]] = defaultdict(dict)
     for name in names:
-        dataset = sample_dataset(load_dataset(options.data / name), options.characters, options.queries)
+        dataset = sample_dataset(
+            load_dataset(options.data / name), options.characters, options.queries
+        )
         within = name in WITHIN
         for encoder in options.encoders.split(","):
             for rerank in (False, True) if options.rerank else (False,):
@@ -109,7 +130,14 @@ def main() -> None:
         for chunks, baseline in baselines.items():
             rows[chunks][name] = measure(dataset, search_chunks(dataset, baseline, within=within))
         print(
-            json.dumps({name: {who: (100 * row[name].mean(0)).round(1).tolist() for who, row in rows.items()}}),
+            json.dumps(
+                {
+                    name: {
+                        who: (100 * row[name].mean(0)).round(1).tolist()
+                        for who, row in rows.items()
+                    }
+                }
+            ),
             flush=True,
         )
     print_table(rows)
@@ -123,13 +151,17 @@ def print_table(rows: dict[str, dict[str, Floats]]) -> None:
     print("\n| language | sets | " + " | ".join(rows) + " |\n|---|---|" + "---|" * len(rows))
     for language, names in by_language.items():
         cells = (
-            " / ".join(f"{100 * x:.1f}" for x in np.mean([row[n].mean(0) for n in names], 0)) for row in rows.values()
+            " / ".join(f"{100 * x:.1f}" for x in np.mean([row[n].mean(0) for n in names], 0))
+            for row in rows.values()
         )
         print(f"| {language} | {len(names)} | " + " | ".join(cells) + " |")
     first, *others = rows
     for other in others:
         pairs = {name: (rows[first][name], rows[other][name]) for name in rows[first]}
-        for group, sets in (("English", ENGLISH), ("other languages", [n for n in pairs if n.startswith("ml_")])):
+        for group, sets in (
+            ("English", ENGLISH),
+            ("other languages", [n for n in pairs if n.startswith("ml_")]),
+        ):
             chosen = [pairs[name] for name in sets if name in pairs]
             if not chosen:
                 continue

@@ -35,7 +35,9 @@ class Question(NamedTuple):
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default="contractnli,privacy_qa,maud")
     parser.add_argument("--questions", type=int, default=200, help="of each set, drawn at random")
@@ -52,16 +54,27 @@ def main() -> None:
         + f" | {' / '.join(map(str, BUDGETS))} | document |"
     )
     print("|---" * (len(RESULTS) + 3) + "|")
-    with tempfile.TemporaryDirectory() as temporary, Engine.open(options.work or temporary, create=True) as engine:
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        Engine.open(options.work or temporary, create=True) as engine,
+    ):
         engine.add(documents)
         for level in ("passage", "span"):
             print(measure(f"lmkrag, {level}s", find_by(engine, level), questions), flush=True)
     for characters in (200, 500):
-        print(measure(f"FTS5, porter, {characters}", search_fts5(documents, characters), questions), flush=True)
+        print(
+            measure(f"FTS5, porter, {characters}", search_fts5(documents, characters), questions),
+            flush=True,
+        )
     for name in filter(None, options.against.split(",")):
         print(measure(name, search_chunks(documents, name), questions), flush=True)
         find = search_chunks(documents, name, words=True, reranker=options.cross_encoder)
-        print(measure(f"{name} and BM25" + ", re-ranked" * bool(options.cross_encoder), find, questions), flush=True)
+        print(
+            measure(
+                f"{name} and BM25" + ", re-ranked" * bool(options.cross_encoder), find, questions
+            ),
+            flush=True,
+        )
 
 
 def find_by(engine: Engine, level: str) -> Find:
@@ -79,18 +92,25 @@ def read_data(path: Path, names: Sequence[str], most: int) -> tuple[list[Documen
     if not (path / "benchmarks").is_dir():
         dataset = load_dataset(path)
         queries = draw_sample([query for query in dataset.queries if query.spans], most)
-        return list(dataset.documents), [Question(q.query, [(q.doc_id, *span) for span in q.spans]) for q in queries]
+        return list(dataset.documents), [
+            Question(q.query, [(q.doc_id, *span) for span in q.spans]) for q in queries
+        ]
     questions: list[Question] = []
     files: set[str] = set()
     for name in names:
         tests = json.loads((path / "benchmarks" / f"{name}.json").read_text("utf-8"))["tests"]
         pool = [
-            Question(test["query"], [(part["file_path"], *part["span"]) for part in test["snippets"]]) for test in tests
+            Question(
+                test["query"], [(part["file_path"], *part["span"]) for part in test["snippets"]]
+            )
+            for test in tests
         ]
         files |= {file for question in pool for file, _, _ in question.snippets}
         questions += draw_sample(pool, most)
     texts = {file: (path / "corpus" / file).read_text("utf-8") for file in sorted(files)}
-    return [Document(file, file, text, Path(file).stem, "text") for file, text in texts.items()], questions
+    return [
+        Document(file, file, text, Path(file).stem, "text") for file, text in texts.items()
+    ], questions
 
 
 def score(pieces: Sequence[Piece], snippets: Sequence[Piece]) -> tuple[float, float]:

@@ -30,7 +30,17 @@ from lmkrag.training.validation import rank_sentences, recall_rows, sample_datas
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-DEV = ("qmsum", "covidqa", "cuad", "squad", "fairytaleqa_sent", "medquad", "peps", "obliqa", "evidence_inference")
+DEV = (
+    "qmsum",
+    "covidqa",
+    "cuad",
+    "squad",
+    "fairytaleqa_sent",
+    "medquad",
+    "peps",
+    "obliqa",
+    "evidence_inference",
+)
 TRAINING = [
     SetSettings("squad", "documents"),
     SetSettings("covidqa", "documents"),
@@ -59,13 +69,18 @@ SETTINGS: dict[str, tuple[dict, dict]] = {
     "softmax of other documents alone": ({}, {"mixing": 0.0}),
     "sets by the root of their size": ({}, {"sets": "root of size"}),
     "windows of 510": ({"window": 510}, {"windows": [510]}),
-    "windows of 1022, positions stretched": ({"window": 1022, "base": "stretched"}, {"windows": [1_022]}),
+    "windows of 1022, positions stretched": (
+        {"window": 1022, "base": "stretched"},
+        {"windows": [1_022]},
+    ),
 }
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=100)
@@ -85,12 +100,19 @@ def main() -> None:
         folders[f"{first}, untrained"] = folders[first].parent / "start"
     measured = {name: _measure(folder, options.data / "dev") for name, folder in folders.items()}
     names = list(measured)
-    against = {name: names[max(0, i - 1)] if options.stages else names[0] for i, name in enumerate(names)}
-    print("| encoder | recall | difference | ultimate sentence first | difference |\n|---|---|---|---|---|")
+    against = {
+        name: names[max(0, i - 1)] if options.stages else names[0] for i, name in enumerate(names)
+    }
+    print(
+        "| encoder | recall | difference | ultimate sentence first | difference |\n|---|---|---|---|---|"
+    )
     for name, measures in measured.items():
         cells = [name]
         for values, others in zip(measures, measured[against[name]], strict=True):
-            mean, low, high = (100 * x for x in macro_interval([a - b for a, b in zip(values, others, strict=True)]))
+            mean, low, high = (
+                100 * x
+                for x in macro_interval([a - b for a, b in zip(values, others, strict=True)])
+            )
             cells.append(f"{100 * np.mean([rows.mean() for rows in values]):.1f}")
             cells.append("" if against[name] == name else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(f"| {' | '.join(cells)} |", flush=True)
@@ -126,9 +148,13 @@ def _measure(folder: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarra
     for name in DEV:
         dataset = sample_dataset(load_dataset(data / name), 60_000, 60)
         ranked = rank_sentences(encoder, dataset, within=name in WITHIN)
-        gold = [[(query.doc_id, start, end) for start, end in query.spans] for query in dataset.queries]
+        gold = [
+            [(query.doc_id, start, end) for start, end in query.spans] for query in dataset.queries
+        ]
         recall.append(recall_rows(dataset, ranked).mean(1))
-        ultimate.append(np.array([float(ranks.ultimate) for ranks in rank_queries(ranked, gold, gold)]))
+        ultimate.append(
+            np.array([float(ranks.ultimate) for ranks in rank_queries(ranked, gold, gold)])
+        )
     return recall, ultimate
 
 

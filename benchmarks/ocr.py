@@ -60,19 +60,42 @@ TEXTS = {
         "两声长笛是呼叫领航员，一声短笛表示航道已经关闭。",
     ],
 }
-FACES_OF = {"en": "DejaVuSerif.ttf", "de": "DejaVuSans.ttf", "fr": "DejaVuSerif.ttf", "es": "DejaVuSans.ttf"}
+FACES_OF = {
+    "en": "DejaVuSerif.ttf",
+    "de": "DejaVuSans.ttf",
+    "fr": "DejaVuSerif.ttf",
+    "es": "DejaVuSans.ttf",
+}
 QUESTIONS = {
-    "en": ["where is the key of the ice house?", "what does a boat pay?", "when was the breakwater raised?"],
-    "de": ["wo hängt der Schlüssel zum Kühlhaus?", "was kostet ein größeres Schiff?", "wann wurde die Mole erhöht?"],
-    "fr": ["où est la clé de la glacière?", "combien paie un bateau?", "quand la jetée fut-elle rehaussée?"],
-    "es": ["¿dónde está la llave del almacén de hielo?", "¿cuánto pagan los barcos?", "¿cuándo se elevó el rompeolas?"],
+    "en": [
+        "where is the key of the ice house?",
+        "what does a boat pay?",
+        "when was the breakwater raised?",
+    ],
+    "de": [
+        "wo hängt der Schlüssel zum Kühlhaus?",
+        "was kostet ein größeres Schiff?",
+        "wann wurde die Mole erhöht?",
+    ],
+    "fr": [
+        "où est la clé de la glacière?",
+        "combien paie un bateau?",
+        "quand la jetée fut-elle rehaussée?",
+    ],
+    "es": [
+        "¿dónde está la llave del almacén de hielo?",
+        "¿cuánto pagan los barcos?",
+        "¿cuándo se elevó el rompeolas?",
+    ],
     "zh": ["冰库的钥匙在哪里？", "船只停泊一晚要交多少钱？", "防波堤是什么时候加高的？"],
 }
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pages", default="clean,noisy,rotated,jpeg")
     parser.add_argument("--chinese", metavar="FACE", help="a font file with Chinese characters")
     options = parser.parse_args()
@@ -121,7 +144,9 @@ def divide(line: str, language: str) -> list[str]:
 def spoil(page: Image.Image, kind: str, rng: np.random.Generator) -> Image.Image:
     """A page as a scanner or a camera gives it."""
     if kind == "noisy":
-        return Image.fromarray(np.clip(np.asarray(page) + rng.normal(0, 40, page.size[::-1]), 0, 255).astype(np.uint8))
+        return Image.fromarray(
+            np.clip(np.asarray(page) + rng.normal(0, 40, page.size[::-1]), 0, 255).astype(np.uint8)
+        )
     if kind == "rotated":
         return page.rotate(1, fillcolor=255, resample=Image.Resampling.BICUBIC)
     if kind == "jpeg":
@@ -146,7 +171,9 @@ def answers(work: str, name: str, texts: dict[str, str]) -> int:
         engine.add([Document(language, language, text) for language, text in texts.items()])
         for language in texts:
             for number, question in enumerate(QUESTIONS[language]):
-                (span,) = engine.search(question, filter=f"doc_id={language}", top_k=1, rerank=False)
+                (span,) = engine.search(
+                    question, filter=f"doc_id={language}", top_k=1, rerank=False
+                )
                 gold = set(divide(TEXTS[language][number], language))
                 count += len(gold & set(divide(span.text, language))) >= len(gold) / 2
     return count

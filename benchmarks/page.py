@@ -16,22 +16,33 @@ import time
 
 from playwright.sync_api import Page, sync_playwright
 
-QUESTIONS = ("how is leave accrued?", "who approves it?", "what is trimmed at dawn?", "when was it opened?")
+QUESTIONS = (
+    "how is leave accrued?",
+    "who approves it?",
+    "what is trimmed at dawn?",
+    "when was it opened?",
+)
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("index")
     parser.add_argument("--runs", type=int, default=9)
     options = parser.parse_args()
     command = [sys.executable, "-m", "lmkrag", "serve", "--port", "0", "--index", options.index]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        address = next(match[1] for line in server.stderr or () if (match := re.search(r"(http://\S+)", line)))
+        address = next(
+            match[1] for line in server.stderr or () if (match := re.search(r"(http://\S+)", line))
+        )
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
             ask(browser.new_page(), address, QUESTIONS[0])  # the first search loads the models
             paints, passages = [], []
             for number in range(options.runs):
@@ -42,7 +53,10 @@ def main() -> None:
                 passages.append(ask(page, address, QUESTIONS[number % len(QUESTIONS)]))
                 page.close()
             page, sizes = browser.new_page(), []
-            page.on("response", lambda response: sizes.append(len(response.body())) if response.ok else None)
+            page.on(
+                "response",
+                lambda response: sizes.append(len(response.body())) if response.ok else None,
+            )
             page.goto(address)
             page.wait_for_load_state("networkidle")
         print(f"first paint                    {statistics.median(paints):6.0f} ms")

@@ -14,7 +14,9 @@ def stretch_positions(folder: Path, count: int) -> None:
     model, tokenizer = AutoModel.from_pretrained(base), AutoTokenizer.from_pretrained(base)
     table = model.embeddings.position_embeddings.weight.detach().T[None]
     longer = torch.nn.functional.interpolate(table, size=count, mode="linear", align_corners=True)
-    model.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(longer[0].T.contiguous(), freeze=False)
+    model.embeddings.position_embeddings = torch.nn.Embedding.from_pretrained(
+        longer[0].T.contiguous(), freeze=False
+    )
     model.config.max_position_embeddings = tokenizer.model_max_length = count
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

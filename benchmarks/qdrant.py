@@ -37,7 +37,12 @@ def read(path: Path) -> list[dict]:
 
 def size(value: object) -> int:
     """The bytes of a value as JSON."""
-    return len(json.dumps(value, default=lambda item: item.model_dump() if hasattr(item, "model_dump") else str(item)))
+    return len(
+        json.dumps(
+            value,
+            default=lambda item: item.model_dump() if hasattr(item, "model_dump") else str(item),
+        )
+    )
 
 
 def main() -> None:
@@ -46,7 +51,9 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--documents", type=int, default=20)
     parser.add_argument("--questions", type=int, default=20)
-    parser.add_argument("--rerank", type=int, default=4, help="questions that are searched with re-ranking, too")
+    parser.add_argument(
+        "--rerank", type=int, default=4, help="questions that are searched with re-ranking, too"
+    )
     parser.add_argument("--address", default="qdrant://:memory:")
     arguments = parser.parse_args()
     encoder = LandmarkEncoder.load()
@@ -63,11 +70,22 @@ def main() -> None:
     for folder in arguments.sets:
         documents = read(folder / "docs.jsonl.gz")[: arguments.documents]
         names = {document["doc_id"] for document in documents}
-        questions = [query["query"] for query in read(folder / "queries.jsonl.gz") if query["doc_id"] in names]
-        questions = questions[:: max(1, len(questions) // arguments.questions)][: arguments.questions]
-        path, address = f"{tempfile.mkdtemp()}/index", f"{arguments.address}/bench-{uuid.uuid4().hex[:8]}"
+        questions = [
+            query["query"]
+            for query in read(folder / "queries.jsonl.gz")
+            if query["doc_id"] in names
+        ]
+        questions = questions[:: max(1, len(questions) // arguments.questions)][
+            : arguments.questions
+        ]
+        path, address = (
+            f"{tempfile.mkdtemp()}/index",
+            f"{arguments.address}/bench-{uuid.uuid4().hex[:8]}",
+        )
         with Engine.open(path, create=True, encoder=encoder) as here:
-            here.add([Document(d["doc_id"], text=d["text"], title=d.get("title", "")) for d in documents])
+            here.add(
+                [Document(d["doc_id"], text=d["text"], title=d.get("title", "")) for d in documents]
+            )
             sentences = here.status().sentences
             with contextlib.closing(IndexStore.open(Path(path))) as old:
                 store = QdrantStore.create(Path(address), encoder=old.encoder)
@@ -90,7 +108,9 @@ def main() -> None:
                             (s.doc_id, s.start, s.end) for s in expected
                         ]
                         pairs = zip(spans, expected, strict=False)
-                        difference = max([difference, *(abs(span.score - other.score) for span, other in pairs)])
+                        difference = max(
+                            [difference, *(abs(span.score - other.score) for span, other in pairs)]
+                        )
                     print(
                         f"{folder.name}: {len(names)} documents, {sentences} sentences; {options}: "
                         f"{same} of {len(sample)} the same, scores differ by {difference:.0e} at most; calls "

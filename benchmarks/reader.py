@@ -51,10 +51,14 @@ class Sample(NamedTuple):
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--corpora", type=Path, nargs="*", default=[])
-    parser.add_argument("--characters", type=int, default=1_500, help="of the passages about a corpus")
+    parser.add_argument(
+        "--characters", type=int, default=1_500, help="of the passages about a corpus"
+    )
     parser.add_argument("--work", type=Path, help="indexes of corpora")
     parser.add_argument("--model", required=True)
     parser.add_argument("--base-url", help="of an OpenAI-compatible server")
@@ -62,37 +66,63 @@ def main() -> None:
     parser.add_argument("--tokens", default="300,600,1200")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--against", default="recursive:100,recursive:200")
-    parser.add_argument("--out", type=Path, help="keep the answers here; sets that are there are not asked again")
+    parser.add_argument(
+        "--out", type=Path, help="keep the answers here; sets that are there are not asked again"
+    )
     options = parser.parse_args()
     if not options.data and not options.corpora:
         parser.error("DATA or --corpora is required")
     kind = "openai" if options.base_url else "transformers"
-    reader = load_reader(kind, model=options.model, base_url=options.base_url, prompts=Path("small"), max_tokens=40)
+    reader = load_reader(
+        kind, model=options.model, base_url=options.base_url, prompts=Path("small"), max_tokens=40
+    )
     assert isinstance(reader, LanguageModelReader)
     baselines = [Baseline(name) for name in filter(None, options.against.split(","))]
     if options.corpora:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
             replies = [
-                (question, system, "".join(reader.generate(reader.prompts.answer(question.text, passages))).strip())
+                (
+                    question,
+                    system,
+                    "".join(
+                        reader.generate(reader.prompts.answer(question.text, passages))
+                    ).strip(),
+                )
                 for corpus in options.corpora
                 for question, system, passages in search_corpus(corpus, work, baselines, options)
             ]
         print_right(replies)
         return
     budgets = [int(tokens) for tokens in options.tokens.split(",")]
-    records = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
+    records = (
+        json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
+    )
     for name in options.sets.split(","):
         if any(record["set"] == name for record in records):
             continue
         for sample in find_passages(options.data / name, options.queries, baselines, budgets):
-            text = "".join(reader.generate(reader.prompts.answer(sample.question, sample.passages))).strip()
-            best = max(exact(text, gold) for gold in sample.gold), max(f1(text, gold) for gold in sample.gold)
-            records.append({"set": name, **sample._replace(passages=[])._asdict(), "said": text, "scores": best})
+            text = "".join(
+                reader.generate(reader.prompts.answer(sample.question, sample.passages))
+            ).strip()
+            best = (
+                max(exact(text, gold) for gold in sample.gold),
+                max(f1(text, gold) for gold in sample.gold),
+            )
+            records.append(
+                {
+                    "set": name,
+                    **sample._replace(passages=[])._asdict(),
+                    "said": text,
+                    "scores": best,
+                }
+            )
         print(f"{name} done", flush=True)
         if options.out:
             options.out.write_text(json.dumps(records, indent=1, ensure_ascii=False), "utf-8")
-    scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for record in records:
         scores[record["system"], record["tokens"]][record["set"]].append(record["scores"])
     print_scores(scores)
@@ -102,7 +132,9 @@ def search_corpus(
     folder: Path, work: Path, baselines: Sequence[Baseline], options: argparse.Namespace
 ) -> Iterator[tuple[Question, str, list[Span]]]:
     """Yield questions of a corpus that have an answer, with the passages that each system finds."""
-    questions = [question for question in read_questions(folder / "questions.jsonl") if question.pattern]
+    questions = [
+        question for question in read_questions(folder / "questions.jsonl") if question.pattern
+    ]
     with Engine.open(work / folder.name, create=True) as engine:
         engine.add(folder / "files")
         names = [document.doc_id for document in engine.documents()]
@@ -120,8 +152,12 @@ def search_corpus(
             for baseline in baselines:
                 units = chunks[baseline.name]
                 vectors = np.stack([vector for _, _, vector in units])
-                order = np.argsort(-(vectors @ baseline.encode_queries([question.text])[0]))[:20].tolist()
-                passages = [make_span(documents[units[place][0]], *units[place][1]) for place in order]
+                order = np.argsort(-(vectors @ baseline.encode_queries([question.text])[0]))[
+                    :20
+                ].tolist()
+                passages = [
+                    make_span(documents[units[place][0]], *units[place][1]) for place in order
+                ]
                 yield question, baseline.name, limit(passages, options.characters)
 
 
@@ -144,22 +180,30 @@ def print_right(replies: Sequence[tuple[Question, str, str]]) -> None:
         right[system].append(bool(pattern.search(text)))
         print(f"{system} {'right' if right[system][-1] else 'wrong'} {question.id}: {text!r}")
     for system, values in right.items():
-        mean, low, high = paired_interval(100.0 * (np.array(right[OURS], float) - np.array(values, float)))
+        mean, low, high = paired_interval(
+            100.0 * (np.array(right[OURS], float) - np.array(values, float))
+        )
         print(
             f"{system}: {sum(values)} of {len(values)} right; {OURS} {mean:+.1f} [{low:+.1f}, {high:+.1f}] points more"
         )
 
 
-def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Sample]:
+def find_passages(
+    folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]
+) -> Iterator[Sample]:
     """Yield questions of a set with the passages that each system finds in the question's own document."""
     dataset = load_dataset(folder)
     queries = choose_queries(dataset, count)
-    documents = {d.doc_id: d for d in dataset.documents if d.doc_id in {query.doc_id for query in queries}}
+    documents = {
+        d.doc_id: d for d in dataset.documents if d.doc_id in {query.doc_id for query in queries}
+    }
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         for document in documents.values():
             engine.add(document)
         chunks = {
-            baseline.name: dict(zip(documents, baseline.encode_documents(list(documents.values())), strict=True))
+            baseline.name: dict(
+                zip(documents, baseline.encode_documents(list(documents.values())), strict=True)
+            )
             for baseline in baselines
         }
         for query in queries:
@@ -170,15 +214,21 @@ def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budge
                 results = {OURS: engine.search(query.query, filter=scope, max_tokens=tokens)}
                 for baseline in baselines:
                     units = chunks[baseline.name][query.doc_id]
-                    order = np.argsort(-(units.vectors @ baseline.encode_queries([query.query])[0])).tolist()
-                    results[baseline.name] = fill([units.bounds[i] for i in order], document, tokens, engine)
+                    order = np.argsort(
+                        -(units.vectors @ baseline.encode_queries([query.query])[0])
+                    ).tolist()
+                    results[baseline.name] = fill(
+                        [units.bounds[i] for i in order], document, tokens, engine
+                    )
                 beginning = cut(document.text, tokens, engine)
                 results[BEGINNING] = [make_span(document, 0, beginning)]
                 for system, passages in results.items():
                     yield Sample(query.query, gold, system, tokens, list(passages))
 
 
-def fill(bounds: Sequence[tuple[int, int]], document: Document, tokens: int, engine: Engine) -> list[Span]:
+def fill(
+    bounds: Sequence[tuple[int, int]], document: Document, tokens: int, engine: Engine
+) -> list[Span]:
     """Return the first chunks that fit the tokens, at least one."""
     taken: list[Span] = []
     for start, end in bounds:
@@ -206,15 +256,28 @@ def print_scores(scores: dict[tuple[str, int], dict[str, list[tuple[float, float
     """Print the mean of the sets' means, and the differences from lmkrag."""
     systems = list(dict.fromkeys(system for system, _ in scores))
     budgets = sorted({tokens for _, tokens in scores})
-    print("\n| exact match / F1 within | " + " | ".join(f"{tokens:,} tokens" for tokens in budgets) + " |")
+    print(
+        "\n| exact match / F1 within | "
+        + " | ".join(f"{tokens:,} tokens" for tokens in budgets)
+        + " |"
+    )
     print("|---|" + "---|" * len(budgets))
     for system in systems:
-        means = [np.mean([np.mean(rows, 0) for rows in scores[system, tokens].values()], 0) for tokens in budgets]
-        print(f"| {system} | " + " | ".join(f"{100 * em:.1f} / {100 * words:.1f}" for em, words in means) + " |")
+        means = [
+            np.mean([np.mean(rows, 0) for rows in scores[system, tokens].values()], 0)
+            for tokens in budgets
+        ]
+        print(
+            f"| {system} | "
+            + " | ".join(f"{100 * em:.1f} / {100 * words:.1f}" for em, words in means)
+            + " |"
+        )
     for system in systems[1:]:
         for tokens in budgets:
             ours, theirs = scores[OURS, tokens], scores[system, tokens]
-            differences = [100 * (np.array(ours[name])[:, 1] - np.array(theirs[name])[:, 1]) for name in ours]
+            differences = [
+                100 * (np.array(ours[name])[:, 1] - np.array(theirs[name])[:, 1]) for name in ours
+            ]
             mean, low, high = macro_interval(differences)
             print(f"{OURS} - {system}, {tokens:,} tokens: {mean:+.1f} [{low:+.1f}, {high:+.1f}] F1")
 

@@ -66,7 +66,9 @@ class Question:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("variants", nargs="*", default=["default"])
     parser.add_argument("--work", type=Path)
@@ -90,14 +92,18 @@ def main() -> None:
         answered = [question for question in questions if question.pattern]
         corpora = np.array([question.corpus for question in answered])
         rows, costs = {}, {}
-        searches = {variant: partial(search, work, answered, variant) for variant in options.variants}
+        searches = {
+            variant: partial(search, work, answered, variant) for variant in options.variants
+        }
         if options.rivals:
             searches |= rival_searches(work, answered, options.encoder, options.reranker)
         for variant, find in searches.items():
             began = time.process_time()
             found = find()
             milliseconds = 1_000 * (time.process_time() - began) / len(answered)
-            rows[variant] = np.array([measure(*pair) for pair in zip(answered, found, strict=True)], float)
+            rows[variant] = np.array(
+                [measure(*pair) for pair in zip(answered, found, strict=True)], float
+            )
             length = np.mean([len(span.text) for spans in found for span in spans])
             costs[variant] = f"{length:.0f} | {milliseconds:.0f}"
         print_counts(rows, costs, corpora)
@@ -114,9 +120,13 @@ def read_questions(file: Path) -> list[Question]:
     questions = []
     for line in file.read_text("utf-8").splitlines():
         row = json.loads(line)
-        pattern, short = (row[name] and re.compile(row[name], re.DOTALL) for name in ("pattern", "short"))
+        pattern, short = (
+            row[name] and re.compile(row[name], re.DOTALL) for name in ("pattern", "short")
+        )
         files = tuple(row["file"])
-        questions.append(Question(row["id"], row["corpus"], row["kind"], row["question"], pattern, short, files))
+        questions.append(
+            Question(row["id"], row["corpus"], row["kind"], row["question"], pattern, short, files)
+        )
     return questions
 
 
@@ -178,12 +188,17 @@ def rival_searches(
         passages: dict[str, list[Passage]] = {}
         for corpus in sorted({question.corpus for question in questions}):
             with Engine.open(work / corpus) as engine:
-                documents = [Document(info.doc_id, info.title, engine.read(info.doc_id)) for info in engine.documents()]
+                documents = [
+                    Document(info.doc_id, info.title, engine.read(info.doc_id))
+                    for info in engine.documents()
+                ]
             texts = {document.doc_id: document.text for document in documents}
             find = make(documents)
             for question in (question for question in questions if question.corpus == corpus):
                 pieces = find(question.text)[:RESULTS]
-                passages[question.id] = [Passage(name, texts[name][start:end]) for name, start, end in pieces]
+                passages[question.id] = [
+                    Passage(name, texts[name][start:end]) for name, start, end in pieces
+                ]
         return [passages[question.id] for question in questions]
 
     return {name: partial(run, make) for name, make in finders.items()}
@@ -213,7 +228,9 @@ def print_counts(rows: dict[str, np.ndarray], costs: dict[str, str], corpora: np
         for variant, values in rows.items():
             cells = " | ".join(f"{count:.0f}" for count in values[chosen].sum(0))
             cost = " | " if corpus else costs[variant]
-            print(f"| {variant}{f' ({corpus})' if corpus else ''} | {chosen.sum()} | {cells} | {cost} |")
+            print(
+                f"| {variant}{f' ({corpus})' if corpus else ''} | {chosen.sum()} | {cells} | {cost} |"
+            )
 
 
 def print_differences(rows: dict[str, np.ndarray], corpora: np.ndarray) -> None:
@@ -242,8 +259,15 @@ def print_misses(questions: list[Question], found: list[list[Span]]) -> None:
         assert question.pattern
         ranks = [rank for rank, span in enumerate(spans, 1) if question.pattern.search(span.text)]
         if ranks[:1] != [1]:
-            print(f"\n## {question.id}: {question.text}\nin {', '.join(question.files)}; rank {ranks[:1] or 'none'}")
-            print("\n".join(f"{number}. {span.doc_id}: {span.text[:600]}" for number, span in enumerate(spans[:1], 1)))
+            print(
+                f"\n## {question.id}: {question.text}\nin {', '.join(question.files)}; rank {ranks[:1] or 'none'}"
+            )
+            print(
+                "\n".join(
+                    f"{number}. {span.doc_id}: {span.text[:600]}"
+                    for number, span in enumerate(spans[:1], 1)
+                )
+            )
 
 
 def print_answers(work: Path, questions: list[Question], variant: str) -> None:
@@ -267,8 +291,15 @@ def print_answers(work: Path, questions: list[Question], variant: str) -> None:
                     told["right" if right else "wrong"] += 1
                 else:
                     told["right but doubtful" if right else "refused"] += 1
-    print(f"\nask, {variant}: " + ", ".join(f"{count} {what}" for what, count in told.items()), end="; ")
-    print("refused " + ", ".join(f"{sum(values)} of {len(values)} {kind}" for kind, values in refused.items()), end="")
+    print(
+        f"\nask, {variant}: " + ", ".join(f"{count} {what}" for what, count in told.items()),
+        end="; ",
+    )
+    print(
+        "refused "
+        + ", ".join(f"{sum(values)} of {len(values)} {kind}" for kind, values in refused.items()),
+        end="",
+    )
     print(f"; short answers right {short[0]} of {short[1]}")
 
 

@@ -27,17 +27,25 @@ QUERIES = 1_000
 
 def main() -> None:
     """Build and search one segment per recipe, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
     folders = sorted((options.work / "index").glob("*/*"))
     vectors = np.concatenate([_stored(folder) for folder in folders])
-    questions = [query.query for folder in folders for query in load_dataset(options.data / _set_name(folder)).queries]
+    questions = [
+        query.query
+        for folder in folders
+        for query in load_dataset(options.data / _set_name(folder)).queries
+    ]
     queries = LandmarkEncoder.load().encode_queries(draw_sample(questions, QUERIES))
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :100]
     print(f"{len(vectors):,} sentences, {len(queries)} queries, {vectors.shape[1]} dimensions\n")
-    print("| recipe | recall@10 | recall@100 | bytes a sentence | build s (ratio) | search ms (ratio) |")
+    print(
+        "| recipe | recall@10 | recall@100 | bytes a sentence | build s (ratio) | search ms (ratio) |"
+    )
     print("|---|---|---|---|---|---|")
     base: tuple[float, float] | None = None
     recipes = [recipe for recipe in list_recipes() if recipe.factory]
@@ -46,7 +54,9 @@ def main() -> None:
             path = Path(folder) / "segment.faiss"
             faiss.omp_set_num_threads(2)
             began = time.perf_counter()
-            file = write_vectors(path, lambda: np.array_split(vectors, 8), len(vectors), vectors.shape[1], recipe)
+            file = write_vectors(
+                path, lambda: np.array_split(vectors, 8), len(vectors), vectors.shape[1], recipe
+            )
             built = time.perf_counter() - began
             segment = VectorFile(MappedFile(path, file), len(vectors), recipe)
             faiss.omp_set_num_threads(1)
@@ -56,7 +66,10 @@ def main() -> None:
             searched = (time.perf_counter() - began) / len(queries) * 1000
             base = base or (built, searched)
             recall = [
-                np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(rows, exact, strict=True)]) for k in (10, 100)
+                np.mean(
+                    [len(set(a[:k]) & set(b[:k])) / k for a, b in zip(rows, exact, strict=True)]
+                )
+                for k in (10, 100)
             ]
             print(
                 f"| {recipe.name} | {recall[0]:.3f} | {recall[1]:.3f} | {file.bytes / len(vectors):.0f} "
@@ -73,7 +86,9 @@ def _set_name(folder: Path) -> str:
 def _stored(folder: Path) -> np.ndarray:
     store = IndexStore.open(folder)
     with store.reader.snapshot() as snapshot:
-        parts = [part for live in snapshot.segments for part in live.segment.vectors.slices(live.rows)]
+        parts = [
+            part for live in snapshot.segments for part in live.segment.vectors.slices(live.rows)
+        ]
     return np.concatenate(parts)
 
 

@@ -27,25 +27,39 @@ from lmkrag.training.validation import sample_dataset
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--queries", type=int, default=30, help="of each set, asked of its own and of other documents")
+    parser.add_argument(
+        "--queries",
+        type=int,
+        default=30,
+        help="of each set, asked of its own and of other documents",
+    )
     parser.add_argument("--characters", type=int, default=60_000, help="of each set, at least")
     parser.add_argument("--encoder", default="landmark-multilingual")
     options = parser.parse_args()
-    names = sorted(path.name for path in options.data.glob("ml_*") if not path.name.startswith("ml_x_"))
+    names = sorted(
+        path.name for path in options.data.glob("ml_*") if not path.name.startswith("ml_x_")
+    )
     sets = {
-        name: sample_dataset(load_dataset(options.data / name), options.characters, options.queries) for name in names
+        name: sample_dataset(load_dataset(options.data / name), options.characters, options.queries)
+        for name in names
     }
     rows: list[tuple[str, bool, tuple[float, ...]]] = []
     for name in names:
-        with Engine.open(options.work / options.encoder / name, create=True, encoder=options.encoder) as engine:
+        with Engine.open(
+            options.work / options.encoder / name, create=True, encoder=options.encoder
+        ) as engine:
             if not engine.status().documents:
                 engine.add(list(sets[name].documents))
             language = name.split("_")[1]
             rows += [(language, True, features) for features in ask(engine, sets[name].queries)]
-            rows += [(language, False, features) for features in ask(engine, find_strangers(name, sets))]
+            rows += [
+                (language, False, features) for features in ask(engine, find_strangers(name, sets))
+            ]
     report(rows)
 
 
@@ -73,13 +87,18 @@ def report(rows: list[tuple[str, bool, tuple[float, ...]]]) -> None:
     model = LogisticRegression(C=1e6).fit(features, answered)
     print(f"{answered.sum()} questions of the documents, {(~answered).sum()} of others")
     in_use = np.array([ANSWERS.foreign_bias, *ANSWERS.foreign_features])
-    for what, (bias, *by) in {"in use": in_use, "fitted": [*model.intercept_, *model.coef_[0]]}.items():
+    for what, (bias, *by) in {
+        "in use": in_use,
+        "fitted": [*model.intercept_, *model.coef_[0]],
+    }.items():
         sure = expit(bias + features @ np.array(by))
         refused = sure < ANSWERS.min_confidence
         print(
             f"{what}: bias {bias:.2f}, features {np.round(by, 2)}, AUROC {auroc(sure[answered], sure[~answered]):.3f}"
         )
-        print(f"  refused: {100 * refused[answered].mean():.1f} % and {100 * refused[~answered].mean():.1f} %")
+        print(
+            f"  refused: {100 * refused[answered].mean():.1f} % and {100 * refused[~answered].mean():.1f} %"
+        )
     by_language: dict[str, list[int]] = defaultdict(list)
     for number, (language, _, _) in enumerate(rows):
         by_language[language].append(number)
@@ -87,7 +106,9 @@ def report(rows: list[tuple[str, bool, tuple[float, ...]]]) -> None:
     print("\n| language | questions of the documents refused | of others |\n|---|---|---|")
     for language, numbers in by_language.items():
         chosen, refused = answered[numbers], sure[numbers] < ANSWERS.min_confidence
-        print(f"| {language} | {100 * refused[chosen].mean():.0f} % | {100 * refused[~chosen].mean():.0f} % |")
+        print(
+            f"| {language} | {100 * refused[chosen].mean():.0f} % | {100 * refused[~chosen].mean():.0f} % |"
+        )
 
 
 if __name__ == "__main__":

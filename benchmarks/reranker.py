@@ -25,7 +25,9 @@ DEPTHS = (1, 2, 4, 8, 12, 16)
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=Path("../shared/data/dev/squad"))
     parser.add_argument("--characters", type=int, default=300_000)
     parser.add_argument("--queries", type=int, default=60)
@@ -37,23 +39,39 @@ def main() -> None:
             documents.append(document)
             characters += len(document.text)
     known = {document.doc_id for document in documents}
-    questions = [query.query for query in dataset.queries if query.doc_id in known][: options.queries]
+    questions = [query.query for query in dataset.queries if query.doc_id in known][
+        : options.queries
+    ]
     began = time.perf_counter()
     reranker = LandmarkReranker.load()
     loaded = time.perf_counter()
     reranker.score("What is it?", [RerankPassage("", ("It is a lamp.",))])
-    print(f"loading {1_000 * (loaded - began):.0f} ms, first reading {1_000 * (time.perf_counter() - loaded):.0f} ms")
+    print(
+        f"loading {1_000 * (loaded - began):.0f} ms, first reading {1_000 * (time.perf_counter() - loaded):.0f} ms"
+    )
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         engine.add(documents)
         passages = [
-            [passage_of(span.text, span.title) for span in engine.search(question, top_k=16, rerank=False)]
+            [
+                passage_of(span.text, span.title)
+                for span in engine.search(question, top_k=16, rerank=False)
+            ]
             for question in questions
         ]
         engine.search(questions[0], rerank=True)
-        row("search without", [measure(lambda q=q: engine.search(q, rerank=False)) for q in questions])
+        row(
+            "search without",
+            [measure(lambda q=q: engine.search(q, rerank=False)) for q in questions],
+        )
         for limit in (50, 100, 150, None):
             name = "search" if limit is None else f"search, rerank_timeout_ms={limit}"
-            row(name, [measure(lambda q=q, limit=limit: engine.search(q, rerank_timeout_ms=limit)) for q in questions])
+            row(
+                name,
+                [
+                    measure(lambda q=q, limit=limit: engine.search(q, rerank_timeout_ms=limit))
+                    for q in questions
+                ],
+            )
     for depth in DEPTHS:
         row(
             f"reading {depth} passages",
@@ -66,7 +84,9 @@ def main() -> None:
 
 def passage_of(text: str, title: str) -> RerankPassage:
     """Return a text as a passage of its first sentences, about as many as the re-ranker reads."""
-    return RerankPassage(title, tuple(text[s.start : s.end] for s in split_sentences(text[:PASSAGE_CHARS])))
+    return RerankPassage(
+        title, tuple(text[s.start : s.end] for s in split_sentences(text[:PASSAGE_CHARS]))
+    )
 
 
 def measure(call: Callable[[], object]) -> float:
@@ -78,7 +98,10 @@ def measure(call: Callable[[], object]) -> float:
 
 def row(name: str, times: Sequence[float]) -> None:
     """Print a median and a 95th percentile."""
-    print(f"{name:24s} p50 {np.median(times):7.1f} ms   p95 {np.percentile(times, 95):7.1f} ms", flush=True)
+    print(
+        f"{name:24s} p50 {np.median(times):7.1f} ms   p95 {np.percentile(times, 95):7.1f} ms",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

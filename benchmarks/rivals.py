@@ -31,7 +31,12 @@ def search_fts5(documents: Sequence[Document], size: int) -> Find:
 
 
 def search_chunks(
-    documents: Sequence[Document], name: str, *, model: str = BASE_ENCODER, words: bool = False, reranker: str = ""
+    documents: Sequence[Document],
+    name: str,
+    *,
+    model: str = BASE_ENCODER,
+    words: bool = False,
+    reranker: str = "",
 ) -> Find:
     """Return how chunks are found: by a baseline's vectors, fused with BM25 over their ``words``, then re-ranked.
 
@@ -41,7 +46,11 @@ def search_chunks(
     """
     baseline = Baseline(name, model=model, prefixes=(_BGE if "bge" in model else "", ""))
     units = list(baseline.encode_documents(documents))
-    pieces = [(d.doc_id, *bounds) for d, made in zip(documents, units, strict=True) for bounds in made.bounds]
+    pieces = [
+        (d.doc_id, *bounds)
+        for d, made in zip(documents, units, strict=True)
+        for bounds in made.bounds
+    ]
     vectors = np.concatenate([made.vectors for made in units])
     whole = {document.doc_id: document.text for document in documents}
     texts = {piece: whole[piece[0]][piece[1] : piece[2]] for piece in pieces}
@@ -53,7 +62,9 @@ def search_chunks(
         cross_encoder = CrossEncoder(reranker)
 
     def find(question: str) -> list[Piece]:
-        best = np.argsort(-(vectors @ baseline.encode_queries([question])[0]), kind="stable")[:FOUND]
+        best = np.argsort(-(vectors @ baseline.encode_queries([question])[0]), kind="stable")[
+            :FOUND
+        ]
         found = [pieces[number] for number in best.tolist()]
         if by_words is not None:
             scores: dict[Piece, float] = defaultdict(float)
@@ -63,7 +74,9 @@ def search_chunks(
             found = sorted(scores, key=lambda piece: -scores[piece])
         if cross_encoder is not None:
             read = cross_encoder.predict([(question, texts[piece]) for piece in found[:30]])
-            found = [found[number] for number in np.argsort(-np.asarray(read)).tolist()] + found[30:]
+            found = [found[number] for number in np.argsort(-np.asarray(read)).tolist()] + found[
+                30:
+            ]
         return found
 
     return find
@@ -76,7 +89,13 @@ def _search_words(pieces: Sequence[Piece], texts: Sequence[str]) -> Find:
     query = "SELECT rowid FROM pieces WHERE pieces MATCH ? ORDER BY rank LIMIT ?"
 
     def find(question: str) -> list[Piece]:
-        words = " OR ".join(f'"{word}"' for word in dict.fromkeys(re.findall(r"\w+", question.lower())))
-        return [pieces[number] for (number,) in database.execute(query, (words, FOUND))] if words else []
+        words = " OR ".join(
+            f'"{word}"' for word in dict.fromkeys(re.findall(r"\w+", question.lower()))
+        )
+        return (
+            [pieces[number] for (number,) in database.execute(query, (words, FOUND))]
+            if words
+            else []
+        )
 
     return find

@@ -41,14 +41,18 @@ RULES = {
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--within", default="")
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--encoder")
     options = parser.parse_args()
-    how = Options(within=options.within.split(","), queries=options.questions, encoder=options.encoder)
+    how = Options(
+        within=options.within.split(","), queries=options.questions, encoder=options.encoder
+    )
     folders = sorted(path for path in options.data.iterdir() if path.is_dir())
     first = None
     print("| rule | recall | sum | minus shipped |\n|---|---|---|---|")
@@ -56,14 +60,19 @@ def main() -> None:
         recall = _measure(folders, options.work, replace(how, weights=weights))
         first = recall.sum() if first is None else first
         cells = " / ".join(f"{value:.1f}" for value in recall)
-        print(f"| {name} | {cells} | {recall.sum():.1f} | {recall.sum() - first:+.1f} |", flush=True)
+        print(
+            f"| {name} | {cells} | {recall.sum():.1f} | {recall.sum() - first:+.1f} |", flush=True
+        )
 
 
 def _measure(folders: list[Path], work: Path, how: Options) -> np.ndarray:
     """Recall at each budget, every set weighing the same."""
     comparison = compare(folders, work, how)
     column = comparison.measures.index("recall")
-    return 100 * np.mean([scores.overlaps[:, :, column].mean(0) for scores in comparison.scores[OURS].values()], axis=0)
+    return 100 * np.mean(
+        [scores.overlaps[:, :, column].mean(0) for scores in comparison.scores[OURS].values()],
+        axis=0,
+    )
 
 
 if __name__ == "__main__":

@@ -41,15 +41,21 @@ SMALL = 100_000  # characters of a file of the corpus
 
 def main() -> None:
     """Run every size in a process of its own, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", default="1,3,10,30,100")
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--sentences", help="measure an index with this number of sentences instead")
+    parser.add_argument(
+        "--sentences", help="measure an index with this number of sentences instead"
+    )
     parser.add_argument("--each", type=int, default=100, help="sentences of a document")
     parser.add_argument(
-        "--steps", default="write,ask,read", help="of: write, compact, ask, read; only write begins anew"
+        "--steps",
+        default="write,ask,read",
+        help="of: write, compact, ask, read; only write begins anew",
     )
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs=2, help=argparse.SUPPRESS)
@@ -75,7 +81,9 @@ def main() -> None:
         print("|---|---|---|---|---|---|---|")
         rows = []
         for size in sizes:
-            sources = write_sources(options.work / "sources", base, int(size * 1e6), what == "a corpus")
+            sources = write_sources(
+                options.work / "sources", base, int(size * 1e6), what == "a corpus"
+            )
             shutil.rmtree(options.work / "scale", ignore_errors=True)
             rows.append((size, *measure(sources, options.work / "scale", encoder)))
             _, seconds, own, peak, sentences, disk = rows[-1]
@@ -98,7 +106,9 @@ def make_encoder(folder: Path) -> Path:
 
     if not (folder / "config.json").exists():
         tokenizer = AutoTokenizer.from_pretrained(find_model(None))
-        config = BertConfig(vocab_size=len(tokenizer), hidden_size=384, num_hidden_layers=0, num_attention_heads=12)
+        config = BertConfig(
+            vocab_size=len(tokenizer), hidden_size=384, num_hidden_layers=0, num_attention_heads=12
+        )
         BertModel(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder
@@ -120,7 +130,17 @@ def write_sources(folder: Path, base: str, size: int, corpus: bool) -> Path:
 
 def measure(sources: Path, index: Path, encoder: Path) -> tuple[float, float, float, int, int]:
     """Index in another process: seconds, own and peak memory in MB, sentences, bytes on disk."""
-    command = [sys.executable, __file__, ".", "--work", ".", "--run", str(sources), str(index), str(encoder)]
+    command = [
+        sys.executable,
+        __file__,
+        ".",
+        "--work",
+        ".",
+        "--run",
+        str(sources),
+        str(index),
+        str(encoder),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     own = peak = 0
     while process.poll() is None:
@@ -154,7 +174,10 @@ class WordEncoder(LandmarkEncoder):
 
     def encode_queries(self, queries: list[str]) -> np.ndarray:
         """Encode texts."""
-        words = [[hash(word) % len(self._table) for word in query.lower().split()] or [0] for query in queries]
+        words = [
+            [hash(word) % len(self._table) for word in query.lower().split()] or [0]
+            for query in queries
+        ]
         flat = np.fromiter((word for row in words for word in row), np.int64)
         starts = np.cumsum([0, *map(len, words[:-1])])
         vectors = np.add.reduceat(self._table[flat], starts)
@@ -166,7 +189,9 @@ class WordEncoder(LandmarkEncoder):
             every = list(sentences)
             for start in range(0, len(every), 100):
                 part = every[start : start + 100]
-                vectors = self.encode_queries([text[sentence.start : sentence.end] for sentence in part])
+                vectors = self.encode_queries(
+                    [text[sentence.start : sentence.end] for sentence in part]
+                )
                 yield Encoded(key, part, vectors, hash((key, start)) & (1 << 63) - 1)
 
 
@@ -200,8 +225,14 @@ def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
             place = number % (len(borders) - 1)
             text = f"Note {number}. " + base[borders[place] : borders[place + 1]]
             name = f"folder{number % 100}/{number}.md"
-            meta = {"year": 1990 + number % 30, "author": f"Author {number % 1000}", "tags": ["a", f"t{number % 7}"]}
-            yield Document(name, name, text, f"Note {number} of {text[20:50]}", "markdown", meta=meta)
+            meta = {
+                "year": 1990 + number % 30,
+                "author": f"Author {number % 1000}",
+                "tags": ["a", f"t{number % 7}"],
+            }
+            yield Document(
+                name, name, text, f"Note {number} of {text[20:50]}", "markdown", meta=meta
+            )
 
     with Engine.open(options.work / f"large-{size}", create=True, encoder=WordEncoder()) as engine:
         list(zip(documents(), range(1000), strict=False))
@@ -210,7 +241,9 @@ def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
         total = time.process_time() - began
         status = engine.status()
     return {
-        "CPU microseconds a sentence, merges aside": 1e6 * (total - spent["merging"]) / status.sentences,
+        "CPU microseconds a sentence, merges aside": 1e6
+        * (total - spent["merging"])
+        / status.sentences,
         "CPU s of merging": spent["merging"],
         "CPU s of learning clusters, in writing and merging": spent["learning clusters"],
         "sentences": status.sentences,
@@ -248,7 +281,10 @@ def ask_large(options: argparse.Namespace, size: int) -> dict[str, float]:
             "path=folder7/* (1 %)": {"filter": "path=folder7/*"},
         }.items():
             count = 1 if name.endswith("first") else len(questions)
-            times = [cpu_ms(lambda q=q, how=how: engine.search(q, rerank=False, **how)) for q in questions[:count]]
+            times = [
+                cpu_ms(lambda q=q, how=how: engine.search(q, rerank=False, **how))
+                for q in questions[:count]
+            ]
             found[name] = statistics.median(times)
     return found
 
@@ -278,9 +314,19 @@ STEPS = {"write": write_large, "compact": compact_large, "ask": ask_large, "read
 
 def measure_step(options: argparse.Namespace, step: str, size: str) -> dict[str, float]:
     """Run one step in another process; its own memory at the peak is added."""
-    command = [sys.executable, __file__, str(options.data), "--work", str(options.work), "--each", str(options.each)]
+    command = [
+        sys.executable,
+        __file__,
+        str(options.data),
+        "--work",
+        str(options.work),
+        "--each",
+        str(options.each),
+    ]
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    process = subprocess.Popen([*command, "--step", step, size], stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        [*command, "--step", step, size], stdout=subprocess.PIPE, text=True, env=environment
+    )
     own = 0
     while process.poll() is None:
         own = max(own, read_memory(process.pid).get("RssAnon", 0))
@@ -295,7 +341,11 @@ def read_memory(process: int) -> dict[str, int]:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return {}
-    return {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith(("Rss", "VmHWM"))}
+    return {
+        line.split(":")[0]: int(line.split()[1])
+        for line in lines
+        if line.startswith(("Rss", "VmHWM"))
+    }
 
 
 def plot(path: Path, found: dict[str, np.ndarray]) -> None:
@@ -310,7 +360,9 @@ def plot(path: Path, found: dict[str, np.ndarray]) -> None:
         left.loglog(table[:, 0], table[:, 1], "o-", label=name)
         right.semilogx(table[:, 0], table[:, 2], "o-", label=name)
     left.set(xlabel="MB of text", ylabel="seconds", title="time")
-    right.set(xlabel="MB of text", ylabel="MB of own memory at the peak", title="memory", ylim=(0, None))
+    right.set(
+        xlabel="MB of text", ylabel="MB of own memory at the peak", title="memory", ylim=(0, None)
+    )
     left.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -35,7 +35,9 @@ RARE = 100  # one document in a hundred passes the filter
 
 def main() -> None:
     """Build if needed, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=1_000_000)
@@ -51,10 +53,15 @@ def main() -> None:
     engine.search(questions[0])
     first = time.perf_counter() - began
     status = engine.status()
-    print(f"{status.sentences:,} sentences, {status.documents:,} documents; open {1e3 * opened:.1f} ms, ", end="")
+    print(
+        f"{status.sentences:,} sentences, {status.documents:,} documents; open {1e3 * opened:.1f} ms, ",
+        end="",
+    )
     print(f"first search {1e3 * first:.0f} ms (loads the weights, checks every file), ", end="")
     print(f"{status.bytes / status.sentences:.0f} bytes per sentence\n")
-    print("| search | p50 ms | p99 ms | encoder | FAISS | lexical | rest |\n|---|---|---|---|---|---|---|")
+    print(
+        "| search | p50 ms | p99 ms | encoder | FAISS | lexical | rest |\n|---|---|---|---|---|---|---|"
+    )
     clock = Clock()
     for name, how in {
         "dense": {"mode": "dense", "rerank": False},
@@ -63,12 +70,18 @@ def main() -> None:
         "hybrid, filter keeps 1 %": {"filter": "kind=rare", "rerank": False},
         "hybrid, re-ranked": {},
     }.items():
-        print(f"| {name} | {clock.measure(lambda question, how=how: engine.search(question, **how), questions)} |")
+        print(
+            f"| {name} | {clock.measure(lambda question, how=how: engine.search(question, **how), questions)} |"
+        )
     engine.search_many(questions[:256], rerank=False)  # loads what encodes batches
     began = time.perf_counter()
     for start in range(0, 256 * 2, 256):
-        engine.search_many([questions[i % len(questions)] for i in range(start, start + 256)], rerank=False)
-    print(f"\nbatches of 256, hybrid: {1e3 * (time.perf_counter() - began) / 512:.2f} ms per question")
+        engine.search_many(
+            [questions[i % len(questions)] for i in range(start, start + 256)], rerank=False
+        )
+    print(
+        f"\nbatches of 256, hybrid: {1e3 * (time.perf_counter() - began) / 512:.2f} ms per question"
+    )
 
 
 class Clock:
@@ -107,7 +120,11 @@ class Clock:
             steps = [self.spent[step] for step in ("encoder", "faiss", "lexical")]
             rows.append([total, *steps, total - sum(steps)])
         table = 1e3 * np.array(rows[20:])
-        cells = [statistics.median(table[:, 0]), np.percentile(table[:, 0], 99), *np.median(table[:, 1:], axis=0)]
+        cells = [
+            statistics.median(table[:, 0]),
+            np.percentile(table[:, 0], 99),
+            *np.median(table[:, 1:], axis=0),
+        ]
         return " | ".join(f"{cell:.2f}" for cell in cells)
 
 
@@ -122,7 +139,9 @@ def build(path: Path, data: Path, total: int) -> None:
     """Write an index of ``total`` sentences, documents repeated under new names."""
     texts = []
     for file in sorted(data.glob("*/docs.jsonl.gz")):
-        texts += [document.text[:CHARACTERS] for document in islice(iter_documents(file.parent), 40)]
+        texts += [
+            document.text[:CHARACTERS] for document in islice(iter_documents(file.parent), 40)
+        ]
     documents = [(text, split_sentences(text)) for text in texts]
     rng = np.random.default_rng(0)
     store = IndexStore.create(path, encoder=LandmarkEncoder.load().spec)
@@ -135,7 +154,9 @@ def build(path: Path, data: Path, total: int) -> None:
                 kind = "text" if number % RARE else "rare"
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
-                staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
+                staged.append(
+                    Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0))
+                )
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -38,7 +38,11 @@ def measure(dataset: Dataset) -> str:
     """Return the table's cells for one splitter on one set."""
     began = time.perf_counter()
     offsets = {document.doc_id: borders(document.text) for document in dataset.documents}
-    rate = sum(len(document.text) for document in dataset.documents) / (time.perf_counter() - began) / 1e6
+    rate = (
+        sum(len(document.text) for document in dataset.documents)
+        / (time.perf_counter() - began)
+        / 1e6
+    )
     spans = [(query.doc_id, start, end) for query in dataset.queries for start, end in query.spans]
     starts = sum(start in offsets[doc_id] for doc_id, start, _ in spans) / len(spans)
     ends = sum(end in offsets[doc_id] for doc_id, _, end in spans) / len(spans)
@@ -47,7 +51,9 @@ def measure(dataset: Dataset) -> str:
 
 def main() -> None:
     """Print the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("sets", nargs="+")
     options = parser.parse_args()

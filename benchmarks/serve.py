@@ -42,14 +42,26 @@ _NUMBER = re.compile(r"state number (\d+)")
 
 def versioned(number: int) -> Document:
     """Return a document whose sentences all name its state."""
-    lines = [f"Line {line} of the ledger belongs to state number {number}." for line in range(SENTENCES)]
+    lines = [
+        f"Line {line} of the ledger belongs to state number {number}." for line in range(SENTENCES)
+    ]
     return Document("ledger.txt", "ledger.txt", "\n\n".join(lines))
 
 
 @contextlib.contextmanager
 def start_server(index: Path, *options: str):
     """Yield the URL and the process of a server."""
-    command = [sys.executable, "-m", "lmkrag", "serve", "--index", f"demo={index}", "--port", "0", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "serve",
+        "--index",
+        f"demo={index}",
+        "--port",
+        "0",
+        *options,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         url = ""
@@ -95,7 +107,12 @@ def writing(index: Path):
 
 def check(spans: list, problems: Counter) -> None:
     """Count answers that mix two states."""
-    states = {number for span in spans if span["doc_id"] == "ledger.txt" for number in _NUMBER.findall(span["text"])}
+    states = {
+        number
+        for span in spans
+        if span["doc_id"] == "ledger.txt"
+        for number in _NUMBER.findall(span["text"])
+    }
     if len(states) > 1:
         problems["answers of two states"] += 1
 
@@ -125,7 +142,9 @@ async def load(url: str, clients: int, seconds: float, problems: Counter) -> lis
 
 def measure(index: Path, seconds: float) -> None:
     """Print a table of requests a second and latencies."""
-    print(f"{'clients':>8} {'writer':>7} {'req/s':>7} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8}  problems")
+    print(
+        f"{'clients':>8} {'writer':>7} {'req/s':>7} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8}  problems"
+    )
     with start_server(index) as (url, _):
         for beside in (False, True):
             with writing(index) if beside else contextlib.nullcontext():
@@ -135,9 +154,13 @@ def measure(index: Path, seconds: float) -> None:
                     cuts = statistics.quantiles(took, n=100)
                     p50, p95, p99 = (1000 * cuts[place] for place in (49, 94, 98))
                     rate = len(took) / seconds
-                    said = ", ".join(f"{count} {name}" for name, count in problems.items()) or "none"
+                    said = (
+                        ", ".join(f"{count} {name}" for name, count in problems.items()) or "none"
+                    )
                     writer = "yes" if beside else "no"
-                    print(f"{clients:>8} {writer:>7} {rate:>7.1f} {p50:>8.1f} {p95:>8.1f} {p99:>8.1f}  {said}")
+                    print(
+                        f"{clients:>8} {writer:>7} {rate:>7.1f} {p50:>8.1f} {p95:>8.1f} {p99:>8.1f}  {said}"
+                    )
 
 
 def read_process(pid: int) -> tuple[float, int, int]:
@@ -160,14 +183,25 @@ class Soak:
 
     async def run(self) -> None:
         """Send requests, write and watch until the time is over."""
-        await asyncio.gather(*(self._work(number) for number in range(8)), self._write(), self._watch())
+        await asyncio.gather(
+            *(self._work(number) for number in range(8)), self._write(), self._watch()
+        )
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self._url, timeout=60)
 
     async def _work(self, number: int) -> None:
         choose = random.Random(number)
-        kinds = [self.search, self.search, self.search, self.ledger, self.ask, self.leave, self.read, self.refuse]
+        kinds = [
+            self.search,
+            self.search,
+            self.search,
+            self.ledger,
+            self.ask,
+            self.leave,
+            self.read,
+            self.refuse,
+        ]
         async with self._client() as client:
             while time.monotonic() < self._end:
                 kind = choose.choice(kinds)
@@ -180,7 +214,9 @@ class Soak:
 
     async def search(self, client: httpx.AsyncClient, choose: random.Random) -> None:
         """Search, explained."""
-        reply = await client.post("/api/search", json={"query": choose.choice(QUESTIONS), "explain": True})
+        reply = await client.post(
+            "/api/search", json={"query": choose.choice(QUESTIONS), "explain": True}
+        )
         reply.raise_for_status()
 
     async def ledger(self, client: httpx.AsyncClient, _: random.Random) -> None:
@@ -208,13 +244,18 @@ class Soak:
         """Read a document and its relevance."""
         listed = (await client.get("/api/documents")).raise_for_status().json()["documents"]
         path = "/api/documents/" + choose.choice(listed)["doc_id"].replace("/", "%2F")
-        for reply in (await client.get(f"{path}/text"), await client.get(f"{path}/relevance?query=leave")):
+        for reply in (
+            await client.get(f"{path}/text"),
+            await client.get(f"{path}/relevance?query=leave"),
+        ):
             reply.raise_for_status()
 
     async def refuse(self, client: httpx.AsyncClient, _: random.Random) -> None:
         """Send two requests that the server must refuse."""
         wrong = (
-            await client.post("/api/search", content=b"{", headers={"Content-Type": "application/json"})
+            await client.post(
+                "/api/search", content=b"{", headers={"Content-Type": "application/json"}
+            )
         ).status_code
         missing = (await client.get("/api/documents/none")).status_code
         if (wrong, missing) != (400, 404):
@@ -225,15 +266,27 @@ class Soak:
         async with self._client() as client:
             while time.monotonic() < self._end:
                 number += 1
-                reply = await client.put("/api/documents/ledger.txt", json={"text": versioned(number).text})
+                reply = await client.put(
+                    "/api/documents/ledger.txt", json={"text": versioned(number).text}
+                )
                 job = reply.raise_for_status().json()
                 while job["state"] not in ("done", "failed"):
                     await asyncio.sleep(0.5)
                     job = (await client.get(f"/api/jobs/{job['job_id']}")).json()
                 self.done[f"jobs {job['state']}"] += 1
                 if number % 20 == 0:
-                    command = [sys.executable, "-m", "lmkrag", "index-tools", "compact", "--index", str(self._index)]
-                    process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.DEVNULL)
+                    command = [
+                        sys.executable,
+                        "-m",
+                        "lmkrag",
+                        "index-tools",
+                        "compact",
+                        "--index",
+                        str(self._index),
+                    ]
+                    process = await asyncio.create_subprocess_exec(
+                        *command, stderr=subprocess.DEVNULL
+                    )
                     self.done[f"compactions, exit {await process.wait()}"] += 1
                 await asyncio.sleep(2)
 
@@ -258,7 +311,9 @@ class Soak:
 
 def main() -> None:
     """Run a measurement, a soak test or the writer."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
     parser.add_argument("--soak", type=float, default=0, metavar="MINUTES")
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)

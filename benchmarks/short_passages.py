@@ -28,7 +28,9 @@ QUESTIONS = 80
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoder")
     options = parser.parse_args()
@@ -48,13 +50,18 @@ def main() -> None:
     for index in range(len(questions)):
         others = np.flatnonzero(owners != owners[index])
         candidates.append([index, *rng.choice(others, OTHERS, replace=False)])
-    systems = {"all-MiniLM-L6-v2": _base(questions, passages), **_ours(options.encoder, questions, passages)}
+    systems = {
+        "all-MiniLM-L6-v2": _base(questions, passages),
+        **_ours(options.encoder, questions, passages),
+    }
     ndcg = {name: _ndcg(scores, candidates) for name, scores in systems.items()}
     sets = [np.array(of_set) == number for number in range(len(SETS))]
     base = next(iter(ndcg.values()))
     print("| passages encoded alone | nDCG@10 | minus the base |\n|---|---|---|")
     for name, values in ndcg.items():
-        mean, low, high = (100 * x for x in macro_interval([values[rows] - base[rows] for rows in sets]))
+        mean, low, high = (
+            100 * x for x in macro_interval([values[rows] - base[rows] for rows in sets])
+        )
         macro = 100 * np.mean([values[rows].mean() for rows in sets])
         print(f"| {name} | {macro:.1f} | {mean:+.1f} [{low:+.1f}, {high:+.1f}] |")
 
@@ -64,7 +71,9 @@ def _passage(dataset: Dataset, doc_id: str, start: int) -> str:
     sentences = split_sentences(text)
     first = next(i for i, sentence in enumerate(sentences) if sentence.end > start)
     stop = first + 1
-    while sentences[stop - 1].end - sentences[first].start < SIZE and (first > 0 or stop < len(sentences)):
+    while sentences[stop - 1].end - sentences[first].start < SIZE and (
+        first > 0 or stop < len(sentences)
+    ):
         if stop < len(sentences):
             stop += 1
         if first > 0:

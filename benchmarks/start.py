@@ -31,7 +31,9 @@ BY_TORCH = (
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("index")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--agents", type=int)
@@ -44,7 +46,15 @@ def main() -> None:
         "python -c pass": [sys.executable, "-c", "pass"],
         "lmkrag --help": [*command, "--help"],
         "lmkrag status": [*command, "status", "--index", options.index],
-        "lmkrag search, lexical": [*command, "search", QUESTION, "--index", options.index, "--mode", "lexical"],
+        "lmkrag search, lexical": [
+            *command,
+            "search",
+            QUESTION,
+            "--index",
+            options.index,
+            "--mode",
+            "lexical",
+        ],
         "lmkrag search": [*command, "search", QUESTION, "--index", options.index],
         "the same by torch": [sys.executable, "-c", BY_TORCH, options.index, QUESTION],
     }
@@ -57,7 +67,9 @@ def main() -> None:
     slowest = statistics.median(times["the same by torch"])
     print("| command | median s | share of the last |\n|---|---|---|")
     for name, seconds in times.items():
-        print(f"| {name} | {statistics.median(seconds):.2f} | {statistics.median(seconds) / slowest:.2f} |")
+        print(
+            f"| {name} | {statistics.median(seconds):.2f} | {statistics.median(seconds) / slowest:.2f} |"
+        )
 
 
 def measure_agents(index: str, count: int) -> None:
@@ -69,14 +81,19 @@ def measure_agents(index: str, count: int) -> None:
             for _ in range(count):
                 began = time.perf_counter()
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-                agents.append(subprocess.Popen(command, env={**os.environ, "XDG_CACHE_HOME": cache}, **pipes))
+                agents.append(
+                    subprocess.Popen(command, env={**os.environ, "XDG_CACHE_HOME": cache}, **pipes)
+                )
                 ask(agents[-1])
                 times.append(time.perf_counter() - began)
                 memory.append(sum(find_memory(cache).values()))
                 spent.append(sum(map(count_seconds, find_memory(cache))))
             print(" ".join(["lmkrag mcp", *options]))
             print("  first answers, s   ", *(f"{seconds:.2f}" for seconds in times))
-            print("  processor, s       ", *(f"{after - before:.2f}" for before, after in pairwise(spent)))
+            print(
+                "  processor, s       ",
+                *(f"{after - before:.2f}" for before, after in pairwise(spent)),
+            )
             print("  memory in all, MB  ", *(f"{size / 1e6:.0f}" for size in memory))
             for number in find_memory(cache):
                 os.kill(number, signal.SIGKILL)
@@ -86,7 +103,11 @@ def measure_agents(index: str, count: int) -> None:
 
 def ask(agent: "subprocess.Popen[bytes]") -> None:
     """Begin a session and search."""
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "start", "version": "1"}}
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "start", "version": "1"},
+    }
     search = {"name": "search", "arguments": {"query": QUESTION, "top_k": 1}}
     for message in (
         {"id": 1, "method": "initialize", "params": hello},
@@ -111,7 +132,9 @@ def find_memory(cache: str) -> dict[int, int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if f"XDG_CACHE_HOME={cache}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                size = re.search(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+                size = re.search(
+                    r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE
+                )
                 sizes[int(folder.name)] = 1024 * int(size[1])
         except OSError:  # it has ended
             continue

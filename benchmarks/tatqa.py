@@ -43,21 +43,38 @@ def read(path: Path) -> tuple[list[Document], list[Question]]:
     """Return the documents and the questions of a file."""
     documents, questions = [], []
     for number, context in enumerate(json.loads(path.read_text("utf-8"))):
-        paragraphs = {str(part["order"]): " ".join(part["text"].split()) for part in context["paragraphs"]}
-        rows = [[" ".join(cell.split()).replace("|", "/") for cell in row] for row in context["table"]["table"]]
+        paragraphs = {
+            str(part["order"]): " ".join(part["text"].split()) for part in context["paragraphs"]
+        }
+        rows = [
+            [" ".join(cell.split()).replace("|", "/") for cell in row]
+            for row in context["table"]["table"]
+        ]
         lines = [f"| {' | '.join(row)} |" for row in rows]
-        text = "\n\n".join([*paragraphs.values(), "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])])
+        text = "\n\n".join(
+            [*paragraphs.values(), "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])]
+        )
         document = Document(f"{number}.md", f"{number}.md", text)
         documents.append(document)
         for question in context["questions"]:
             counts = [_count_answers(row, question) for row in rows]
-            answers = [line for line, count in zip(lines, counts, strict=True) if count == max(counts)]
+            answers = [
+                line for line, count in zip(lines, counts, strict=True) if count == max(counts)
+            ]
             if "table" not in question["answer_from"] or not max(counts):
-                matches = [paragraph for paragraph in paragraphs.values() if any(_say(paragraph, question))]
-                answers = matches or [paragraphs[order] for order in question["rel_paragraphs"] if order in paragraphs]
-            places = tuple((start, start + len(answer)) for answer in answers for start in _find(text, answer))
+                matches = [
+                    paragraph for paragraph in paragraphs.values() if any(_say(paragraph, question))
+                ]
+                answers = matches or [
+                    paragraphs[order] for order in question["rel_paragraphs"] if order in paragraphs
+                ]
+            places = tuple(
+                (start, start + len(answer)) for answer in answers for start in _find(text, answer)
+            )
             if places:
-                questions.append(Question(question["question"], question["answer_from"], document.doc_id, places))
+                questions.append(
+                    Question(question["question"], question["answer_from"], document.doc_id, places)
+                )
     return documents, questions
 
 
@@ -73,7 +90,9 @@ def _count_answers(row: Sequence[str], question: dict[str, Any]) -> int:
 
 
 def _say(paragraph: str, question: dict[str, Any]) -> Iterator[bool]:
-    return (str(answer).lower() in paragraph.lower() for answer in np.atleast_1d(question["answer"]))
+    return (
+        str(answer).lower() in paragraph.lower() for answer in np.atleast_1d(question["answer"])
+    )
 
 
 def _find(text: str, part: str) -> Iterator[int]:
@@ -83,7 +102,8 @@ def _find(text: str, part: str) -> Iterator[int]:
 def measure(question: Question, spans: Sequence[Span]) -> list[bool]:
     """Whether a place that answers is in the first passage, the first three and the first ten."""
     right = [
-        span.doc_id == question.doc_id and any(span.start < end and start < span.end for start, end in question.places)
+        span.doc_id == question.doc_id
+        and any(span.start < end and start < span.end for start, end in question.places)
         for span in spans
     ]
     return [any(right[:count]) for count in _FIRST]
@@ -91,7 +111,9 @@ def measure(question: Question, spans: Sequence[Span]) -> list[bool]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument(
         "--failures",
@@ -102,18 +124,25 @@ def main() -> None:
     documents, questions = read(options.data)
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         report = engine.add(documents)
-        print(f"{len(documents)} documents, {report.sentences:,} sentences, {len(questions)} questions\n")
+        print(
+            f"{len(documents)} documents, {report.sentences:,} sentences, {len(questions)} questions\n"
+        )
         among = [engine.search(question.text, top_k=10) for question in questions]
         inside = [
-            engine.search(question.text, top_k=10, filter=f"doc_id={quote(question.doc_id)}") for question in questions
+            engine.search(question.text, top_k=10, filter=f"doc_id={quote(question.doc_id)}")
+            for question in questions
         ]
     sources = np.array([question.source for question in questions])
     for title, results in (("among all documents", among), ("in its document", inside)):
         print(f"{title:20s}  first   three    ten")
-        rows = np.array([measure(question, spans) for question, spans in zip(questions, results, strict=True)])
+        rows = np.array(
+            [measure(question, spans) for question, spans in zip(questions, results, strict=True)]
+        )
         for source in [*dict.fromkeys(sources), "all"]:
             chosen = rows[(sources == source) | (source == "all")]
-            print(f"{source:20s} {'  '.join(f'{share:6.1f}' for share in 100 * chosen.mean(0))}   ({len(chosen)})")
+            print(
+                f"{source:20s} {'  '.join(f'{share:6.1f}' for share in 100 * chosen.mean(0))}   ({len(chosen)})"
+            )
     for question, spans in zip(questions, inside, strict=True) if options.failures else ():
         if not measure(question, spans)[0]:
             print(f"\n{question.doc_id} {question.text}")

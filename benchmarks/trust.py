@@ -156,7 +156,9 @@ def print_corpora(outcomes: Sequence[Outcome]) -> None:
     for name, flags in rates.items():
         print(f"| {name} | {write_rate(flags)} |")
     search, ask = np.array([outcome.seconds for outcome in outcomes]).mean(0)
-    print(f"\nCPU time of a search {1e3 * search:.0f} ms, of `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times")
+    print(
+        f"\nCPU time of a search {1e3 * search:.0f} ms, of `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times"
+    )
     used = [label for label in LABELS if any(outcome.label == label for outcome in outcomes)]
     print(f"\n| questions | {' | '.join(used)} |\n|---|{'---|' * len(used)}")
     for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
@@ -175,13 +177,16 @@ def print_faults(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         faults = {
             "short": outcome.short is False,
-            "strong": outcome.label == "strong" and not (outcome.kind == "answered" and outcome.right),
+            "strong": outcome.label == "strong"
+            and not (outcome.kind == "answered" and outcome.right),
             "mark": outcome.right and outcome.kind == "answered" and not outcome.marked,
         }
         wrong = [name for name, is_wrong in faults.items() if is_wrong]
         if wrong:
             question, said = outcome.question, " ".join(outcome.said.split())[:160]
-            print(f"{', '.join(wrong)}: {question.id} {question.text} {outcome.confidence:.2f}: {said}")
+            print(
+                f"{', '.join(wrong)}: {question.id} {question.text} {outcome.confidence:.2f}: {said}"
+            )
 
 
 def print_reliability(
@@ -205,7 +210,9 @@ def print_reliability(
         rest = sets != left_out
         if not rest.any():
             continue
-        model = LogisticRegression(C=10).fit(features[rest], truth[rest], None if weights is None else weights[rest])
+        model = LogisticRegression(C=10).fit(
+            features[rest], truth[rest], None if weights is None else weights[rest]
+        )
         refitted[~rest] = model.predict_proba(features[~rest])[:, 1]
     for name, values in {**confidence, "fitted, one set left out": refitted}.items():
         print(f"\n| {name} | questions | mean | answered |\n|---|---|---|---|")
@@ -214,5 +221,7 @@ def print_reliability(
             inside = (values >= low) & (values < low + 0.2 + (low > 0.7))
             if inside.any():
                 error += abs(values[inside].mean() - truth[inside].mean()) * inside.mean()
-                print(f"| {low:.1f} | {inside.sum()} | {values[inside].mean():.2f} | {truth[inside].mean():.2f} |")
+                print(
+                    f"| {low:.1f} | {inside.sum()} | {values[inside].mean():.2f} | {truth[inside].mean():.2f} |"
+                )
         print(f"calibration error {error:.3f}, AUROC {auroc(values[truth], values[~truth]):.3f}")

@@ -42,12 +42,16 @@ VARIANTS = {
 def run(count: int, data: Path, characters: int, variables: dict[str, str]) -> list[float]:
     """Encode in so many processes at once; return the characters per second of each."""
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     }
     environment |= {"HF_HUB_OFFLINE": "1", **variables}
     command = [sys.executable, "-P", "-c", CODE, str(data), str(characters)]
     processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         for _ in range(count)
     ]
     for process in processes:
@@ -62,7 +66,9 @@ def run(count: int, data: Path, characters: int, variables: dict[str, str]) -> l
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--characters", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -32,7 +32,9 @@ SEARCHES = (
 
 def main() -> None:
     """Run both versions and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("other", type=Path, help="the checkout of another version")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/dev")
     parser.add_argument("--sets", default="clapnq,cuad,squad")
@@ -49,14 +51,33 @@ def main() -> None:
         for number in range(options.rounds):
             for name, checkout in versions.items():
                 file = Path(work) / f"{name}-{number}.json"
-                flags = [str(options.other), "--data", str(options.data.resolve()), "--sets", options.sets]
-                command = [sys.executable, __file__, *flags, "--questions", str(options.questions), "--run", str(file)]
-                subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(checkout)}, cwd=work)
+                flags = [
+                    str(options.other),
+                    "--data",
+                    str(options.data.resolve()),
+                    "--sets",
+                    options.sets,
+                ]
+                command = [
+                    sys.executable,
+                    __file__,
+                    *flags,
+                    "--questions",
+                    str(options.questions),
+                    "--run",
+                    str(file),
+                ]
+                subprocess.run(
+                    command, check=True, env={**os.environ, "PYTHONPATH": str(checkout)}, cwd=work
+                )
                 outputs[name].append(json.loads(file.read_text()))
     _compare(outputs["before"][0]["results"], outputs["after"][0]["results"])
     print(f"\n{'medians':<28}{'before':>10}{'after':>10}")
     for measure in outputs["after"][0]["times"]:
-        medians = [statistics.median(output["times"][measure] for output in outputs[name]) for name in versions]
+        medians = [
+            statistics.median(output["times"][measure] for output in outputs[name])
+            for name in versions
+        ]
         print(f"{measure:<28}{medians[0]:>10,.1f}{medians[1]:>10,.1f}")
 
 
@@ -77,18 +98,25 @@ def _write_results(options: argparse.Namespace) -> None:
         records = {
             part: [
                 json.loads(line)
-                for line in gzip.decompress((options.data / name / f"{part}.jsonl.gz").read_bytes()).splitlines()
+                for line in gzip.decompress(
+                    (options.data / name / f"{part}.jsonl.gz").read_bytes()
+                ).splitlines()
             ]
             for part in ("docs", "queries")
         }
         documents = [
-            Document(doc_id=record["doc_id"], text=record["text"], title=record["title"]) for record in records["docs"]
+            Document(doc_id=record["doc_id"], text=record["text"], title=record["title"])
+            for record in records["docs"]
         ]
         questions = [record["query"] for record in records["queries"][: options.questions]]
         sources[name] = (documents[:12], questions)
 
     results: dict[str, Any] = {}
-    indexed, characters, latencies = 0.0, 0, {"search, re-ranked": [], "search, not re-ranked": [], "ask": []}
+    indexed, characters, latencies = (
+        0.0,
+        0,
+        {"search, re-ranked": [], "search, not re-ranked": [], "ask": []},
+    )
     for name, (source, questions) in sources.items():
         with tempfile.TemporaryDirectory() as index, Engine.open(index, create=True) as engine:
             engine.search("warm up")
@@ -96,7 +124,10 @@ def _write_results(options: argparse.Namespace) -> None:
             characters += engine.add(source).characters
             indexed += time.perf_counter() - begun
             for document in engine.documents():
-                results[f"{name} {document.doc_id}"] = [to_json(document), engine.read(document.doc_id)]
+                results[f"{name} {document.doc_id}"] = [
+                    to_json(document),
+                    engine.read(document.doc_id),
+                ]
             engine.search("warm up", rerank=True)
             for question in questions:
                 for search in SEARCHES:
@@ -104,7 +135,9 @@ def _write_results(options: argparse.Namespace) -> None:
                     spans = engine.search(question, **search)
                     took = 1_000 * (time.perf_counter() - begun)
                     if len(search) != 2 or "level" in search:
-                        latencies["search, not re-ranked" if search else "search, re-ranked"].append(took)
+                        latencies[
+                            "search, not re-ranked" if search else "search, re-ranked"
+                        ].append(took)
                     results[f"{name} {question} {search}"] = to_json(spans)
                 begun = time.perf_counter()
                 answer = engine.ask(question)
@@ -123,7 +156,10 @@ def _compare(before: dict[str, Any], after: dict[str, Any]) -> None:
         if key not in before or key not in after:
             differences.append(f"{key}: only {'before' if key in before else 'after'}")
         else:
-            differences += [f"{key}: {difference}" for difference in _differ(before[key], after[key], dropped, added)]
+            differences += [
+                f"{key}: {difference}"
+                for difference in _differ(before[key], after[key], dropped, added)
+            ]
     print(f"{len(after):,} results compared, {len(differences):,} differences")
     print(f"fields that left: {sorted(dropped)}; fields that are new: {sorted(added)}")
     for difference in differences[:20]:
@@ -140,7 +176,11 @@ def _differ(old: Any, new: Any, dropped: set[str], added: set[str]) -> list[str]
             for difference in _differ(old[name], new[name], dropped, added)
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [difference for pair in zip(old, new, strict=True) for difference in _differ(*pair, dropped, added)]
+        return [
+            difference
+            for pair in zip(old, new, strict=True)
+            for difference in _differ(*pair, dropped, added)
+        ]
     return [] if old == new else [f"{str(old)[:100]!r} is {str(new)[:100]!r}"]
 
 

@@ -96,7 +96,18 @@ def write_all(folder: Path) -> Iterator[Case]:
         for suffix, form in PANDOC.items():
             path = folder / "pandoc" / f"handbook.{suffix}"
             path.parent.mkdir(exist_ok=True)
-            command = ["pandoc", "-s", "--slide-level=2", "-f", "markdown", "-t", form, "-o", str(path), str(source)]
+            command = [
+                "pandoc",
+                "-s",
+                "--slide-level=2",
+                "-f",
+                "markdown",
+                "-t",
+                form,
+                "-o",
+                str(path),
+                str(source),
+            ]
             subprocess.run(command, check=True, capture_output=True)
             yield Case(suffix, "pandoc", path, "slides" if suffix == "pptx" else "document")
     if shutil.which("soffice"):
@@ -108,7 +119,15 @@ def write_all(folder: Path) -> Iterator[Case]:
         for has, source in sources.items():
             for suffix in OFFICE[has] if source.is_file() else ():
                 out = folder / has
-                command = ["soffice", "--headless", "--convert-to", suffix, "--outdir", str(out), str(source)]
+                command = [
+                    "soffice",
+                    "--headless",
+                    "--convert-to",
+                    suffix,
+                    "--outdir",
+                    str(out),
+                    str(source),
+                ]
                 subprocess.run(command, check=True, capture_output=True)
                 form = f"pdf of {OF[has]}" if suffix == "pdf" else suffix
                 yield Case(form, "LibreOffice", out / f"{source.stem}.{suffix}", has)
@@ -132,7 +151,13 @@ def saved() -> Iterator[Case]:
     yield Case("html", "Word", SAVED / "word.htm", "document")
 
 
-WRITERS = {"docx": "python-docx", "xlsx": "openpyxl", "pptx": "python-pptx", "pdf": "fpdf2", "csv": "Python"}
+WRITERS = {
+    "docx": "python-docx",
+    "xlsx": "openpyxl",
+    "pptx": "python-pptx",
+    "pdf": "fpdf2",
+    "csv": "Python",
+}
 
 
 def write_docx(path: Path) -> None:
@@ -191,7 +216,9 @@ def write_pdf(path: Path) -> None:
         pdf.multi_cell(0, 10, heading, new_x="LMARGIN", new_y="NEXT")
         pdf.set_font("Helvetica", size=11)
         pdf.multi_cell(0, 6, prose, new_x="LMARGIN", new_y="NEXT")
-        items = [f"- {item}" for item in BULLETS] + [f"{place}. {item}" for place, item in enumerate(STEPS, 1)]
+        items = [f"- {item}" for item in BULLETS] + [
+            f"{place}. {item}" for place, item in enumerate(STEPS, 1)
+        ]
         for item in items if number == 1 else ():
             pdf.multi_cell(0, 6, item, new_x="LMARGIN", new_y="NEXT")
     with pdf.table() as table:
@@ -211,12 +238,16 @@ def measure(case: Case) -> list[str]:
         return [str(error), "", "", "", ""]
     text = " ".join(document.text.split())
     sentences = split_sentences(document.text, kind=document.kind)
-    read = [(one.kind, one.context, " ".join(document.text[one.start : one.end].split())) for one in sentences]
+    read = [
+        (one.kind, one.context, " ".join(document.text[one.start : one.end].split()))
+        for one in sentences
+    ]
     whole = list(PROSE) if case.has != "table" else [row[0] for row in ROWS]
     places = [text.find(one) for one in whole]
     in_order = all(place >= 0 for place in places) and places == sorted(places)
     headings = [
-        any(kind == "heading" and heading.lower() in line.lower() for kind, _, line in read) for heading in HEADINGS
+        any(kind == "heading" and heading.lower() in line.lower() for kind, _, line in read)
+        for heading in HEADINGS
     ]
     headings[0] = headings[0] or document.title == HEADINGS[0]
     items = [any(item in line and not any(o in line for o in (*BULLETS, *STEPS) if o != item) for _, _, line in read)
@@ -249,10 +280,16 @@ def _share(found: list[bool]) -> str:
 
 def main() -> None:
     """Run and print."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    print("| format | writer | text | headings | list items | cells | note |\n|---|---|---|---|---|---|---|")
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    print(
+        "| format | writer | text | headings | list items | cells | note |\n|---|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        for case in sorted([*write_all(Path(folder)), *saved()], key=lambda case: (case.format, case.writer)):
+        for case in sorted(
+            [*write_all(Path(folder)), *saved()], key=lambda case: (case.format, case.writer)
+        ):
             print(f"| {case.format} | {case.writer} | {' | '.join(measure(case))} |")
 
 

@@ -21,7 +21,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     if path in INCLUDED:
         (name,) = re.findall(r'--8<-- "(.*?)"', markdown)
         return _absolute(Path(name).read_text("utf-8"), INCLUDED[path])
-    return markdown.replace("<!-- routes -->", _routes()) if "<!-- routes -->" in markdown else markdown
+    return (
+        markdown.replace("<!-- routes -->", _routes())
+        if "<!-- routes -->" in markdown
+        else markdown
+    )
 
 
 def _absolute(markdown: str, folder: str) -> str:

@@ -1,4 +1,6 @@
-"""lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers or faiss."""
+"""lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers or
+faiss.
+"""
 
 import logging
 import os
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
     from lmkrag.types import IndexStatus as IndexStatus
 
 _ERRORS = (
-    "DocumentError DocumentNotFound EncoderError IndexClosed IndexCorrupt IndexLocked IndexMismatch IndexNotFound "
+    "DocumentError DocumentNotFound EncoderError IndexClosed IndexCorrupt IndexLocked "
+    "IndexMismatch IndexNotFound "
     "LmkragError MissingExtra ReaderError ServerError StorageError UsageError"
 )
 _HOMES = {
@@ -62,7 +65,9 @@ _HOMES = {
     "AnswerStream": "lmkrag.readers.base",
     **dict.fromkeys(_ERRORS.split(), "lmkrag.errors"),
     **dict.fromkeys(("Answer", "Citation", "Context", "Span"), "lmkrag.results"),
-    **dict.fromkeys(("Document", "DocumentInfo", "Hit", "IndexReport", "IndexStatus"), "lmkrag.types"),
+    **dict.fromkeys(
+        ("Document", "DocumentInfo", "Hit", "IndexReport", "IndexStatus"), "lmkrag.types"
+    ),
 }
 
 __all__ = sorted(_HOMES)

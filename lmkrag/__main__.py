@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command; a further session of ``lmkrag mcp`` resumes a running server, without other imports."""
+    """Run the command; a further session of ``lmkrag mcp`` resumes a running server, without other
+    imports.
+    """
     if sys.argv[1:2] == ["mcp"]:
         from lmkrag.server.mcp_proxy import resume
 
@@ -20,7 +22,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Python puts the working directory first: modules of a folder that is only to be indexed must not be imported.
+    # Python puts the working directory first: modules of a folder that is only to be indexed must
+    # not be imported.
     here, package = os.path.realpath(os.curdir), str(Path(__file__).resolve().parents[1])
     if os.path.realpath(sys.path[0] or os.curdir) == here != package:
         del sys.path[0]

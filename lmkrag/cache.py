@@ -20,10 +20,11 @@ def cache_path(*names: str) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of the cache, and those of lmkrag above it, which nobody but this user can read.
+    """Make a folder of the cache, and those of lmkrag above it, which nobody but this user can
+    read.
 
-    Raises OSError: one can't be made, belongs to another user, or is a link, which could lead to where others
-    read. The cache as a whole may be one.
+    Raises OSError: one can't be made, belongs to another user, or is a link, which could lead to
+    where others read. The cache as a whole may be one.
     """
     root = cache_path()
     names = folder.relative_to(root).parts
@@ -31,6 +32,8 @@ def make_private(folder: Path) -> None:
         path.mkdir(_PRIVATE, parents=True, exist_ok=True)
         status = path.lstat()
         if status.st_uid != os.getuid() or stat.S_ISLNK(status.st_mode):
-            raise PermissionError(errno.EACCES, "it belongs to another user, or is a link", str(path))
+            raise PermissionError(
+                errno.EACCES, "it belongs to another user, or is a link", str(path)
+            )
         if stat.S_IMODE(status.st_mode) != _PRIVATE:
             path.chmod(_PRIVATE)

@@ -1,7 +1,7 @@
 """Every HTTP client of lmkrag is made here, so that none asks this machine through another one.
 
-``HTTP_PROXY`` and its like name a proxy for other machines. A server on this machine is asked directly.
-No client follows a redirect: what it sends is for the server that was named.
+``HTTP_PROXY`` and its like name a proxy for other machines. A server on this machine is asked
+directly. No client follows a redirect: what it sends is for the server that was named.
 """
 
 import ipaddress
@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _HOSTED = "https://api.openai.com/v1"
-# All headers that a server gets of an anonymous client; a key, an organisation and headers of the user's
-# own come from variables of the environment.
-_PLAIN = ("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "user-agent")
+# All headers that a server gets of an anonymous client; a key, an organisation and headers of the
+# user's own come from variables of the environment.
+_PLAIN = (
+    "host",
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-type",
+    "content-length",
+    "user-agent",
+)
 
 
 def is_loopback(host: str) -> bool:
@@ -25,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
     >>> is_loopback("localhost"), is_loopback("127.8.0.1"), is_loopback("[::1]"), is_loopback("10.0.0.1")
     (True, True, True, False)
-    """
+    """  # noqa: E501
     address = _read_address(host)
     return address.is_loopback if address else host.lower().rstrip(".") == "localhost"
 
@@ -50,12 +58,17 @@ def _is_here(url: str) -> bool:
 
 
 def _transport(url: str) -> dict[str, Any]:
-    """The settings of a client for a server: no proxy to this machine, else those of the environment."""
+    """The settings of a client for a server: no proxy to this machine, else those of the
+    environment.
+    """
     import httpx
 
     if not _is_here(url):
         return {}
-    return {"trust_env": False, "verify": httpx.create_ssl_context()}  # with the certificates of the environment
+    return {
+        "trust_env": False,
+        "verify": httpx.create_ssl_context(),
+    }  # with the certificates of the environment
 
 
 def open_client(url: str, **settings: Any) -> "httpx.Client":
@@ -98,7 +111,9 @@ def open_async_openai(url: str | None, *, anonymous: bool, **options: Any) -> "A
     import openai
 
     hooks = {"event_hooks": {"request": [_astrip]}} if anonymous else {}
-    return openai.AsyncOpenAI(base_url=url, http_client=open_async_client(url or _HOSTED, **hooks), **options)
+    return openai.AsyncOpenAI(
+        base_url=url, http_client=open_async_client(url or _HOSTED, **hooks), **options
+    )
 
 
 def open_qdrant(url: str, **options: Any) -> "QdrantClient":

@@ -1,4 +1,6 @@
-"""A conversation about documents: follow-up questions are completed from the questions before them."""
+"""A conversation about documents: follow-up questions are completed from the questions before
+them.
+"""
 
 import re
 from collections.abc import Sequence
@@ -15,20 +17,26 @@ from lmkrag.search.request import AskOptions, SearchRequest, show_options
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 _SHORT = 3  # words of an incomplete question, at most
 
-_FOLLOWS = re.compile(r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE)  # how a follow-up begins, in English
-_ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE)
+_FOLLOWS = re.compile(
+    r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE
+)  # how a follow-up begins, in English
+_ABOUT = re.compile(
+    rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE
+)
 _REFERS_BACK = re.compile(
     r"\b(?:its?|he|him|his|she|her|they|them|their|this|these|those)\b|\b(?:that|there)(?=\W*$)"
     r"|\b(?:is|was|does|did|can|will|for|of|about|like|with|than|after|before) that\b",
     re.IGNORECASE,
 )
-"""English words that refer to something named before; not "is there ..." and "the form that ..."."""
+"""English words that refer to something named before; not "is there ..." and "the form that ...".
+"""
 
 
 def carry_over(before: str, question: str) -> str:
     """Return a follow-up completed from the question before it.
 
-    A name, number or code replaces the last one of its kind. Otherwise the question before is added in brackets.
+    A name, number or code replaces the last one of its kind. Otherwise the question before is added
+    in brackets.
     """
     subject = _ABOUT.sub("", question).strip(" ?.!")
     alike = [key for key in find_keys(before) if key[0].isdigit() == subject[:1].isdigit()]
@@ -41,14 +49,17 @@ def carry_over(before: str, question: str) -> str:
 def complete_question(history: Sequence[str], question: str) -> str:
     """Return a question completed from those before it, oldest first.
 
-    A question is incomplete if it begins like a follow-up, has a pronoun, or has at most three words.
+    A question is incomplete if it begins like a follow-up, has a pronoun, or has at most three
+    words.
     """
     topic = ""  # the last complete question
     for text in [*history, question]:
         whole = text
         if is_greeting(text):
             continue
-        if topic and (_FOLLOWS.match(text) or _REFERS_BACK.search(text) or len(text.split()) <= _SHORT):
+        if topic and (
+            _FOLLOWS.match(text) or _REFERS_BACK.search(text) or len(text.split()) <= _SHORT
+        ):
             whole = carry_over(topic, text)
         # Where the question only had its topic added, the topic stays the earlier one.
         if whole == text or not whole.startswith(text):
@@ -59,8 +70,9 @@ def complete_question(history: Sequence[str], question: str) -> str:
 class Conversation:
     """Asks an engine question after question.
 
-    A language model rewrites a follow-up into a question that stands alone before the search. Without one, or with a
-    small one, an incomplete question is searched with the question before it.
+    A language model rewrites a follow-up into a question that stands alone before the search.
+    Without one, or with a small one, an incomplete question is searched with the question before
+    it.
 
     >>> conversation = Conversation(engine, reader=reader)  # doctest: +SKIP
     >>> conversation.ask("Who approves leave?").text  # doctest: +SKIP
@@ -69,9 +81,15 @@ class Conversation:
 
     @show_options(AskOptions)
     def __init__(
-        self, engine: Engine | RemoteEngine, *, reader: Reader | None = None, **options: Unpack[AskOptions]
+        self,
+        engine: Engine | RemoteEngine,
+        *,
+        reader: Reader | None = None,
+        **options: Unpack[AskOptions],
     ) -> None:
-        """Take an open engine, a reader, and options of a search (see :meth:`lmkrag.Engine.ask`)."""
+        """Take an open engine, a reader, and options of a search (see
+        :meth:`lmkrag.Engine.ask`).
+        """
         SearchRequest(**options)  # wrong options are refused now, not at the first question
         self._engine, self._reader, self._options = engine, reader, options
         self._history: list[Exchange] = []
@@ -91,7 +109,9 @@ class Conversation:
 
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
-        return self._engine.ask_stream(self.standalone(question), reader=self._reader, **self._options)
+        return self._engine.ask_stream(
+            self.standalone(question), reader=self._reader, **self._options
+        )
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""
@@ -105,8 +125,14 @@ class Conversation:
 
 
 def make_standalone(reader: Reader | None, history: Sequence[Exchange], question: str) -> str:
-    """Return a follow-up question as one that stands alone: rewritten by a large language model, else completed."""
+    """Return a follow-up question as one that stands alone: rewritten by a large language model,
+    else completed.
+    """
     is_follow_up = history and not is_greeting(question)
-    if is_follow_up and isinstance(reader, LanguageModelReader) and reader.prompts.layout == "fenced":
+    if (
+        is_follow_up
+        and isinstance(reader, LanguageModelReader)
+        and reader.prompts.layout == "fenced"
+    ):
         return reader.rewrite(history[-_REMEMBERED:], question)
     return complete_question([earlier for earlier, _ in history], question)

@@ -1,4 +1,6 @@
-"""The public entry point: open an index, add to it, search it, ask it. It only composes the parts."""
+"""The public entry point: open an index, add to it, search it, ask it. It only composes the
+parts.
+"""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,9 +10,24 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError, needs
 from lmkrag.results import Answer, Context, SpanList
-from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, search_each, show_options
+from lmkrag.search.request import (
+    AskOptions,
+    SearchOptions,
+    SearchRequest,
+    check_queries,
+    search_each,
+    show_options,
+)
 from lmkrag.system import is_address
-from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
+from lmkrag.types import (
+    Document,
+    DocumentInfo,
+    IndexReport,
+    IndexStatus,
+    SentenceScore,
+    check_doc_id,
+    check_range,
+)
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -29,7 +46,9 @@ if TYPE_CHECKING:
 
 
 def find_store_type(path: object) -> "type[IndexStore]":
-    """Return the class of the store at a path, a directory or an address. Raises MissingExtra: no qdrant-client."""
+    """Return the class of the store at a path, a directory or an address. Raises MissingExtra: no
+    qdrant-client.
+    """
     if is_address(path):
         with needs("qdrant", "qdrant-client"):
             from lmkrag.qdrant.store import QdrantStore
@@ -41,10 +60,11 @@ def find_store_type(path: object) -> "type[IndexStore]":
 
 
 class Engine:
-    """An index and the encoder that made it: ``engine.encoders.encoder``; ``engine.pages`` draws pages.
+    """An index and the encoder that made it: ``engine.encoders.encoder``; ``engine.pages`` draws
+    pages.
 
-    Reading methods may be called from any thread and after a fork; one process at a time may write. After ``close()``,
-    new calls raise ``IndexClosed``; running calls finish.
+    Reading methods may be called from any thread and after a fork; one process at a time may write.
+    After ``close()``, new calls raise ``IndexClosed``; running calls finish.
 
     >>> from tempfile import mkdtemp
     >>> engine = Engine.open(f"{mkdtemp()}/orchard", create=True)
@@ -54,7 +74,7 @@ class Engine:
     'Apples are picked in May.'
     >>> engine.search("When are apples picked?", level="sentence", top_k=1)[0].text
     'Apples are picked in May.'
-    """
+    """  # noqa: E501
 
     def __init__(
         self,
@@ -66,7 +86,9 @@ class Engine:
         rerank_timeout_ms: float | None = None,
         weights: "Weights | None" = None,
     ) -> None:
-        """Take an open store; the encoder and the re-ranker are loaded when they are first needed, unless given."""
+        """Take an open store; the encoder and the re-ranker are loaded when they are first needed,
+        unless given.
+        """
         from lmkrag.encoder.index_encoder import IndexEncoders
         from lmkrag.search.searcher import Searcher
         from lmkrag.search.weights import WEIGHTS
@@ -110,17 +132,23 @@ class Engine:
             rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches.
 
         Raises:
-            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` than the index has.
-            IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
+            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe``
+                than the index has.
+            IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt:
+                it is damaged.
         """
         from lmkrag.ingest.opening import open_index
 
         kind = find_store_type(path)
         store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, kind=kind)
-        return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
+        return cls(
+            store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms
+        )
 
     def close(self) -> None:
-        """Close the files of the index once running calls have finished; new calls raise IndexClosed."""
+        """Close the files of the index once running calls have finished; new calls raise
+        IndexClosed.
+        """
         self._store.close()
         self.pages.close()
 
@@ -149,21 +177,22 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives
-                files a ``doc_id``.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an
+                iterator. A mapping gives files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
-            prune: remove documents whose files are gone from a directory in ``source``. Where all files of a directory
-                are gone, as those of a disk that is not mounted, true is refused, ``"some"`` keeps its documents with a
-                warning, and ``"all"`` removes them.
+            prune: remove documents whose files are gone from a directory in ``source``. Where all
+                files of a directory are gone, as those of a disk that is not mounted, true is
+                refused, ``"some"`` keeps its documents with a warning, and ``"all"`` removes them.
             follow_links: also follow links to files outside the directories in ``source``.
-            ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``, ``auto`` for the one that
-                this machine belongs to, or ``local`` to start one here.
-            progress: shown on a terminal and in a notebook unless false; a function is called instead with (document,
-                bytes done, bytes in all or 0) as documents are encoded.
+            ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``,
+                ``auto`` for the one that this machine belongs to, or ``local`` to start one here.
+            progress: shown on a terminal and in a notebook unless false; a function is called
+                instead with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
-            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. FilesGone: all files
+            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense.
+                FilesGone: all files
             of a directory are gone. IndexLocked: somebody writes. StorageError: writing failed.
         """
         from lmkrag.ingest.ingest import ingest
@@ -173,27 +202,53 @@ class Engine:
         encode = None
         if ray is not None:
             if is_address(self._store.place):
-                raise UsageError("ray encodes into a directory: copy it to Qdrant afterwards, lmkrag index-tools copy")
+                raise UsageError(
+                    "ray encodes into a directory: copy it to Qdrant afterwards, lmkrag "
+                    "index-tools copy"
+                )
             from lmkrag.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
         documents = make_source(
-            source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
+            source,
+            include=include,
+            exclude=exclude,
+            prune=prune,
+            follow_links=follow_links,
+            encode=encode,
         )
-        with show_progress() if progress is True else contextlib.nullcontext(progress or None) as show:
-            return ingest(self._store, lambda: self.encoders.encoder_of(self._store.encoder), documents, progress=show)
+        with (
+            show_progress()
+            if progress is True
+            else contextlib.nullcontext(progress or None) as show
+        ):
+            return ingest(
+                self._store,
+                lambda: self.encoders.encoder_of(self._store.encoder),
+                documents,
+                progress=show,
+            )
 
-    def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
+    def remove(
+        self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None
+    ) -> int:
         """Remove documents by their ids or by a filter, with their attachments; return how many.
 
         Raises:
-            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: an empty or wrong filter.
+            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: an empty
+                or wrong filter.
         """
         if (doc_ids is None) == (filter is None) or not (filter is None or filter):
             raise UsageError("remove documents by their ids, or by a filter that is not empty")
-        doc_ids = [doc_ids] if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable | None) else doc_ids
+        doc_ids = (
+            [doc_ids]
+            if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable | None)
+            else doc_ids
+        )
         with self._store.writing():
-            removed = dict.fromkeys(info.doc_id for info in self.documents(filter=filter, doc_ids=doc_ids))
+            removed = dict.fromkeys(
+                info.doc_id for info in self.documents(filter=filter, doc_ids=doc_ids)
+            )
             self._store.commit_removed(removed)
         return len(removed)
 
@@ -212,12 +267,13 @@ class Engine:
 
     @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
-        """Find the passages that answer ``query``, best first: a list whose ``notes`` tell which are stale.
+        """Find the passages that answer ``query``, best first: a list whose ``notes`` tell which
+        are stale.
 
         Args:
             query: a question or words.
-            options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``, ``explain``,
-                ``boxes``, ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
+            options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``,
+                ``explain``, ``boxes``, ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
                 :class:`lmkrag.search.request.SearchRequest`.
 
         Raises:
@@ -233,17 +289,22 @@ class Engine:
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList | UsageError]:
+    def search_many(
+        self, queries: Sequence[str], **options: Unpack[SearchOptions]
+    ) -> list[SpanList | UsageError]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot.
 
-        Returns the results in the order of the queries, and for one that can't be searched, such as a blank one, the
-        error instead.
+        Returns the results in the order of the queries, and for one that can't be searched, such as
+        a blank one, the error instead.
         """
         request = SearchRequest(**options)
-        return search_each(check_queries(queries), lambda asked: self.searcher.search(asked, request))
+        return search_each(
+            check_queries(queries), lambda asked: self.searcher.search(asked, request)
+        )
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
-        """Return how well every sentence of a document fits ``query``, from its first to its last character.
+        """Return how well every sentence of a document fits ``query``, from its first to its last
+        character.
 
         The scores compare sentences of this document; those of a search compare documents, too.
 
@@ -255,7 +316,9 @@ class Engine:
     # Asking
 
     @show_options(AskOptions)
-    def ask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
+    def ask(
+        self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
+    ) -> Answer:
         """Answer a question from the documents, with citations.
 
         Args:
@@ -273,25 +336,43 @@ class Engine:
 
     @show_options(AskOptions)
     def ask_many(
-        self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
+        self,
+        questions: Sequence[str],
+        *,
+        reader: "Reader | None" = None,
+        **options: Unpack[AskOptions],
     ) -> Iterator[Answer | ReaderError | UsageError]:
-        """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can.
+        """Like :meth:`ask` for many questions, searched together and read as many at a time as the
+        reader can.
 
-        Yields the answers in the order of the questions, and the error instead of an answer where the reader fails or
-        the question can't be searched, such as a blank one.
+        Yields the answers in the order of the questions, and the error instead of an answer where
+        the reader fails or the question can't be searched, such as a blank one.
         """
         from lmkrag.readers.base import LanguageModelReader, answer_or_error
         from lmkrag.readers.choose import load_reader
 
-        reader, request, questions = reader or load_reader(), SearchRequest(**options), check_queries(questions)
-        found = search_each(questions, lambda asked: self.searcher.search_for(reader, asked, request))
-        asked = [question for question, spans in zip(questions, found, strict=True) if isinstance(spans, SpanList)]
+        reader, request, questions = (
+            reader or load_reader(),
+            SearchRequest(**options),
+            check_queries(questions),
+        )
+        found = search_each(
+            questions, lambda asked: self.searcher.search_for(reader, asked, request)
+        )
+        asked = [
+            question
+            for question, spans in zip(questions, found, strict=True)
+            if isinstance(spans, SpanList)
+        ]
         read = [spans for spans in found if isinstance(spans, SpanList)]
         if isinstance(reader, LanguageModelReader):
             answers = reader.answer_each(asked, read)
         else:
             answers = map(partial(answer_or_error, reader.answer), asked, read)
-        return (spans if isinstance(spans, UsageError) else _with_notes(next(answers), spans) for spans in found)
+        return (
+            spans if isinstance(spans, UsageError) else _with_notes(next(answers), spans)
+            for spans in found
+        )
 
     @show_options(AskOptions)
     def ask_stream(
@@ -317,21 +398,30 @@ class Engine:
         reader, request = reader or load_reader(), SearchRequest(**options)
 
         async def begin() -> AsyncAnswerStream:
-            (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], request)
+            (spans,) = await asyncio.to_thread(
+                self.searcher.search_for, reader, [question], request
+            )
             return reader.astream(question, spans).with_notes(spans.notes)
 
         return AsyncAnswerStream.begin_with(begin)
 
     @show_options(AskOptions)
-    def build_context(self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]) -> Context:
-        """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``, with sources."""
-        (context,) = self.searcher.build_contexts([question], SearchRequest(**options), layout=layout)
+    def build_context(
+        self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]
+    ) -> Context:
+        """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``,
+        with sources.
+        """
+        (context,) = self.searcher.build_contexts(
+            [question], SearchRequest(**options), layout=layout
+        )
         return context
 
     # Reading
 
     def check(self, source: "Cited") -> "list[CitationCheck]":
-        """Check whether the quotations of an answer, spans, their JSON or a text are still in the documents.
+        """Check whether the quotations of an answer, spans, their JSON or a text are still in the
+        documents.
 
         Raises:
             UsageError: the source has no citations.
@@ -352,7 +442,8 @@ class Engine:
 
         Args:
             filter: which, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
-            after: only documents whose ``doc_id`` comes after this one, the last of the page before.
+            after: only documents whose ``doc_id`` comes after this one, the last of the page
+                before.
             limit: maximum number of documents; all without.
             doc_ids: these documents, in this order, whatever else is asked for.
 
@@ -366,7 +457,9 @@ class Engine:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
             names_folders = self.searcher.names_folders
-            return list_documents(snapshot, filter, check_doc_id(after or ""), limit, names_folders=names_folders)
+            return list_documents(
+                snapshot, filter, check_doc_id(after or ""), limit, names_folders=names_folders
+            )
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.

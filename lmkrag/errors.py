@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-REPAIR = "restore a backup, or index the sources again, elsewhere"  # ends a message about a damaged index
+# ends a message about a damaged index
+REPAIR = "restore a backup, or index the sources again, elsewhere"
 
 
 class LmkragError(Exception):
@@ -49,12 +50,16 @@ class DocumentNotFound(UsageError):
     """There is no such document in the index. ``near`` is the name most like it, empty for none."""
 
     def __init__(self, doc_id: str, where: str, near: str = "") -> None:
-        super().__init__(f"no document {doc_id!r} in {where}" + (f"; did you mean {near!r}?" if near else ""))
+        super().__init__(
+            f"no document {doc_id!r} in {where}" + (f"; did you mean {near!r}?" if near else "")
+        )
         self.doc_id, self.near = doc_id, near
 
 
 class FilesGone(UsageError):
-    """All files that were indexed from a directory are gone, as those of a disk that is not mounted."""
+    """All files that were indexed from a directory are gone, as those of a disk that is not
+    mounted.
+    """
 
 
 class DocumentError(LmkragError):
@@ -127,7 +132,9 @@ class MissingExtra(LmkragError, ImportError):
 
 @contextmanager
 def needs(extra: str, package: str = "") -> Iterator[None]:
-    """Raise :class:`MissingExtra` where an import inside fails; without a ``package`` for the one that is missing."""
+    """Raise :class:`MissingExtra` where an import inside fails; without a ``package`` for the one
+    that is missing.
+    """
     try:
         yield
     except ImportError as error:
@@ -148,6 +155,8 @@ def list_kinds(kind: type[LmkragError] = LmkragError) -> dict[str, type[LmkragEr
 
 
 def make_error(name: str, message: str, otherwise: type[LmkragError]) -> LmkragError:
-    """Return an error of a kind by its name on the wire; one that is not known is an error ``otherwise``."""
+    """Return an error of a kind by its name on the wire; one that is not known is an error
+    ``otherwise``.
+    """
     kind = list_kinds().get(name, otherwise)
     return kind.__new__(kind, message)

@@ -15,10 +15,11 @@ _MAX_DECIMAL_BITS = 13_000  # Python refuses to write integers of more than 4,30
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a value as JSON types: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
+    """Return a value as JSON types: text that UTF-8 can hold, finite numbers, lists, mappings with
+    text as keys.
 
-    Dates become ISO 8601, infinite numbers, NaN and integers above 64 bits text, anything else ``str(value)``.
-    Raises ValueError: it is nested too deep, or holds too many values.
+    Dates become ISO 8601, infinite numbers, NaN and integers above 64 bits text, anything else
+    ``str(value)``. Raises ValueError: it is nested too deep, or holds too many values.
     """
     values = count(1)
 
@@ -42,7 +43,10 @@ def to_json_value(value: Any) -> Any:
             if depth == MAX_DEPTH:
                 raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
             if isinstance(value, Mapping):
-                return {str(convert(key, MAX_DEPTH)): convert(item, depth + 1) for key, item in value.items()}
+                return {
+                    str(convert(key, MAX_DEPTH)): convert(item, depth + 1)
+                    for key, item in value.items()
+                }
             return [convert(item, depth + 1) for item in islice(value, MAX_VALUES + 1)]
         return replace_surrogates(str(value))
 
@@ -54,12 +58,16 @@ def replace_surrogates(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+        return "".join(
+            "\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text
+        )
     return text
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields and those in ``derived``, recursively; tuples become arrays."""
+    """Return a dataclass as an object with its fields and those in ``derived``, recursively; tuples
+    become arrays.
+    """
     if is_dataclass(value):
         names = [*(field.name for field in fields(value)), *getattr(value, "derived", ())]
         return {name: to_json(getattr(value, name)) for name in names}

@@ -6,14 +6,23 @@ LINED = frozenset({"text", "markdown", "rst", "code"})
 """Kinds of documents whose text is the file itself, so that its lines are the file's."""
 
 TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
-UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", "subtitles": "subtitle"}
-"""Names of a line of a document, by its kind; in documents of other kinds blank lines divide paragraphs."""
+UNITS = {
+    **dict.fromkeys(TABLES, "row"),
+    "json": "record",
+    "rtf": "paragraph",
+    "subtitles": "subtitle",
+}
+"""Names of a line of a document, by its kind; in documents of other kinds blank lines divide
+paragraphs.
+"""
 
 _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:
-    """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names not counted."""
+    """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names
+    not counted.
+    """
     return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
 
 

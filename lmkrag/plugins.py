@@ -1,4 +1,6 @@
-"""Formats and readers that other packages add, by the entry points ``lmkrag.formats`` and ``lmkrag.readers``."""
+"""Formats and readers that other packages add, by the entry points ``lmkrag.formats`` and
+``lmkrag.readers``.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,13 +11,17 @@ from lmkrag.errors import UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-FORMATS = "lmkrag.formats"  # entry points named after a suffix: ``read(data: bytes, name: str) -> Loaded``
-READERS = "lmkrag.readers"  # entry points named after a reader: given the user's options, return a ``Reader``
+# entry points named after a suffix: ``read(data: bytes, name: str) -> Loaded``
+FORMATS = "lmkrag.formats"
+# entry points named after a reader: given the user's options, return a ``Reader``
+READERS = "lmkrag.readers"
 
 
 @cache
 def list_plugins(group: str) -> "Mapping[str, EntryPoint]":
-    """Return the entry points of a group by name; installed packages are looked at once for each process."""
+    """Return the entry points of a group by name; installed packages are looked at once for each
+    process.
+    """
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}
@@ -28,4 +34,6 @@ def load_plugin(group: str, name: str) -> Any:
         return point.load()
     except Exception as error:  # the code of another package
         package = point.dist.name if point.dist else point.value
-        raise UsageError(f"{name!r} of {package}: can't be imported ({type(error).__name__}: {error})") from error
+        raise UsageError(
+            f"{name!r} of {package}: can't be imported ({type(error).__name__}: {error})"
+        ) from error

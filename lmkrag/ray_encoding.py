@@ -1,9 +1,10 @@
-"""Encode files on the machines of a Ray cluster, which all see the files and the index under the same paths.
+"""Encode files on the machines of a Ray cluster, which all see the files and the index under the
+same paths.
 
-Ray Data hands batches of files to workers. A worker writes each batch beside the index, as a small index of its own;
-the process that was started adopts it, in one commit. A batch is named by what went into it: the names, places, sizes
-and times of its files, their earlier versions in the index it is meant for, and the encoder. One that exists is not
-encoded again.
+Ray Data hands batches of files to workers. A worker writes each batch beside the index, as a small
+index of its own; the process that was started adopts it, in one commit. A batch is named by what
+went into it: the names, places, sizes and times of its files, their earlier versions in the index
+it is meant for, and the encoder. One that exists is not encoded again.
 
     a1b2c3.../catalog.sqlite, segments/     an ordinary index
     a1b2c3.../batch.json                    the unchanged, skipped and removed files; written last
@@ -45,7 +46,9 @@ _TRIES = 3  # of a batch whose process dies
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files that are encoded together, ``bytes`` in all, and the name of the folder of their index."""
+    """Files that are encoded together, ``bytes`` in all, and the name of the folder of their
+    index.
+    """
 
     name: str
     files: tuple[SourceFile, ...]
@@ -55,10 +58,12 @@ class FileBatch:
 def plan_batches(
     files: Sequence[SourceFile], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
 ) -> list[FileBatch]:
-    """Group files, in their order, into batches of at least ``size`` bytes; the last one may be smaller.
+    """Group files, in their order, into batches of at least ``size`` bytes; the last one may be
+    smaller.
 
-    Where a group ends depends on its own files only: without the files of some batches, the others are the same.
-    ``known`` are the documents of ``target``, the index that the batches are meant for, by ``doc_id``.
+    Where a group ends depends on its own files only: without the files of some batches, the others
+    are the same. ``known`` are the documents of ``target``, the index that the batches are meant
+    for, by ``doc_id``.
     """
     batches: list[FileBatch] = []
     group: list[SourceFile] = []
@@ -68,7 +73,12 @@ def plan_batches(
         grouped += file.stamp.size
         if grouped >= size or position == len(files):
             entries = [
-                (each.doc_id, printable(str(each.path)), *each.stamp, (row := known.get(each.doc_id)) and row.id)
+                (
+                    each.doc_id,
+                    printable(str(each.path)),
+                    *each.stamp,
+                    (row := known.get(each.doc_id)) and row.id,
+                )
                 for each in group
             ]
             content = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
@@ -84,19 +94,30 @@ def _is_whole(folder: Path) -> bool:
 
 
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
-    """Encode a batch into its folder in ``out``, unless it exists. Raises StorageError: several processes died."""
+    """Encode a batch into its folder in ``out``, unless it exists. Raises StorageError: several
+    processes died.
+    """
     if _is_whole(out / batch.name):
         return
     if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
-        raise StorageError(f"the process that read it died {_TRIES} times (is there enough memory?)")
+        raise StorageError(
+            f"the process that read it died {_TRIES} times (is there enough memory?)"
+        )
     partial = out / f".{batch.name}.{uuid.uuid4().hex}"
     try:
         with contextlib.closing(IndexStore.create(partial, encoder=target.encoder)) as store:
             run = encode_files(store, encoder, batch.files, target=target)
         with contextlib.closing(catalog.connect(partial / CATALOG)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read where nobody may write
+            connection.execute(
+                "PRAGMA journal_mode = DELETE"
+            )  # one file, which can be read where nobody may write
         skipped = [astuple(file) for file in run.skipped]
-        record = {"unchanged": run.unchanged, "skipped": skipped, "touched": run.touched, "removed": run.removed}
+        record = {
+            "unchanged": run.unchanged,
+            "skipped": skipped,
+            "touched": run.touched,
+            "removed": run.removed,
+        }
         (partial / _RECORD).write_text(json.dumps(record), "utf-8")
         sync(partial / _RECORD)
         sync(partial)
@@ -107,7 +128,9 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
 
 
 def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
-    """Adopt a batch in one commit, and count it in ``run``. Raises IndexCorrupt: it is damaged; nothing is adopted."""
+    """Adopt a batch in one commit, and count it in ``run``. Raises IndexCorrupt: it is damaged;
+    nothing is adopted.
+    """
     record = json.loads((folder / _RECORD).read_bytes())
     adopted = adopt_index(store, folder)
     run.added += adopted.added
@@ -128,14 +151,17 @@ _PATIENCE = 10.0  # seconds to reach the cluster; Ray itself tries for minutes
 _START = 60.0  # seconds for a worker to start
 
 
-def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run: Run) -> list[SourceFile]:
+def encode_on_ray(
+    store: IndexStore, address: str, files: list[SourceFile], run: Run
+) -> list[SourceFile]:
     """Encode changed files on a cluster, and commit them: see :data:`lmkrag.ingest.sources.Encode`.
 
-    Files of a single batch are returned to be encoded here. Committed batches can be searched while others are encoded.
-    Batches are in a working folder beside the index until they are adopted, also those of an interrupted run.
+    Files of a single batch are returned to be encoded here. Committed batches can be searched while
+    others are encoded. Batches are in a working folder beside the index until they are adopted,
+    also those of an interrupted run.
 
-    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or the working
-    folder exists and was not created by lmkrag. StorageError: the cluster failed.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken,
+    or the working folder exists and was not created by lmkrag. StorageError: the cluster failed.
     """
     batches = plan_batches(files, run.known, store, size=_BATCH)
     if len(batches) < 2:
@@ -151,7 +177,10 @@ def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run:
 
     def adopt(name: str) -> None:
         if not _is_whole(out / name):
-            failures[name] = f"a worker wrote {out / name}, but it is not there for this process; use a shared disk"
+            failures[name] = (
+                f"a worker wrote {out / name}, but it is not there for this process; use "
+                "a shared disk"
+            )
             return
         try:
             adopt_batch(store, out / name, run)
@@ -165,30 +194,44 @@ def encode_on_ray(store: IndexStore, address: str, files: list[SourceFile], run:
         adopt(name)
     with connected(address) if waiting else contextlib.nullcontext() as ray:
         for _ in range(_ROUNDS):
-            for name, failures[name] in _run_workers(ray, store, out, list(waiting.values())) if waiting else ():
+            for name, failures[name] in (
+                _run_workers(ray, store, out, list(waiting.values())) if waiting else ()
+            ):
                 if not failures[name]:
                     adopt(name)
     for name, batch in waiting.items():
         for file in batch.files:
-            run.skip(file.doc_id, f"can't be encoded on Ray: {failures[name]}", size=file.stamp.size)
+            run.skip(
+                file.doc_id, f"can't be encoded on Ray: {failures[name]}", size=file.stamp.size
+            )
     work.remove()
     return []
 
 
-def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileBatch]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each finished batch, and its error or an empty string. Workers that die are restarted."""
+def _run_workers(
+    ray: Any, store: IndexStore, out: Path, batches: Sequence[FileBatch]
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each finished batch, and its error or an empty string. Workers that die are
+    restarted.
+    """
     from ray.data.exceptions import SystemException
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     workers, resources = _share_resources(ray)
-    waiting = ray.data.from_items([{"batch": batch} for batch in batches], override_num_blocks=len(batches))
+    waiting = ray.data.from_items(
+        [{"batch": batch} for batch in batches], override_num_blocks=len(batches)
+    )
     waiting.context.enable_progress_bars = waiting.context.print_on_execution_start = False
     waiting.context.execution_no_progress_timeout_s = -1  # a long file takes its time
-    waiting.context.max_consecutive_actor_init_deaths = workers  # with the machines that they start on
+    waiting.context.max_consecutive_actor_init_deaths = (
+        workers  # with the machines that they start on
+    )
     encoded = waiting.map_batches(
         EncodeBatch,
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=min(workers, len(batches)), max_tasks_in_flight_per_actor=1),
+        compute=ray.data.ActorPoolStrategy(
+            size=min(workers, len(batches)), max_tasks_in_flight_per_actor=1
+        ),
         fn_constructor_args=(str(store.path.resolve()), str(out), str(Path.cwd())),
         **resources,
     )
@@ -196,11 +239,15 @@ def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileB
         for row in encoded.iter_rows():
             yield row["name"], row["failure"]
     except (ray.exceptions.RayError, SystemException) as error:
-        raise StorageError(f"Ray failed ({_first_line(error)}); what was committed is kept, run it again") from error
+        raise StorageError(
+            f"Ray failed ({_first_line(error)}); what was committed is kept, run it again"
+        ) from error
 
 
 def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
-    """Return the number of workers that fit the cluster, and the resources of each: a GPU, else some cores."""
+    """Return the number of workers that fit the cluster, and the resources of each: a GPU, else
+    some cores.
+    """
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     cards = sum(int(machine.get("GPU", 0)) for machine in machines)
     cores = [int(machine.get("CPU", 0)) for machine in machines]
@@ -208,7 +255,10 @@ def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
     resources = {"num_cpus": 1, "num_gpus": 1} if cards else {"num_cpus": share}
     started, _ = ray.wait([ray.remote(lambda: None).options(**resources).remote()], timeout=_START)
     if not started:
-        raise UsageError(f"no worker has started on the Ray cluster in {_START:.0f} seconds: are its cores taken?")
+        raise UsageError(
+            f"no worker has started on the Ray cluster in {_START:.0f} seconds: are its "
+            "cores taken?"
+        )
     return cards or sum(machine // share for machine in cores), resources
 
 
@@ -216,7 +266,9 @@ class EncodeBatch:
     """Encodes batches on a worker. State: the target index and its encoder, opened on first use."""
 
     def __init__(self, target: str, out: str, here: str) -> None:
-        """Take the index, the folder of batches, and the directory from which the encoder's path may start."""
+        """Take the index, the folder of batches, and the directory from which the encoder's path
+        may start.
+        """
         with contextlib.suppress(OSError):
             os.chdir(here)
         self._path, self._out = Path(target), Path(out)
@@ -237,10 +289,11 @@ class EncodeBatch:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Yield the module ``ray``, connected to the cluster at an address; an existing connection is used and kept.
+    """Yield the module ``ray``, connected to the cluster at an address; an existing connection is
+    used and kept.
 
-    ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is started here.
-    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
+    ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that
+    is started here. Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
     """
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it is written to standard error
     with needs("ray", "ray"):
@@ -251,8 +304,12 @@ def connected(address: str) -> Iterator[Any]:
     try:
         host, _, port = address.rpartition(":")
         if port.isdecimal():
-            socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=_PATIENCE).close()
-        with contextlib.chdir(os.sep):  # Ray has its workers import modules from the working directory
+            socket.create_connection(
+                (host.strip("[]") or "localhost", int(port)), timeout=_PATIENCE
+            ).close()
+        with contextlib.chdir(
+            os.sep
+        ):  # Ray has its workers import modules from the working directory
             ray.init(
                 address=address,
                 include_dashboard=False if address == "local" else None,

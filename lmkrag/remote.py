@@ -14,7 +14,15 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from lmkrag.clients import open_async_client, open_client
-from lmkrag.errors import DocumentNotFound, IndexClosed, LmkragError, ReaderError, ServerError, UsageError, make_error
+from lmkrag.errors import (
+    DocumentNotFound,
+    IndexClosed,
+    LmkragError,
+    ReaderError,
+    ServerError,
+    UsageError,
+    make_error,
+)
 from lmkrag.json_values import replace_surrogates
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader
 from lmkrag.results import Answer, Span, SpanList
@@ -32,7 +40,15 @@ from lmkrag.search.request import (
     show_options,
 )
 from lmkrag.serialization import answer_from_json, from_json, to_json
-from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore, check_doc_id, check_limit, check_range
+from lmkrag.types import (
+    Document,
+    DocumentInfo,
+    IndexStatus,
+    SentenceScore,
+    check_doc_id,
+    check_limit,
+    check_range,
+)
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
@@ -55,10 +71,12 @@ class _Listing:
 
 
 class RemoteEngine:
-    """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from any event loop.
+    """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from
+    any event loop.
 
-    Results are ranked as on this machine: without ``rerank_timeout_ms``, re-ranking has no time limit.
-    Lists of documents have no ``page_starts``. Only an :class:`lmkrag.Engine` writes, and builds contexts.
+    Results are ranked as on this machine: without ``rerank_timeout_ms``, re-ranking has no time
+    limit. Lists of documents have no ``page_starts``. Only an :class:`lmkrag.Engine` writes, and
+    builds contexts.
 
     >>> from lmkrag import RemoteEngine
     >>> engine = RemoteEngine("http://localhost:8700/handbook")  # doctest: +SKIP
@@ -69,8 +87,9 @@ class RemoteEngine:
         """Take a server's URL; nothing is sent before the first call.
 
         Args:
-            url: of the server and the index: ``http://localhost:8700/handbook``; the name may be left out if there is
-                one index, and the path of a server behind a proxy then ends in a slash.
+            url: of the server and the index: ``http://localhost:8700/handbook``; the name may be
+                left out if there is one index, and the path of a server behind a proxy then ends in
+                a slash.
             token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
             timeout: seconds to wait for the server.
 
@@ -78,8 +97,15 @@ class RemoteEngine:
             UsageError: the URL is not one.
         """
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise UsageError(f"{url!r} is not the URL of a server, such as http://localhost:8700/handbook")
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.fragment
+        ):
+            raise UsageError(
+                f"{url!r} is not the URL of a server, such as http://localhost:8700/handbook"
+            )
         folder, _, self._index = parts.path.rpartition("/")
         self._url = urlunsplit((parts.scheme, parts.netloc, folder, "", ""))
         token = os.environ.get("LMKRAG_TOKEN") if token is None else token
@@ -96,7 +122,9 @@ class RemoteEngine:
         return f"RemoteEngine({self._url + '/' + self._index!r})"
 
     def close(self) -> None:
-        """Close the connections; those of an event loop are closed by :meth:`aclose`, or with the loop."""
+        """Close the connections; those of an event loop are closed by :meth:`aclose`, or with the
+        loop.
+        """
         self._client.close()
 
     async def aclose(self) -> None:
@@ -134,8 +162,11 @@ class RemoteEngine:
             return _to_spans(_check(await self._async_client.post("/api/search", json=body)).json())
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList | UsageError]:
-        """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index.
+    def search_many(
+        self, queries: Sequence[str], **options: Unpack[SearchOptions]
+    ) -> list[SpanList | UsageError]:
+        """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the
+        index.
 
         Returns the results, or an error: see :meth:`lmkrag.Engine.search_many`.
         """
@@ -145,15 +176,21 @@ class RemoteEngine:
             results: list[SpanList | UsageError] = []
             for first in range(0, len(asked), _BATCH):
                 part = asked[first : first + _BATCH]
-                replies = self._post("/api/search/batch", body | {"queries": part}, lambda reply: reply["results"])
+                replies = self._post(
+                    "/api/search/batch", body | {"queries": part}, lambda reply: reply["results"]
+                )
                 with _wrapped(self._url):
-                    results += [_to_spans_or_error(reply) for _, reply in zip(part, replies, strict=True)]
+                    results += [
+                        _to_spans_or_error(reply) for _, reply in zip(part, replies, strict=True)
+                    ]
             return results
 
         return search_each(check_queries(queries), search)
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
-        """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.score_sentences`."""
+        """Return how well every sentence of a document fits ``query``: see
+        :meth:`lmkrag.Engine.score_sentences`.
+        """
         return self._get(
             f"{_document(doc_id)}/relevance",
             lambda reply: [from_json(SentenceScore, sentence) for sentence in reply["sentences"]],
@@ -164,15 +201,25 @@ class RemoteEngine:
     # Asking
 
     @show_options(AskOptions)
-    def ask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
-        """Answer a question, with citations: by the server's reader, or here by a ``reader`` of your own."""
+    def ask(
+        self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> Answer:
+        """Answer a question, with citations: by the server's reader, or here by a ``reader`` of
+        your own.
+        """
         return self.ask_stream(question, reader=reader, **options).answer()
 
     @show_options(AskOptions)
     def ask_many(
-        self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
+        self,
+        questions: Sequence[str],
+        *,
+        reader: Reader | None = None,
+        **options: Unpack[AskOptions],
     ) -> Iterator[Answer | ReaderError | UsageError]:
-        """Like :meth:`ask` for many questions, one after the other: see :meth:`lmkrag.Engine.ask_many`."""
+        """Like :meth:`ask` for many questions, one after the other: see
+        :meth:`lmkrag.Engine.ask_many`.
+        """
         self._options_body(options)
 
         def answer(question: str) -> Answer | ReaderError | UsageError:
@@ -184,13 +231,17 @@ class RemoteEngine:
         return map(answer, check_queries(questions))
 
     @show_options(AskOptions)
-    def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
+    def ask_stream(
+        self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
             spans = self.search(question, **_to_search(reader, options))
             return reader.stream(question, spans).with_notes(spans.notes)
         events = _AnswerEvents()
-        return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
+        return AnswerStream(
+            self._pieces(self._ask_body(question, options), events), lambda _: events.answer()
+        )
 
     @show_options(AskOptions)
     def aask_stream(
@@ -205,7 +256,9 @@ class RemoteEngine:
 
             return AsyncAnswerStream.begin_with(begin)
         events = _AnswerEvents()
-        return AsyncAnswerStream(self._apieces(self._ask_body(question, options), events), lambda _: events.answer())
+        return AsyncAnswerStream(
+            self._apieces(self._ask_body(question, options), events), lambda _: events.answer()
+        )
 
     def _pieces(self, body: dict[str, Any], events: "_AnswerEvents") -> Iterator[str]:
         with _wrapped(self._url), self._client.stream("POST", "/api/ask", json=body) as response:
@@ -235,15 +288,25 @@ class RemoteEngine:
         limit: int | None = None,
         doc_ids: Iterable[str] | None = None,
     ) -> list[DocumentInfo]:
-        """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
+        """Return what the index knows of its documents, by ``doc_id``: see
+        :meth:`lmkrag.Engine.documents`.
+        """
         check_limit(limit)
         if doc_ids is not None:
-            return [self._get(_document(doc_id), partial(from_json, DocumentInfo)) for doc_id in doc_ids]
+            return [
+                self._get(_document(doc_id), partial(from_json, DocumentInfo)) for doc_id in doc_ids
+            ]
         filter, after = to_expression(filter), check_doc_id(after or "")
         listed: list[DocumentInfo] = []
         while limit is None or len(listed) < limit:
             count = _LISTED if limit is None else min(_LISTED, limit - len(listed))
-            reply = self._get("/api/documents", partial(from_json, _Listing), filter=filter, after=after, limit=count)
+            reply = self._get(
+                "/api/documents",
+                partial(from_json, _Listing),
+                filter=filter,
+                after=after,
+                limit=count,
+            )
             page = reply.documents
             if page and page[0].doc_id <= after:
                 raise ServerError(f"{self._url}: the same documents are listed again")
@@ -254,14 +317,20 @@ class RemoteEngine:
         return listed
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
-        """Return the text of a document, or its characters ``[start, end)``: see :meth:`lmkrag.Engine.read`."""
+        """Return the text of a document, or its characters ``[start, end)``: see
+        :meth:`lmkrag.Engine.read`.
+        """
         check_range(start, end)
         parts: list[str] = []
         while not parts or end is None or start < end:
             most = start + _PIECE if end is None else max(start, min(end, start + _PIECE))
-            part = self._get(f"{_document(doc_id)}/text", partial(from_json, _Excerpt), start=start, end=most)
+            part = self._get(
+                f"{_document(doc_id)}/text", partial(from_json, _Excerpt), start=start, end=most
+            )
             if len(part.text) != max(0, min(most, part.characters) - start):
-                raise ServerError(f"{self._url}: {len(part.text)} characters came of {most - start}")
+                raise ServerError(
+                    f"{self._url}: {len(part.text)} characters came of {most - start}"
+                )
             parts.append(part.text)
             start = most
             if start >= part.characters:
@@ -273,7 +342,9 @@ class RemoteEngine:
         for _ in range(_TRIES):
             info = self._get(_document(doc_id), partial(from_json, DocumentInfo))
             text = self.read(doc_id)
-            if self._get(_document(doc_id), partial(from_json, DocumentInfo)) == info:  # else it was replaced meanwhile
+            if (
+                self._get(_document(doc_id), partial(from_json, DocumentInfo)) == info
+            ):  # else it was replaced meanwhile
                 with _wrapped(self._url):
                     return from_json(Document, to_json(info) | {"text": text})
         raise ServerError(f"{self._url}: {doc_id} changes all the time")
@@ -295,7 +366,9 @@ class RemoteEngine:
 
     def _options_body(self, options: Any) -> dict[str, Any]:
         SearchRequest(**options)  # wrong options are refused here, without a request
-        timeout_ms = options.get("rerank_timeout_ms") or _UNLIMITED  # as an engine on this machine, not as the server
+        timeout_ms = (
+            options.get("rerank_timeout_ms") or _UNLIMITED
+        )  # as an engine on this machine, not as the server
         return self._body({**options, "rerank_timeout_ms": timeout_ms})
 
     def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:
@@ -363,21 +436,29 @@ def _to_error(problem: Any, status: int) -> LmkragError:
     if kind == "invalid":
         return UsageError(problem["detail"])
     if kind == "not-found":
-        return ServerError("the server has nothing at this address: the URL of an index does not end in a slash")
+        return ServerError(
+            "the server has nothing at this address: the URL of an index does not end in a slash"
+        )
     if kind == "document-not-found":
-        return DocumentNotFound(*(str(problem.get(name) or "") for name in ("doc_id", "index", "near")))
+        return DocumentNotFound(
+            *(str(problem.get(name) or "") for name in ("doc_id", "index", "near"))
+        )
     return make_error(kind, problem["detail"], ServerError)
 
 
 class _AnswerEvents:
-    """Reads the events of an answer. State: the current line and event, and the answer once it has come."""
+    """Reads the events of an answer. State: the current line and event, and the answer once it has
+    come.
+    """
 
     def __init__(self) -> None:
         self._line = self._event = ""
         self._answer: Answer | None = None
 
     def read(self, text: str) -> Iterator[str]:
-        """Take the next characters; yield the text of their events. Lines end with a line feed, not at U+2028."""
+        """Take the next characters; yield the text of their events. Lines end with a line feed, not
+        at U+2028.
+        """
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             if line.startswith("event:"):
@@ -399,7 +480,9 @@ class _AnswerEvents:
 
 
 def _to_search(reader: Reader, options: AskOptions) -> SearchOptions:
-    """The options of a search for a reader of this process; the server counts tokens with the index's encoder."""
+    """The options of a search for a reader of this process; the server counts tokens with the
+    index's encoder.
+    """
     search: dict[str, Any] = dict(options)
     context_tokens = search.pop("context_tokens", None)
     if isinstance(reader, LanguageModelReader) or context_tokens:

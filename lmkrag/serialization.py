@@ -1,4 +1,6 @@
-"""Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
+"""Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine
+reads.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -12,7 +14,9 @@ Value = TypeVar("Value")
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
-    """Return the dataclass that :func:`to_json` made an object of, or raise ValueError; unknown fields are left out."""
+    """Return the dataclass that :func:`to_json` made an object of, or raise ValueError; unknown
+    fields are left out.
+    """
     return cast(Value, _from_json(kind, record))
 
 
@@ -24,8 +28,16 @@ def _from_json(kind: Any, record: Any) -> Any:
     outer = get_origin(kind) or kind
     if is_dataclass(outer):
         known = get_type_hints(outer)
-        values = {name: _from_json(hint, record[name]) for name, hint in known.items() if name in _check(dict, record)}
-        required = [field for field in fields(outer) if field.default is MISSING and field.default_factory is MISSING]
+        values = {
+            name: _from_json(hint, record[name])
+            for name, hint in known.items()
+            if name in _check(dict, record)
+        }
+        required = [
+            field
+            for field in fields(outer)
+            if field.default is MISSING and field.default_factory is MISSING
+        ]
         if missing := [field.name for field in required if field.name not in values]:
             raise ValueError(f"no {missing[0]}")
         return cast(Any, outer)(**values)
@@ -49,11 +61,20 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
     """Return the answer that JSON describes. Raises ValueError: it describes none."""
     answer = from_json(Answer, {**_check(dict, record), "citations": []})
-    records = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
-    lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (records, answer.short, answer.quotes)
+    records = [
+        from_json(CitationRecord, citation) for citation in _check(list, record["citations"])
+    ]
+    lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (
+        records,
+        answer.short,
+        answer.quotes,
+    )
     for number in (numbered.number for each in lists for numbered in each):
         if not 1 <= number <= len(answer.spans):
             raise ValueError(f"[{number}] of {len(answer.spans)} passages")
     spans = answer.spans
-    citations = [Citation(each.number, spans[each.number - 1], each.quote, each.start, each.end) for each in records]
+    citations = [
+        Citation(each.number, spans[each.number - 1], each.quote, each.start, each.end)
+        for each in records
+    ]
     return replace(answer, citations=tuple(citations))

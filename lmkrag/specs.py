@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
-ENGLISH, CODE = "en", "code"  # languages of documents, as ISO 639-1 names them, and that of source code
+ENGLISH, CODE = (
+    "en",
+    "code",
+)  # languages of documents, as ISO 639-1 names them, and that of source code
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = get_args(SentenceKind)
-BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})  # of sentences that are no part of prose
+BLOCK_KINDS = frozenset(
+    {"heading", "row", "code", "record", "metadata"}
+)  # of sentences that are no part of prose
 
 
 class Text(Protocol):
@@ -35,7 +40,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sentences ``[first, stop)`` are encoded together; the vectors of ``[own_first, own_stop)`` are kept."""
+    """Sentences ``[first, stop)`` are encoded together; the vectors of ``[own_first, own_stop)``
+    are kept.
+    """
 
     first: int
     stop: int
@@ -65,13 +72,17 @@ class Recipe:
 
     name: str
     description: str = ""
-    factory: str = ""  # a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size
+    # a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size
+    factory: str = ""
     minimum: int = 0  # a segment of fewer sentences is stored exactly instead
     train: int = 0  # how many vectors it learns from, 0 for all
     search: Mapping[str, float] = field(default_factory=dict)  # its search parameters
     tiers: tuple[tuple[int, str], ...] = ()  # (most sentences, recipe name), chosen by size
 
 
-BYTE_ORDER_MARK = "\ufeff"  # some editors put it before UTF-8; it stays, so that offsets are those of the file
-ATTACHED_TO = "attached_to"  # the key of an attachment's metadata that names the document of the file it is in
+BYTE_ORDER_MARK = (
+    "\ufeff"  # some editors put it before UTF-8; it stays, so that offsets are those of the file
+)
+# the key of an attachment's metadata that names the document of the file it is in
+ATTACHED_TO = "attached_to"
 NOT_COMPUTED = "(not computed)"  # stands behind the formula of a cell without a value

@@ -18,10 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from lmkrag.errors import LmkragError, UsageError
 
-PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
+PYTHON = (
+    sys.executable,
+    "-P",
+)  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
-DEADLINE: ContextVar["Deadline"] = ContextVar("DEADLINE")  # of the request that the running call is for
+DEADLINE: ContextVar["Deadline"] = ContextVar(
+    "DEADLINE"
+)  # of the request that the running call is for
 _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
@@ -41,7 +46,9 @@ def locate_index(path: str | Path) -> Path:
 
 
 def absolute_index(path: str | Path) -> Path:
-    """Return the absolute path of an index, whose links may lead to another one later, or its address as it is."""
+    """Return the absolute path of an index, whose links may lead to another one later, or its
+    address as it is.
+    """
     return Path(path) if is_address(path) else Path(path).absolute()
 
 
@@ -60,8 +67,9 @@ class RequestEnded(Exception):
 def stop_if_late() -> None:
     """Raise RequestEnded if the request of the running call has ended.
 
-    Whatever a client chooses the amount of calls this between units of work, each of which takes a second at most:
-    a check from outside would only leave the work alone, and not end it. Without a request nothing happens.
+    Whatever a client chooses the amount of calls this between units of work, each of which takes a
+    second at most: a check from outside would only leave the work alone, and not end it. Without a
+    request nothing happens.
     """
     deadline = DEADLINE.get(None)
     if deadline and (deadline.abandoned.is_set() or time.monotonic() > deadline.time):
@@ -69,7 +77,9 @@ def stop_if_late() -> None:
 
 
 class FileStamp(NamedTuple):
-    """The size of a file in bytes and the time of its last change in nanoseconds; a file with the same is unchanged."""
+    """The size of a file in bytes and the time of its last change in nanoseconds; a file with the
+    same is unchanged.
+    """
 
     size: int
     mtime_ns: int
@@ -77,7 +87,9 @@ class FileStamp(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> "FileStamp":
         """Return the stamp of a file from its status."""
-        return cls(status.st_size, max(-(2**63), min(status.st_mtime_ns, 2**63 - 1)))  # what SQLite can store
+        return cls(
+            status.st_size, max(-(2**63), min(status.st_mtime_ns, 2**63 - 1))
+        )  # what SQLite can store
 
 
 @lru_cache(maxsize=1_000)
@@ -88,7 +100,9 @@ def hash_file(path: Path, stamp: FileStamp) -> str:
 
 
 class computed_once(cached_property[T]):  # noqa: N801
-    """A ``cached_property`` without the lock of Python 3.11, which may stay locked in a forked process."""
+    """A ``cached_property`` without the lock of Python 3.11, which may stay locked in a forked
+    process.
+    """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(compute)
@@ -107,9 +121,13 @@ class LateRegex:
 
 
 def check_platform() -> None:
-    """Raise LmkragError where lmkrag can't run: its locks, memory maps and limits are those of POSIX."""
+    """Raise LmkragError where lmkrag can't run: its locks, memory maps and limits are those of
+    POSIX.
+    """
     if sys.platform == "win32":
-        raise LmkragError("lmkrag runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux")
+        raise LmkragError(
+            "lmkrag runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux"
+        )
 
 
 def set_wait_policy() -> None:
@@ -127,16 +145,22 @@ def printable(name: str) -> str:
 
 
 def find_path(name: str) -> Path:
-    """Return the path that :func:`printable` wrote, where a file of that very name does not exist."""
+    """Return the path that :func:`printable` wrote, where a file of that very name does not
+    exist.
+    """
     path = Path(name)
     if "\\x" in name and not os.path.lexists(path):
-        data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
+        data = re.sub(
+            rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode()
+        )
         return Path(os.fsdecode(data))
     return path
 
 
 def is_local_path(place: object) -> bool:
-    """Return whether the place of a document names a folder of a machine, as no URL or relative path does."""
+    """Return whether the place of a document names a folder of a machine, as no URL or relative
+    path does.
+    """
     return isinstance(place, str) and place.startswith(("/", "file:"))
 
 
@@ -148,11 +172,13 @@ def count_cpus() -> int:
 def refuse_fork(process: int, what: Path | str) -> None:
     """Raise UsageError unless this is still the process, by its id, that opened something.
 
-    A forked process has the locks that other threads held at the fork, but not these threads, and can't
-    use connections to SQLite; so it opens its own.
+    A forked process has the locks that other threads held at the fork, but not these threads, and
+    can't use connections to SQLite; so it opens its own.
     """
     if process != os.getpid():
-        raise UsageError(f"{what}: opened before this process was forked; open it again in this process")
+        raise UsageError(
+            f"{what}: opened before this process was forked; open it again in this process"
+        )
 
 
 def end_with_parent() -> None:

@@ -1,7 +1,7 @@
 """The values that travel through the pipeline: frozen, slotted, half-open intervals.
 
-Characters are ``start``/``end``, sentence ordinals ``first``/``stop``. No value carries a vector: bulk data
-stays in NumPy arrays.
+Characters are ``start``/``end``, sentence ordinals ``first``/``stop``. No value carries a vector:
+bulk data stays in NumPy arrays.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,9 @@ MAX_DOC_ID = 2_000  # characters of a document's name
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its name, which defaults to a hash of the text. ``page_starts`` are the offsets of pages."""
+    """A text and its name, which defaults to a hash of the text. ``page_starts`` are the offsets of
+    pages.
+    """
 
     doc_id: str = ""
     path: str = ""
@@ -35,8 +37,9 @@ class Document:
     def __post_init__(self) -> None:
         """Check every value, so that what an index accepts it can also store, show and send.
 
-        Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON can hold: see
-        :func:`lmkrag.json_values.to_json_value`. Raises UsageError: a value is of another type, or out of range.
+        Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON
+        can hold: see :func:`lmkrag.json_values.to_json_value`. Raises UsageError: a value is of
+        another type, or out of range.
         """
         if self.doc_id == "" and isinstance(self.text, str) and self.text.strip():
             digest = blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -44,13 +47,19 @@ class Document:
         if not isinstance(self.doc_id, str) or not self.doc_id.strip():
             raise UsageError(f"a document needs a doc_id, not {_shorten(self.doc_id)}")
         if len(self.doc_id) > MAX_DOC_ID:
-            raise UsageError(f"document {self.doc_id[:50]!r}...: a doc_id has at most {MAX_DOC_ID:,} characters")
+            raise UsageError(
+                f"document {self.doc_id[:50]!r}...: a doc_id has at most {MAX_DOC_ID:,} characters"
+            )
         self._check_texts()
         self._check_meta()
         starts = self.page_starts
         if not isinstance(starts, tuple | list) or not all(type(start) is int for start in starts):
-            raise self._refuse("page_starts", f"must be a tuple of whole numbers, not {_shorten(starts)}")
-        if starts and (starts[0] < 0 or starts[-1] > len(self.text) or any(a > b for a, b in pairwise(starts))):
+            raise self._refuse(
+                "page_starts", f"must be a tuple of whole numbers, not {_shorten(starts)}"
+            )
+        if starts and (
+            starts[0] < 0 or starts[-1] > len(self.text) or any(a > b for a, b in pairwise(starts))
+        ):
             raise self._refuse("page_starts", "must increase from 0 to the length of the text")
         object.__setattr__(self, "page_starts", tuple(starts))
 
@@ -70,7 +79,9 @@ class Document:
             raise self._refuse("metadata", f"must be a mapping, not {_shorten(self.meta)}")
         for key in self.meta:
             if not isinstance(key, str):
-                raise UsageError(f"document {self.doc_id!r}: the metadata key {_shorten(key)} is not a string")
+                raise UsageError(
+                    f"document {self.doc_id!r}: the metadata key {_shorten(key)} is not a string"
+                )
         try:
             object.__setattr__(self, "meta", to_json_value(self.meta))
         except ValueError as error:
@@ -90,7 +101,8 @@ def _shorten(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """The record of a document in an index, without its text. ``root`` is the directory that was indexed, if any.
+    """The record of a document in an index, without its text. ``root`` is the directory that was
+    indexed, if any.
 
     ``page_starts`` are the offsets of its pages, ``fingerprint`` is the hash of its file.
     """
@@ -112,7 +124,8 @@ class DocumentInfo:
 class Hit:
     """One landmark (sentence) that a query found, with the parts its score was fused from.
 
-    A part that was not asked for is 0: ``lexical`` in dense mode, ``dense`` in lexical mode, where no query is encoded.
+    A part that was not asked for is 0: ``lexical`` in dense mode, ``dense`` in lexical mode, where
+    no query is encoded.
     """
 
     sentence_id: int
@@ -146,10 +159,10 @@ class ScoreFactor:
 class Explanation:
     """Why a span was found: how its best sentence scored, and how far the span grew from it.
 
-    The score is the sum of the ``parts``, each value times its weight, times all ``factors``. ``words`` are those of
-    the question in the sentence. Growth took ``sentences_before`` and ``sentences_after``, and stopped for the reasons
-    ``stopped_before`` and ``stopped_after``; ``added_before`` and ``added_after`` count the characters that complete
-    the passage.
+    The score is the sum of the ``parts``, each value times its weight, times all ``factors``.
+    ``words`` are those of the question in the sentence. Growth took ``sentences_before`` and
+    ``sentences_after``, and stopped for the reasons ``stopped_before`` and ``stopped_after``;
+    ``added_before`` and ``added_after`` count the characters that complete the passage.
     """
 
     score: float
@@ -165,7 +178,10 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"score {self.score:.3f}"]
-        lines += [f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})" for part in self.parts]
+        lines += [
+            f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})"
+            for part in self.parts
+        ]
         lines += [f"  x {factor.value:.3f}  {factor.name}" for factor in self.factors]
         if self.words:
             lines.append(f"words of the question: {', '.join(self.words)}")
@@ -176,7 +192,9 @@ class Explanation:
             grown = [f"{count} sentence{'s' * (count != 1)}"] if why else []
             completed = [f"{added} characters to be understood"] if added else []
             if grown or completed:
-                lines.append(f"taken {side}: {' and '.join(grown + completed)}" + (f"; {why}" if why else ""))
+                lines.append(
+                    f"taken {side}: {' and '.join(grown + completed)}" + (f"; {why}" if why else "")
+                )
         return "\n".join(lines)
 
 
@@ -219,11 +237,13 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
+    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not
+    compacted.
 
-    ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files`` has the first 200.
-    ``unread_pages`` counts the pages that only OCR can read, where it is not installed. ``changed`` is the time of the
-    last write (ISO 8601), ``roots`` counts documents by directory.
+    ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files``
+    has the first 200. ``unread_pages`` counts the pages that only OCR can read, where it is not
+    installed. ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by
+    directory.
     """
 
     path: str

@@ -9,7 +9,7 @@ prints
     [1] reports/allotment-minutes.docx 824-1027
 
 (the first two lines are one). A second run reads only files that changed.
-"""
+"""  # noqa: E501
 
 import argparse
 import tempfile
@@ -20,12 +20,19 @@ from lmkrag import Engine
 
 def main() -> None:
     """Index, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("questions", nargs="+")
-    parser.add_argument("--index", type=Path, help="where to keep the index; a temporary one without")
+    parser.add_argument(
+        "--index", type=Path, help="where to keep the index; a temporary one without"
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, Engine.open(options.index or scratch, create=True) as engine:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Engine.open(options.index or scratch, create=True) as engine,
+    ):
         engine.add(options.directory, prune=True)
         for question in options.questions:
             answer = engine.ask(question)

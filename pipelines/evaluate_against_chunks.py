@@ -8,7 +8,7 @@ the documents. The job writes them in the data format and runs ``lmkrag eval``, 
 ``report/report.md``. On our sample (tests/data/questions.jsonl, tests/data/corpus) it begins
 
     Average over 1 sets (18 questions), in %; budgets 500 / 1000 / 2000 / 4000 characters
-"""
+"""  # noqa: E501
 
 import argparse
 import gzip
@@ -20,7 +20,9 @@ from pathlib import Path
 
 def main() -> None:
     """Convert, then evaluate."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("questions", type=Path)
     parser.add_argument("documents", type=Path)
     parser.add_argument("--out", type=Path, required=True)
@@ -32,11 +34,18 @@ def main() -> None:
         record = json.loads(line)
         doc_id = record["doc"]
         text = texts.setdefault(doc_id, (options.documents / doc_id).read_text("utf-8"))
-        spans = [[text.index(quote), text.index(quote) + len(quote)] for quote in record["evidence"]]
-        queries.append({"query_id": str(number), "query": record["query"], "doc_id": doc_id, "spans": spans})
+        spans = [
+            [text.index(quote), text.index(quote) + len(quote)] for quote in record["evidence"]
+        ]
+        queries.append(
+            {"query_id": str(number), "query": record["query"], "doc_id": doc_id, "spans": spans}
+        )
     folder = options.out / "set"
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "docs.jsonl.gz", [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()])
+    _write(
+        folder / "docs.jsonl.gz",
+        [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()],
+    )
     _write(folder / "queries.jsonl.gz", queries)
     command = [
         sys.executable,

@@ -8,7 +8,7 @@ interrupted goes on where it stopped.
 
 Luo et al., "Landmark Embedding" (arXiv 2402.11573), section 3.2: a background of about 200 words, some consecutive
 sentences of it as the answer, and a question about the background that only they answer.
-"""
+"""  # noqa: E501
 
 import argparse
 import json
@@ -38,29 +38,41 @@ _TRIES = 20  # passages drawn before a document set counts as too short
 
 def main() -> None:
     """Read the documents, then ask the model about their passages."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True, help="directory of the set to write")
-    parser.add_argument("--questions", type=int, default=200, help="number of passages to ask about")
+    parser.add_argument(
+        "--questions", type=int, default=200, help="number of passages to ask about"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of passages")
     parser.add_argument("--reader", choices=("openai", "vllm", "transformers"), default="openai")
     parser.add_argument("--model")
     parser.add_argument("--base-url")
     parser.add_argument("--max-tokens", type=int)
     options = parser.parse_args()
-    settings = {"model": options.model, "base_url": options.base_url, "max_tokens": options.max_tokens}
+    settings = {
+        "model": options.model,
+        "base_url": options.base_url,
+        "max_tokens": options.max_tokens,
+    }
     try:
-        reader = load_reader(options.reader, **{name: value for name, value in settings.items() if value is not None})
+        reader = load_reader(
+            options.reader, **{name: value for name, value in settings.items() if value is not None}
+        )
         assert isinstance(reader, LanguageModelReader)
         documents = load_documents(options.paths)
-        written = synthesise(documents, reader, options.out, count=options.questions, seed=options.seed)
+        written = synthesise(
+            documents, reader, options.out, count=options.questions, seed=options.seed
+        )
     except LmkragError as error:
         sys.exit(f"{Path(__file__).name}: {error}")
     print(f"{options.out}: {written} questions about {len(documents)} documents")
 
 
 def load_documents(paths: Sequence[Path]) -> list[Document]:
-    """Return the documents of files and folders; files that can't be read are skipped with a message."""
+    """Return the documents of files and folders; files that can't be read are skipped with a message."""  # noqa: E501
     documents = []
     with IsolatedLoader() as loader:
         for item in (item for path in paths for item in walk(path)):
@@ -77,7 +89,7 @@ def load_documents(paths: Sequence[Path]) -> list[Document]:
 
 
 class Passage(NamedTuple):
-    """A piece of a document to ask about: characters of the background, and of the answer inside it."""
+    """A piece of a document to ask about: characters of the background, and of the answer inside it."""  # noqa: E501
 
     document: int
     background: tuple[int, int]
@@ -111,7 +123,7 @@ def synthesise(
     Raises:
         UsageError: no document has enough text, or ``out`` is of another run.
         ReaderError: the model failed; run again to go on.
-    """
+    """  # noqa: E501
     out.mkdir(parents=True, exist_ok=True)
     journal = out / "questions.jsonl"
     questions = _read_journal(journal)
@@ -122,26 +134,34 @@ def synthesise(
             record = {"doc_id": documents[passage.document].doc_id, "spans": [list(passage.answer)]}
             if number not in questions:
                 text = documents[passage.document].text
-                messages = reader.prompts.synthesise(text[slice(*passage.background)], text[slice(*passage.answer)])
+                messages = reader.prompts.synthesise(
+                    text[slice(*passage.background)], text[slice(*passage.answer)]
+                )
                 question = _clean("".join(reader.generate(messages)))
                 questions[number] = {"number": number, "query": question, **record}
                 file.write(json.dumps(questions[number], ensure_ascii=False) + "\n")
                 file.flush()
             elif any(questions[number][name] != value for name, value in record.items()):
-                raise UsageError(f"{journal}: of other documents or another seed: choose another --out")
+                raise UsageError(
+                    f"{journal}: of other documents or another seed: choose another --out"
+                )
             progress(number + 1)
     return _write_set(documents, [questions[number] for number in range(count)], out)
 
 
 def _read_journal(path: Path) -> dict[int, dict[str, Any]]:
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
-    records = [json.loads(line) for line in lines if line.endswith("\n")]  # a killed run may leave half a line
+    records = [
+        json.loads(line) for line in lines if line.endswith("\n")
+    ]  # a killed run may leave half a line
     if records and not lines[-1].endswith("\n"):
         path.write_text("".join(lines[:-1]), "utf-8")
     return {record["number"]: record for record in records}
 
 
-def _draw(documents: Sequence[Document], cache: dict[int, list[Sentence]], rng: np.random.Generator) -> Passage:
+def _draw(
+    documents: Sequence[Document], cache: dict[int, list[Sentence]], rng: np.random.Generator
+) -> Passage:
     lengths = np.array([len(document.text) for document in documents], float)
     for _ in range(_TRIES if lengths.sum() else 0):
         number = int(rng.choice(len(documents), p=lengths / lengths.sum()))
@@ -183,7 +203,11 @@ def _write_set(documents: Sequence[Document], records: list[dict[str, Any]], out
             fields = {name: record[name] for name in ("query", "doc_id", "spans")}
             queries.append({"query_id": str(record["number"]), **fields})
     used = {query["doc_id"] for query in queries}
-    texts = ({"doc_id": d.doc_id, "title": d.title, "text": d.text} for d in documents if d.doc_id in used)
+    texts = (
+        {"doc_id": d.doc_id, "title": d.title, "text": d.text}
+        for d in documents
+        if d.doc_id in used
+    )
     write_records(out / "docs.jsonl.gz", texts)
     write_records(out / "queries.jsonl.gz", queries)
     return len(queries)

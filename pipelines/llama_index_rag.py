@@ -7,7 +7,7 @@
 prints the model's answer, and then the exact spans that it was given:
 
     reports/allotment-minutes.docx 824-1027
-"""
+"""  # noqa: E501
 
 import argparse
 import os
@@ -23,7 +23,9 @@ from lmkrag.integrations.llama_index import LandmarkRetriever
 
 def main() -> None:
     """Index, retrieve, ask the model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("question")
     parser.add_argument("--base-url", required=True)
@@ -38,13 +40,20 @@ def main() -> None:
         context_window=16_000,
         max_tokens=512,
     )
-    with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "index", create=True) as engine:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Engine.open(Path(scratch) / "index", create=True) as engine,
+    ):
         engine.add(options.directory)
         retriever = LandmarkRetriever(engine, similarity_top_k=options.top_k)
-        response = RetrieverQueryEngine.from_args(retriever=retriever, llm=model).query(options.question)
+        response = RetrieverQueryEngine.from_args(retriever=retriever, llm=model).query(
+            options.question
+        )
         print(response)
         for source in response.source_nodes:
-            print(f"{source.node.metadata['doc_id']} {source.node.metadata['start']}-{source.node.metadata['end']}")
+            print(
+                f"{source.node.metadata['doc_id']} {source.node.metadata['start']}-{source.node.metadata['end']}"  # noqa: E501
+            )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 SET is a folder in the data format (``generate_questions.py`` makes one of your documents). Prints the folder of the
 encoder, which ``lmkrag index --encoder build/tiny/encoder`` takes. The full recipe is ``train/landmark-mini.toml``.
-"""
+"""  # noqa: E501
 
 import argparse
 import json
@@ -46,7 +46,9 @@ sets = [{{ path = {set}, task = "documents", documents = 2 }}]
 
 def main() -> None:
     """Write the configuration and train."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("set", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=20)

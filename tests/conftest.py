@@ -25,21 +25,37 @@ from hypothesis import settings
 settings.register_profile("lmkrag", deadline=None, max_examples=50)  # a busy machine is no fault
 settings.load_profile("lmkrag")
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would its children
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # a background job ignores it, and so would its children
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.pop("LMKRAG_PRECISION", None)  # as users have it: int8 where the processor multiplies it exactly
-os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no settings of whoever runs the tests
+os.environ.pop(
+    "LMKRAG_PRECISION", None
+)  # as users have it: int8 where the processor multiplies it exactly
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(
+    prefix="lmkrag-tests-"
+)  # no settings of whoever runs the tests
 
 DATA = Path(__file__).parent / "data"
 
-LONGEST = ["test_ray_encoding.py", "test_stranger.py", "test_page.py", "test_trainer.py", "test_small_model.py"]
+LONGEST = [
+    "test_ray_encoding.py",
+    "test_stranger.py",
+    "test_page.py",
+    "test_trainer.py",
+    "test_small_model.py",
+]
 LONGEST += ["test_notebooks.py", "test_trust.py"]
 
 
 def pytest_collection_modifyitems(items):
     """The files that take longest come first: begun last, one would keep one process busy while the others idle."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    items.sort(
+        key=lambda item: (
+            LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
+        )
+    )
 
 
 gc.disable()
@@ -129,7 +145,11 @@ def lmkrag():
         logging.root.setLevel(logging.WARNING)  # another test may have set it
         with contextlib.chdir(cwd or "."):
             result = CliRunner().invoke(
-                main, [*map(str, arguments)], stdin, COMMAND_ENVIRONMENT | (env or {}), prog_name="lmkrag"
+                main,
+                [*map(str, arguments)],
+                stdin,
+                COMMAND_ENVIRONMENT | (env or {}),
+                prog_name="lmkrag",
             )
         os.environ.clear()  # a command may set variables for what it loads
         os.environ.update(environment)
@@ -196,19 +216,31 @@ def write_set():
 @pytest.fixture(scope="session")
 def sample_set(corpus, tmp_path_factory) -> Path:
     """The sample corpus with the labelled questions of ``data/questions.jsonl``, in the data format."""
-    texts = {name: (corpus / name).read_text("utf-8") for name in ("lighthouse-handbook.md", "glass-river.txt")}
+    texts = {
+        name: (corpus / name).read_text("utf-8")
+        for name in ("lighthouse-handbook.md", "glass-river.txt")
+    }
     queries = []
     for number, line in enumerate((DATA / "questions.jsonl").read_text("utf-8").splitlines()):
         record = json.loads(line)
         starts = [(texts[record["doc"]].index(quote), len(quote)) for quote in record["evidence"]]
         spans = [[start, start + length] for start, length in starts]
-        queries.append({"query_id": str(number), "query": record["query"], "doc_id": record["doc"], "spans": spans})
+        queries.append(
+            {
+                "query_id": str(number),
+                "query": record["query"],
+                "doc_id": record["doc"],
+                "spans": spans,
+            }
+        )
     documents = [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()]
     return _write_set(tmp_path_factory.mktemp("sets") / "sample", documents, queries)
 
 
 POSITIONS = 16_384
-CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }}\n{% endfor %}assistant :"
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }}\n{% endfor %}assistant :"
+)
 LEARNT = 'bonfires are allowed only in iron baskets [1] [99]. it says " gate opens at nine ".'
 
 
@@ -227,9 +259,16 @@ def teach_model(folder: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the model is too small for more
     letters = [chr(code) for code in range(33, 127)]
-    words = ["[PAD]", "[UNK]", "[END]", *letters]  # any other word is one unknown token, so that prompts are short
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[END]",
+        *letters,
+    ]  # any other word is one unknown token, so that prompts are short
     words += sorted(set(re.findall(r"\w{2,}", LEARNT)) | {"assistant", "user", "system"})
-    backend = Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    backend = Tokenizer(
+        models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
+    )
     backend.normalizer = normalizers.BertNormalizer()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
@@ -282,7 +321,17 @@ def chat_server(causal_model, tmp_path_factory):
         port = probe.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log.txt"
     transformers = str(Path(sys.executable).with_name("transformers"))
-    command = [transformers, "serve", str(causal_model), "--device", "cpu", "--port", str(port), "--host", "127.0.0.1"]
+    command = [
+        transformers,
+        "serve",
+        str(causal_model),
+        "--device",
+        "cpu",
+        "--port",
+        str(port),
+        "--host",
+        "127.0.0.1",
+    ]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:

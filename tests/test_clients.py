@@ -121,7 +121,12 @@ def test_no_server_sends_a_question_elsewhere(call):
 
 
 MADE = {
-    "httpx": ["Client()", "AsyncClient()", "get('http://localhost')", "stream('GET', 'http://localhost')"],
+    "httpx": [
+        "Client()",
+        "AsyncClient()",
+        "get('http://localhost')",
+        "stream('GET', 'http://localhost')",
+    ],
     "openai": ["OpenAI()", "AsyncOpenAI()"],
     "qdrant_client": ["QdrantClient()"],
     "urllib.request": ["urlopen('http://localhost')"],
@@ -130,14 +135,29 @@ MADE = {
 
 
 def lint(code: str, name: str) -> str:
-    command = [sys.executable, "-m", "ruff", "check", "--select", "TID251", "--stdin-filename", f"lmkrag/{name}", "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--select",
+        "TID251",
+        "--stdin-filename",
+        f"lmkrag/{name}",
+        "-",
+    ]
     return subprocess.run(command, input=code, cwd=ROOT, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize(("module", "call"), [(module, call) for module, calls in MADE.items() for call in calls])
+@pytest.mark.parametrize(
+    ("module", "call"), [(module, call) for module, calls in MADE.items() for call in calls]
+)
 def test_a_module_that_makes_a_client_of_its_own_is_found(module, call):
     name = call.partition("(")[0]
-    for code in (f"import {module}\n\n{module}.{call}\n", f"from {module} import {name}\n\n{call}\n"):
+    for code in (
+        f"import {module}\n\n{module}.{call}\n",
+        f"from {module} import {name}\n\n{call}\n",
+    ):
         assert "TID251" in lint(code, "readers/new.py")
         own = "cache.py" if module == "platformdirs" else "clients.py"
         assert "TID251" not in lint(code, own)

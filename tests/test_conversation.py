@@ -13,12 +13,18 @@ def test_without_a_model_a_follow_up_is_asked_with_the_question_before(engine):
     conversation = Conversation(engine, top_k=3)
     assert conversation.standalone("And how often?") == "And how often?"
     first = conversation.ask("When must the fog horn sound?")
-    assert conversation.standalone("And how often?") == "And how often? (When must the fog horn sound?)"
+    assert (
+        conversation.standalone("And how often?")
+        == "And how often? (When must the fog horn sound?)"
+    )
     assert conversation.standalone("Who does it?") == "Who does it? (When must the fog horn sound?)"
     second = conversation.ask("And how often?")
     assert second.spans[0].doc_id == first.spans[0].doc_id
     assert len(second.spans) <= 3
-    assert [question for question, _ in conversation.history] == ["When must the fog horn sound?", "And how often?"]
+    assert [question for question, _ in conversation.history] == [
+        "When must the fog horn sound?",
+        "And how often?",
+    ]
     conversation.forget()
     assert conversation.standalone("And how often?") == "And how often?"
 
@@ -38,7 +44,11 @@ def test_a_follow_up_keeps_the_filter(engine):
         ("What did sales reach in 2021?", "What about 2022?", "What did sales reach in 2022?"),
         ("How many B-7 are in stock?", "and B-12?", "How many B-12 are in stock?"),
         ("Who keeps the lamp?", "And in Oslo?", "And in Oslo? (Who keeps the lamp?)"),
-        ("How do I request leave?", "And who signs it off?", "And who signs it off? (How do I request leave?)"),
+        (
+            "How do I request leave?",
+            "And who signs it off?",
+            "And who signs it off? (How do I request leave?)",
+        ),
     ],
 )
 def test_what_a_follow_up_leaves_out(before, question, carried):
@@ -72,7 +82,9 @@ def test_a_model_rewrites_the_follow_up(engine, causal_model):
         engine, reader=TransformersReader(str(causal_model), max_tokens=60, prompts=Prompts.load())
     )
     conversation.ask("Where are bonfires allowed?")
-    assert conversation.standalone("And when?").startswith("bonfires are allowed only in iron baskets")
+    assert conversation.standalone("And when?").startswith(
+        "bonfires are allowed only in iron baskets"
+    )
     answer = conversation.ask("And when?")
     assert answer.found
     assert len(conversation.history) == 2
@@ -95,7 +107,9 @@ def test_the_budget_is_counted_by_the_readers_own_tokenizer(engine, causal_model
     answer = engine.ask("Where are bonfires allowed?", reader=reader, context_tokens=budget)
     shown = lay_out(answer.spans, "0" * 12)
     assert 0.5 * budget < reader.count_tokens(shown) <= 1.1 * budget
-    with pytest.raises(UsageError, match="20 tokens hold no span with its source: the best one takes"):
+    with pytest.raises(
+        UsageError, match="20 tokens hold no span with its source: the best one takes"
+    ):
         engine.ask("Where are bonfires allowed?", reader=reader, context_tokens=20)
 
 
@@ -121,4 +135,7 @@ def test_complete_question_by_example():
         complete_question(["Who repairs the pump?", "And the winch?"], "Where are its papers?")
         == "Where are its papers? (Who repairs the pump?)"
     )
-    assert complete_question(["Who repairs the pump?"], "What is the fare to Bergen?") == "What is the fare to Bergen?"
+    assert (
+        complete_question(["Who repairs the pump?"], "What is the fare to Bergen?")
+        == "What is the fare to Bergen?"
+    )

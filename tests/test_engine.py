@@ -11,10 +11,22 @@ from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.sentences.split import split_sentences
 
 QUESTIONS = {
-    "How long must the lamp burn before the wick is trimmed?": ("lighthouse-handbook.md", "burned for four hours"),
-    "Why was nobody lost when the wave reached the village?": ("glass-river.txt", "rung the church bell"),
-    "What comes first if the money is not enough?": ("reports/viaduct-inspection.pdf", "scour protection comes first"),
-    "On which days are bonfires allowed?": ("reports/allotment-minutes.docx", "first Sunday of November"),
+    "How long must the lamp burn before the wick is trimmed?": (
+        "lighthouse-handbook.md",
+        "burned for four hours",
+    ),
+    "Why was nobody lost when the wave reached the village?": (
+        "glass-river.txt",
+        "rung the church bell",
+    ),
+    "What comes first if the money is not enough?": (
+        "reports/viaduct-inspection.pdf",
+        "scour protection comes first",
+    ),
+    "On which days are bonfires allowed?": (
+        "reports/allotment-minutes.docx",
+        "first Sunday of November",
+    ),
     "How much honey does a colony need for the winter?": ("beekeeping.html", "15 kilograms"),
 }
 
@@ -46,7 +58,9 @@ def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
 
 
 def test_pages_are_those_of_the_pdf(engine):
-    spans = engine.search("coping stones moved by frost, cost of resetting them", top_k=8, filter="kind=pdf")
+    spans = engine.search(
+        "coping stones moved by frost, cost of resetting them", top_k=8, filter="kind=pdf"
+    )
     text = engine.read("reports/viaduct-inspection.pdf")
     for span in spans:
         later = [text.index("Findings"), text.index("Recommendations and cost")]
@@ -74,7 +88,9 @@ def test_a_budget_alone_means_as_many_spans_as_fit(engine):
 
 
 def test_a_reader_gets_what_the_budget_holds(engine):
-    few, many = (engine.ask("Who keeps the lamp?", context_tokens=budget).spans for budget in (300, 1_500))
+    few, many = (
+        engine.ask("Who keeps the lamp?", context_tokens=budget).spans for budget in (300, 1_500)
+    )
     count = engine.encoders.encoder.count_tokens
     assert 250 <= sum(count(span.text) for span in few) <= 300
     assert 1_350 <= sum(count(span.text) for span in many) <= 1_500
@@ -97,7 +113,9 @@ def test_a_context_counts_the_frames_of_its_spans(engine, budget):
 
 
 def test_a_context_without_room_is_wrong_usage(engine):
-    with pytest.raises(UsageError, match="10 tokens hold no span with its source: the best one takes"):
+    with pytest.raises(
+        UsageError, match="10 tokens hold no span with its source: the best one takes"
+    ):
         engine.build_context("Who keeps the lamp?", context_tokens=10)
     nothing = engine.build_context("Who keeps the lamp?", filter="kind=epub")
     assert (nothing.text, nothing.spans, nothing.tokens) == ("", (), 0)
@@ -108,28 +126,47 @@ def test_a_plain_context_counts_its_own_frames(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(Document("lamp.txt", text=text))
         whole = engine.build_context("Who keeps the lamp?", layout="plain")
-        again = engine.build_context("Who keeps the lamp?", layout="plain", context_tokens=whole.tokens + 2)
+        again = engine.build_context(
+            "Who keeps the lamp?", layout="plain", context_tokens=whole.tokens + 2
+        )
         assert again.spans[0].text == whole.spans[0].text == text
 
 
 def test_a_filter_with_wildcards_or_without_anything_removes_nothing_else(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        meta = {"author": "Jane", "tags": ["ferry"], "when": datetime(2024, 3, 1, 12), "year": 2024.0}
-        engine.add([Document("a", text="The ferry leaves at seven.", meta=meta), Document("b", text="No author.")])
+        meta = {
+            "author": "Jane",
+            "tags": ["ferry"],
+            "when": datetime(2024, 3, 1, 12),
+            "year": 2024.0,
+        }
+        engine.add(
+            [
+                Document("a", text="The ferry leaves at seven.", meta=meta),
+                Document("b", text="No author."),
+            ]
+        )
         for condition in ({}, "", "  ", [], {"author": []}):
             with pytest.raises(UsageError):
                 engine.remove(filter=condition)
             with pytest.raises(UsageError):
                 engine.remove(["a"], filter=condition)
         assert [info.doc_id for info in engine.documents(filter="not author=*")] == ["b"]
-        for same in ({"when": datetime(2024, 3, 1, 12)}, {"when": "2024-03"}, {"year": 2024}, {"Tags": "ferry"}):
+        for same in (
+            {"when": datetime(2024, 3, 1, 12)},
+            {"when": "2024-03"},
+            {"year": 2024},
+            {"Tags": "ferry"},
+        ):
             assert [info.doc_id for info in engine.documents(filter=same)] == ["a"]
         assert engine.remove(filter="author=*") == 1
         assert [info.doc_id for info in engine.documents()] == ["b"]
 
 
 def test_a_document_is_cut_to_what_was_found_in_it(engine):
-    (span,) = engine.search("What comes first if the money is not enough?", level="document", max_tokens=60)
+    (span,) = engine.search(
+        "What comes first if the money is not enough?", level="document", max_tokens=60
+    )
     assert "scour protection comes first" in " ".join(span.text.split())
     assert engine.read(span.doc_id)[span.start : span.end] == span.text
     assert span.hits[0].start >= span.start
@@ -156,16 +193,30 @@ def test_documents_and_what_is_known_of_them(engine, corpus):
 
 def test_a_filter_finds_by_place_in_either_form(engine, corpus):
     one = str(corpus / "glass-river.txt")
-    for expression in ("path=glass-*", f'path="{one}"', "PATH=GLASS-RIVER.TXT", f"path={one[:20]}*glass-river.txt"):
-        assert [document.doc_id for document in engine.documents(filter=expression)] == ["glass-river.txt"]
+    for expression in (
+        "path=glass-*",
+        f'path="{one}"',
+        "PATH=GLASS-RIVER.TXT",
+        f"path={one[:20]}*glass-river.txt",
+    ):
+        assert [document.doc_id for document in engine.documents(filter=expression)] == [
+            "glass-river.txt"
+        ]
     assert len(engine.documents(filter="path!=glass-*")) == 4
-    assert [document.kind for document in engine.documents(filter="Author='Harbour Trust'")] == ["markdown"]
+    assert [document.kind for document in engine.documents(filter="Author='Harbour Trust'")] == [
+        "markdown"
+    ]
 
 
 def test_filters(engine):
     reports = ["reports/allotment-minutes.docx", "reports/viaduct-inspection.pdf"]
-    assert sorted({s.doc_id for s in engine.search("water", filter="path=reports/*", top_k=30)}) == reports
-    assert {s.doc_id for s in engine.search("water", filter="year=1911")} == {"lighthouse-handbook.md"}
+    assert (
+        sorted({s.doc_id for s in engine.search("water", filter="path=reports/*", top_k=30)})
+        == reports
+    )
+    assert {s.doc_id for s in engine.search("water", filter="year=1911")} == {
+        "lighthouse-handbook.md"
+    }
     assert engine.search("water", filter="kind=epub") == []
     with pytest.raises(UsageError, match="filter 'kind': it ends too early"):
         engine.search("water", filter="kind")
@@ -207,7 +258,9 @@ def test_an_answer_prints_as_text_with_its_places(engine):
     said, _, places = str(answer).rpartition("\n\n")
     assert said == answer.text
     place = places.splitlines()[0]
-    assert place == f"[1] {answer.citations[0].place}" == "[1] reports/viaduct-inspection.pdf, page 2"
+    assert (
+        place == f"[1] {answer.citations[0].place}" == "[1] reports/viaduct-inspection.pdf, page 2"
+    )
     assert str(engine.ask("boiling point of tungsten hexafluoride?")) == answer_not_found()
     assert repr(engine).startswith("Engine('")
 
@@ -222,8 +275,15 @@ def test_words_alone_need_no_encoder_but_an_answer_does(index):
         assert engine.encoders._encoder is None
         assert engine.encoders._light is None
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
-        assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
-        assert engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").label != "strong"
+        assert engine.ask(
+            "How long must the lamp burn before the wick is trimmed?", mode="lexical"
+        ).found
+        assert (
+            engine.ask(
+                "Who won the league of the burning lamp in basketball?", mode="lexical"
+            ).label
+            != "strong"
+        )
 
 
 class Fussy(ExtractiveReader):
@@ -268,7 +328,10 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
             for doc_id, title in names.items():
                 if title:
                     found = engine.search(
-                        f"{title}: what do children under six pay?", top_k=4, level="sentence", mode=mode
+                        f"{title}: what do children under six pay?",
+                        top_k=4,
+                        level="sentence",
+                        mode=mode,
                     )
                     assert found[0].doc_id == doc_id
                     assert "nothing" in found[0].text
@@ -296,7 +359,10 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
         (repair,) = engine.search("What is under repair until the spring?", top_k=1, level="span")
         assert repair.text == "These are under repair until the spring:\n\n- Ruth"
         assert "Send a card" in engine.search("How do I join?", top_k=1)[0].text
-        assert engine.search("ice on the slipway", top_k=1, level="span")[0].text == "## Ice on the slipway"
+        assert (
+            engine.search("ice on the slipway", top_k=1, level="span")[0].text
+            == "## Ice on the slipway"
+        )
 
 
 def test_a_heading_without_markup_is_found_with_what_it_heads(tmp_path, encoder):
@@ -330,9 +396,7 @@ def test_a_question_is_found_with_its_answer(tmp_path, encoder):
 
 def test_titles_are_in_the_vectors(tmp_path, encoder):
     """What tells two leases of the same text apart is what they are called; a new name makes new vectors."""
-    text = (
-        "The deposit is two months' rent. It is due when the keys are handed over. Pets need a letter from the owner."
-    )
+    text = "The deposit is two months' rent. It is due when the keys are handed over. Pets need a letter from the owner."
     question = "How much is the deposit at Beech Mill?"
     with Engine.open(tmp_path / "ix", create=True, encoder=encoder) as engine:
         for alder, beech in (("a", "b"), ("b", "a")):
@@ -345,7 +409,10 @@ def test_titles_are_in_the_vectors(tmp_path, encoder):
 def test_documents_as_values(engine):
     text = "The ferry to Inchmore leaves at nine. It carries bicycles free of charge."
     report = engine.add(
-        [Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "\ufeff  ")]
+        [
+            Document("memo:1", "notion://1", text, meta={"team": "ops"}),
+            Document("memo:2", "x", "\ufeff  "),
+        ]
     )
     assert (report.added, [s.reason for s in report.skipped]) == (1, ["no text in it"])
     (span,) = engine.search("when does the ferry leave?", top_k=1, filter="team=ops")
@@ -356,7 +423,10 @@ def test_documents_as_values(engine):
     assert engine.search("ferry", top_k=1, filter="team=sea")[0].doc_id == "memo:1"
     twice = [Document("memo:3", "x", "One text."), Document("memo:3", "y", "Another text.")]
     report = engine.add(twice)
-    assert (report.added, report.skipped[0].reason) == (1, "another document of this run has this doc_id")
+    assert (report.added, report.skipped[0].reason) == (
+        1,
+        "another document of this run has this doc_id",
+    )
     assert engine.read("memo:3") == "One text."
     assert engine.verify() == ()
 
@@ -380,7 +450,10 @@ def test_incremental_indexing(tmp_path, encoder):
         assert engine.add(docs, prune=True).removed == 1
         with pytest.raises(UsageError, match=r"no document 'b\.md'"):
             engine.read("b.md")
-        assert {span.doc_id for span in engine.search("painted green bridge", top_k=5)} == {"a.md", "c.md"}
+        assert {span.doc_id for span in engine.search("painted green bridge", top_k=5)} == {
+            "a.md",
+            "c.md",
+        }
         engine.compact()
         assert engine.status().dead == 0
         assert engine.verify() == ()
@@ -411,12 +484,16 @@ def test_the_same_content_in_another_order_gives_the_same_index(corpus, tmp_path
     documents = [Document(p.name, p.name, p.read_text()) for p in sorted(corpus.glob("*.*"))]
     engines = []
     for number, order in enumerate((documents, documents[::-1])):
-        engines.append(Engine.open(tmp_path / str(number), create=True, encoder=encoder, rerank=False))
+        engines.append(
+            Engine.open(tmp_path / str(number), create=True, encoder=encoder, rerank=False)
+        )
         for document in order:
             engines[-1].add(document)
     for question in QUESTIONS:
         one, two = (engine.search(question, top_k=5) for engine in engines)
-        assert [(s.doc_id, s.start, s.end) for s in one] == [(s.doc_id, s.start, s.end) for s in two]
+        assert [(s.doc_id, s.start, s.end) for s in one] == [
+            (s.doc_id, s.start, s.end) for s in two
+        ]
         np.testing.assert_allclose([s.score for s in one], [s.score for s in two], atol=0.02)
 
 
@@ -490,7 +567,9 @@ class Counted:
 def vectors_of(engine, doc_id):
     with engine._store.reader.snapshot() as snapshot:
         row = snapshot.find_document(doc_id)
-        return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
+        return snapshot.read_vectors(
+            np.arange(row.first_sentence, row.first_sentence + row.sentences)
+        )
 
 
 def test_copies_are_encoded_once(encoder, corpus, tmp_path, monkeypatch):
@@ -517,7 +596,9 @@ def test_copies_are_encoded_once(encoder, corpus, tmp_path, monkeypatch):
         first, *others = (vectors_of(engine, f"{name}/LICENCE.txt") for name in "abc")
         for other in others:
             np.testing.assert_array_equal(first, other)
-        write("abc", "Nobody sails alone.")  # all that had the words have others now, and a new file has them
+        write(
+            "abc", "Nobody sails alone."
+        )  # all that had the words have others now, and a new file has them
         write("d", text)
         engine.add(folder)
         assert engine.verify() == ()
@@ -525,9 +606,13 @@ def test_copies_are_encoded_once(encoder, corpus, tmp_path, monkeypatch):
 
 
 def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, monkeypatch):
-    chapters = [(corpus / name).read_text("utf-8") for name in ("glass-river.txt", "lighthouse-handbook.md")]
+    chapters = [
+        (corpus / name).read_text("utf-8") for name in ("glass-river.txt", "lighthouse-handbook.md")
+    ]
     articles = (" the ", " that ")  # no window is a copy of another
-    text = "\n\n".join(chapter.replace(" the ", article) for article in articles for chapter in chapters)
+    text = "\n\n".join(
+        chapter.replace(" the ", article) for article in articles for chapter in chapters
+    )
     middle = text.index("\n\n", len(text) // 2) + 2
     path = tmp_path / "long.txt"
     path.write_text(text, "utf-8")
@@ -535,7 +620,11 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
         counted = Counted(encoder, monkeypatch)
         engine.add(path)
         every, counted.windows = counted.windows, 0
-        edited = text[:middle] + "The harbour cat, Marmalade, was struck by lightning in 1907.\n\n" + text[middle:]
+        edited = (
+            text[:middle]
+            + "The harbour cat, Marmalade, was struck by lightning in 1907.\n\n"
+            + text[middle:]
+        )
         path.write_text(edited, "utf-8")
         assert engine.add(path).updated == 1
         assert 1 <= counted.windows <= 10 < every
@@ -544,14 +633,18 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
         assert engine.add(path).updated == 1
         assert 1 <= counted.windows <= 2
         assert engine.verify() == ()
-        assert "Marmalade" in engine.search("which animal was struck by lightning?", top_k=1)[0].text
+        assert (
+            "Marmalade" in engine.search("which animal was struck by lightning?", top_k=1)[0].text
+        )
         with Engine.open(tmp_path / "fresh", create=True, encoder=encoder) as fresh:
             fresh.add(path)
             with engine._store.reader.snapshot() as ours, fresh._store.reader.snapshot() as theirs:
                 assert engine.read("long.txt") == fresh.read("long.txt")
                 assert ours.documents.sentences == theirs.documents.sentences
                 mine = ours.read_vectors(np.arange(ours.documents.first[0], ours.documents.stop[0]))
-                other = theirs.read_vectors(np.arange(theirs.documents.first[0], theirs.documents.stop[0]))
+                other = theirs.read_vectors(
+                    np.arange(theirs.documents.first[0], theirs.documents.stop[0])
+                )
             assert (mine * other).sum(1).min() > 0.999
 
 
@@ -566,7 +659,10 @@ def test_texts_are_added_as_people_begin(tmp_path, encoder):
                 Document("b", text=texts[1], meta={"year": 2024, "place": "Bergen"}),
             ]
         )
-        assert [info.doc_id for info in engine.documents(filter={"year": [2023, 2024]})] == ["a", "b"]
+        assert [info.doc_id for info in engine.documents(filter={"year": [2023, 2024]})] == [
+            "a",
+            "b",
+        ]
         assert [span.doc_id for span in engine.search("ferry", filter={"year": 2023})] == ["a"]
         assert not engine.search("ferry", filter={"year": 2024, "place": "Oslo"})
         assert engine.search("ferry", filter={}) == engine.search("ferry")

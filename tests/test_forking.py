@@ -34,7 +34,9 @@ def in_child(work) -> int:
 
 
 def is_refused(call) -> None:
-    with pytest.raises(UsageError, match="opened before this process was forked; open it again in this process"):
+    with pytest.raises(
+        UsageError, match="opened before this process was forked; open it again in this process"
+    ):
         call()
 
 
@@ -78,7 +80,10 @@ def test_a_fork_while_threads_search_is_refused_at_once(index):
         threads = [threading.Thread(target=search) for _ in range(3)]
         for thread in threads:
             thread.start()
-        refused = [in_child(lambda: is_refused(lambda: engine.search("which stones moved?"))) for _ in range(6)]
+        refused = [
+            in_child(lambda: is_refused(lambda: engine.search("which stones moved?")))
+            for _ in range(6)
+        ]
         done.set()
         for thread in threads:
             thread.join()

@@ -18,7 +18,8 @@ LONG = {
     "636 Chinese characters": (CHINESE * 22)[:636],
     "10,000 Chinese characters": (CHINESE * 400)[:10_000],
     "base64": base64.b64encode(hashlib.shake_256(b"lamp").digest(3_000)).decode(),
-    "hashes": "which file has the checksum " + " ".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(60)),
+    "hashes": "which file has the checksum "
+    + " ".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(60)),
     "digits": "how often is 1 2 3 " + "4 5 6 7 8 9 " * 600,
     "signs": "?!;" * 2_000,
     "pictures": "🜁🜂" * 1_500,
@@ -71,7 +72,13 @@ def test_a_question_that_fails_does_so_alone(engine):
     for error in (blank, white):
         assert isinstance(error, UsageError) and str(error) == "the question is empty"
     answers = list(engine.ask_many(questions))
-    assert [isinstance(answer, UsageError) for answer in answers] == [False, True, False, True, False]
+    assert [isinstance(answer, UsageError) for answer in answers] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
     assert answers[0] == answers[4] == engine.ask(SHORT)
     assert [str(error) for error in engine.search_many([""])] == ["the question is empty"]
     assert engine.search_many([]) == []
@@ -90,7 +97,9 @@ class CountingReader(LanguageModelReader):
 
 
 def test_a_question_whose_passages_do_not_fit_fails_alone(engine):
-    first, second = engine.ask_many([SHORT, "how long must the lamp burn?"], reader=CountingReader(), top_k=1)
+    first, second = engine.ask_many(
+        [SHORT, "how long must the lamp burn?"], reader=CountingReader(), top_k=1
+    )
     assert first.text == "Nothing." and "hold no span" in str(second)
 
 
@@ -98,7 +107,9 @@ def test_a_question_whose_passages_do_not_fit_fails_alone(engine):
 def questions_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
     asked = {"first": SHORT, "blank": "", "long": LONG["hashes"], "last": SHORT}
-    path.write_text("\n".join(json.dumps({"query_id": key, "query": text}) for key, text in asked.items()))
+    path.write_text(
+        "\n".join(json.dumps({"query_id": key, "query": text}) for key, text in asked.items())
+    )
     return path
 
 

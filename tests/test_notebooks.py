@@ -28,10 +28,16 @@ def test_it_runs_and_its_outputs_are_committed(path, monkeypatch):
     for cell in code_cells(fresh):
         cell.outputs, cell.execution_count = [], None
     NotebookClient(fresh, timeout=200, resources={"metadata": {"path": str(path.parent)}}).execute()
-    words = [[word for word in printed(each).split() if word.isalpha()] for each in (fresh, committed)]
+    words = [
+        [word for word in printed(each).split() if word.isalpha()] for each in (fresh, committed)
+    ]
     assert words[0] == words[1]
     images = [
-        sum("image/png" in output.get("data", {}) for cell in code_cells(each) for output in cell.outputs)
+        sum(
+            "image/png" in output.get("data", {})
+            for cell in code_cells(each)
+            for output in cell.outputs
+        )
         for each in (fresh, committed)
     ]
     assert images[0] == images[1]

@@ -24,9 +24,7 @@ The rescue boat is launched from the lee side, never when the engine runs. It ho
 
 The seals of the sound were counted on six mornings in August, and the highest count of all was 187 animals.
 """
-NOTES = (
-    "The gauge at the quay measures the level of the water every minute.\n\nTo reset it:\n\n    hold MODE and POWER\n"
-)
+NOTES = "The gauge at the quay measures the level of the water every minute.\n\nTo reset it:\n\n    hold MODE and POWER\n"
 QUESTIONS = [
     "What is the limit for a lorry?",
     "How many people does the rescue boat hold?",
@@ -36,7 +34,9 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def manual(encoder, tmp_path_factory):
-    with Engine.open(tmp_path_factory.mktemp("manual") / "index", create=True, encoder=encoder, rerank=False) as engine:
+    with Engine.open(
+        tmp_path_factory.mktemp("manual") / "index", create=True, encoder=encoder, rerank=False
+    ) as engine:
         engine.add(
             [
                 Document("manual.md", "manual.md", MANUAL, title="Ferry manual", kind="markdown"),
@@ -53,7 +53,10 @@ def test_a_row_comes_with_its_header_and_place(manual):
     assert span.headings == ("Ferry manual", "Loading")
     assert span.section == "Ferry manual > Loading"
     assert (span.line, span.last_line) == (5, 10)
-    assert span.place == "manual.md:5" or (span.place, span.also_in) == ("copy.md:5", ("manual.md",))
+    assert span.place == "manual.md:5" or (span.place, span.also_in) == (
+        "copy.md:5",
+        ("manual.md",),
+    )
     (hit,) = [hit for hit in span.hits if "Lorry" in MANUAL[hit.start : hit.end]]
     assert span.start <= hit.start < span.end
 
@@ -85,15 +88,26 @@ def test_exact_and_apart_at_every_level(manual, question, level):
         assert 0 <= span.coverage <= 1
         assert all(hit.start < span.end and span.start < hit.end for hit in span.hits)
     for i, one in enumerate(spans):
-        assert all(one.doc_id != o.doc_id or one.end <= o.start or o.end <= one.start for o in spans[i + 1 :])
+        assert all(
+            one.doc_id != o.doc_id or one.end <= o.start or o.end <= one.start
+            for o in spans[i + 1 :]
+        )
 
 
 def test_so_many_of_one_document(manual):
     for level in ("passage", "span", "sentence"):
         for most in (1, 2):
-            found = [span.doc_id for span in manual.search("the rescue boat", top_k=9, level=level, per_document=most)]
+            found = [
+                span.doc_id
+                for span in manual.search(
+                    "the rescue boat", top_k=9, level=level, per_document=most
+                )
+            ]
             assert max(found.count(doc_id) for doc_id in found) == most
-    assert len({span.doc_id for span in manual.ask("How do I reset the gauge?", per_document=1).spans}) >= 2
+    assert (
+        len({span.doc_id for span in manual.ask("How do I reset the gauge?", per_document=1).spans})
+        >= 2
+    )
     with pytest.raises(UsageError, match="per_document must be at least 1, not 0"):
         manual.search("the rescue boat", per_document=0)
 
@@ -105,11 +119,17 @@ def test_readers_get_passages_with_their_sections(manual):
 
 
 def test_a_row_far_below_its_header(encoder, tmp_path):
-    rows = "".join(f"| {name}{number} | {number * 7} |\n" for number in range(20) for name in ("oar", "anchor", "lamp"))
+    rows = "".join(
+        f"| {name}{number} | {number * 7} |\n"
+        for number in range(20)
+        for name in ("oar", "anchor", "lamp")
+    )
     table = f"# Prices\n\n| Part | Crowns |\n|---|---|\n{rows}"
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("prices.md", "prices.md", table, title="Prices", kind="markdown"))
-        span = next(s for s in engine.search("What does lamp18 cost?", top_k=20) if "| lamp18 |" in s.text)
+        span = next(
+            s for s in engine.search("What does lamp18 cost?", top_k=20) if "| lamp18 |" in s.text
+        )
         assert span.header == "| Part | Crowns |"
         assert table[span.start : span.end] == span.text
         assert (
@@ -121,7 +141,10 @@ def test_a_row_far_below_its_header(encoder, tmp_path):
 def test_what_a_colon_announces_is_answered(manual):
     answer = manual.ask("How do I reset the gauge?")
     assert "hold MODE and POWER" in answer.text
-    assert answer.citations[0].place in ("notes.txt:3", "notes.txt:5")  # the colon, or what it announces
+    assert answer.citations[0].place in (
+        "notes.txt:3",
+        "notes.txt:5",
+    )  # the colon, or what it announces
 
 
 def test_contents_and_links_rank_last(encoder, tmp_path):
@@ -136,6 +159,8 @@ def test_contents_and_links_rank_last(encoder, tmp_path):
         for mode in ("hybrid", "lexical"):
             for level in ("span", "sentence"):
                 found = engine.search("launching the rescue boat", mode=mode, level=level)
-                entries = [span.text.lstrip().startswith(("- [", "1 L", "2 R", "# C")) for span in found]
+                entries = [
+                    span.text.lstrip().startswith(("- [", "1 L", "2 R", "# C")) for span in found
+                ]
                 assert "lee side" in found[0].text
                 assert entries == sorted(entries)

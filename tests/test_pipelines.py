@@ -52,15 +52,27 @@ def test_ask_directory(run_here, corpus, tmp_path):
 
 @pytest.mark.parametrize("name", ["langchain_rag.py", "llama_index_rag.py"])
 def test_frameworks(run_here, name, corpus, chat_server, causal_model):
-    out = run_here(name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top-k", 2)
+    out = run_here(
+        name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top-k", 2
+    )
     assert out.strip().startswith("bonfires are allowed")
     assert "reports/allotment-minutes.docx 824-1078" in out
 
 
 def test_evaluate_against_chunks(corpus, tmp_path):
     questions = tmp_path / "questions.jsonl"
-    questions.write_text("\n".join((corpus.parent / "questions.jsonl").read_text().splitlines()[:6]))
-    out = run("evaluate_against_chunks.py", questions, corpus, "--out", tmp_path, "--against", "sentence:1")
+    questions.write_text(
+        "\n".join((corpus.parent / "questions.jsonl").read_text().splitlines()[:6])
+    )
+    out = run(
+        "evaluate_against_chunks.py",
+        questions,
+        corpus,
+        "--out",
+        tmp_path,
+        "--against",
+        "sentence:1",
+    )
     assert out.startswith("Average over 1 sets (6 questions)")
     assert "| sentence:1 |" in out
     assert (tmp_path / "report.md").is_file()
@@ -72,20 +84,33 @@ def test_train_encoder(run_here, sample_set, tmp_path, lmkrag, corpus):
     ranges.unlink()
     run_here("calibrate_encoder.py", folder, sample_set)
     assert ranges.is_file()
-    result = lmkrag("index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index")
+    result = lmkrag(
+        "index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index"
+    )
     assert "1 added" in result.stderr
 
 
 def test_generate_questions(corpus, causal_model, tmp_path):
     out = tmp_path / "set"
     (tmp_path / "broken.docx").write_bytes(b"x")
-    arguments = [corpus / "glass-river.txt", tmp_path / "broken.docx", "--out", out, "--questions", 3]
-    process = start("generate_questions.py", *arguments, "--reader", "transformers", "--model", causal_model)
+    arguments = [
+        corpus / "glass-river.txt",
+        tmp_path / "broken.docx",
+        "--out",
+        out,
+        "--questions",
+        3,
+    ]
+    process = start(
+        "generate_questions.py", *arguments, "--reader", "transformers", "--model", causal_model
+    )
     printed, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
     assert printed.startswith(f"{out}: ") and printed.endswith(" questions about 1 documents\n")
     assert "skipped 'broken.docx': content is not DOCX" in err
-    assert [json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()] == [0, 1, 2]
+    assert [
+        json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()
+    ] == [0, 1, 2]
 
 
 def test_no_job_is_left_out():

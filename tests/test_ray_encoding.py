@@ -24,7 +24,12 @@ from lmkrag.ingest.walk import walk
 from lmkrag.ray_encoding import encode_batch, plan_batches
 
 pytestmark = pytest.mark.timeout(280)
-QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "VX-1007", "when does the ferry leave?"]
+QUESTIONS = [
+    "who approves leave?",
+    "how far have the coping stones moved?",
+    "VX-1007",
+    "when does the ferry leave?",
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,9 @@ def cluster():
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    machines = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     machines.add_node(num_cpus=1)
     ray.init(address=machines.address, log_to_driver=False)
     yield machines
@@ -55,7 +62,9 @@ def folder(corpus, tmp_path) -> Path:
     mail = EmailMessage()
     mail["Subject"] = "Valves"
     mail.set_content("The list is attached.")
-    mail.add_attachment(b"Code,Pressure\nVX-1007,10 bar\n", maintype="text", subtype="csv", filename="valves.csv")
+    mail.add_attachment(
+        b"Code,Pressure\nVX-1007,10 bar\n", maintype="text", subtype="csv", filename="valves.csv"
+    )
     (folder / "valves.eml").write_bytes(mail.as_bytes())
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
     for path in folder.rglob("*"):
@@ -69,23 +78,34 @@ def texts(tmp_path) -> Path:
     folder = tmp_path / "texts"
     folder.mkdir()
     for number in range(12):
-        sentences = (f"Pump {number} of yard {line} is oiled every {line + number} days." for line in range(40))
+        sentences = (
+            f"Pump {number} of yard {line} is oiled every {line + number} days."
+            for line in range(40)
+        )
         (folder / f"{number:02}.txt").write_text(" ".join(sentences))
     return folder
 
 
 def find_spans(engine) -> list:
-    return [[(span.doc_id, span.start, span.end) for span in engine.search(question)] for question in QUESTIONS]
+    return [
+        [(span.doc_id, span.start, span.end) for span in engine.search(question)]
+        for question in QUESTIONS
+    ]
 
 
 def read_vectors(engine, doc_id):
     with engine._store.reader.snapshot() as snapshot:
         row = snapshot.find_document(doc_id)
-        return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
+        return snapshot.read_vectors(
+            np.arange(row.first_sentence, row.first_sentence + row.sentences)
+        )
 
 
 def describe_documents(engine) -> list:
-    return [(info.doc_id, info.kind, info.fingerprint, info.sentences, info.meta) for info in engine.documents()]
+    return [
+        (info.doc_id, info.kind, info.fingerprint, info.sentences, info.meta)
+        for info in engine.documents()
+    ]
 
 
 def find_workers() -> list[int]:
@@ -114,7 +134,9 @@ def test_a_cluster_makes_the_index_that_one_process_makes(cluster, folder, tmp_p
     ):
         plain.add(folder)
         progress = []
-        report = engine.add(folder, ray=cluster.address, progress=lambda *step: progress.append(step))
+        report = engine.add(
+            folder, ray=cluster.address, progress=lambda *step: progress.append(step)
+        )
         assert (report.added, [file.path for file in report.skipped]) == (7, ["broken.pdf"])
         assert describe_documents(engine) == describe_documents(plain)
         assert find_spans(engine) == find_spans(plain)
@@ -128,7 +150,11 @@ def test_a_cluster_makes_the_index_that_one_process_makes(cluster, folder, tmp_p
         assert not WorkingFolder(tmp_path / "index", "ray").path.exists()
 
         again = engine.add(folder, ray=cluster.address)
-        assert (again.added, again.updated, again.unchanged) == (0, 0, 6)  # the attachment is not counted
+        assert (again.added, again.updated, again.unchanged) == (
+            0,
+            0,
+            6,
+        )  # the attachment is not counted
         assert [file.path for file in again.skipped] == ["broken.pdf"]
 
 
@@ -137,17 +163,26 @@ def test_what_has_not_changed_is_not_encoded_again(cluster, folder, tmp_path, en
         engine.add(folder)
         before = read_vectors(engine, "lighthouse-handbook.md")
         handbook = folder / "lighthouse-handbook.md"
-        handbook.write_text(handbook.read_text("utf-8") + "\nThe lamp was changed in May.\n", "utf-8")
+        handbook.write_text(
+            handbook.read_text("utf-8") + "\nThe lamp was changed in May.\n", "utf-8"
+        )
         (folder / "valves.eml").write_bytes(b"Subject: Valves\n\nNothing is attached.")
         (folder / "beekeeping.html").write_text("")
         os.utime(folder / "glass-river.txt")
         report = engine.add(folder, ray=cluster.address)
-        assert (report.updated, report.removed) == (2, 2)  # the attachment, and the file that is empty now
+        assert (report.updated, report.removed) == (
+            2,
+            2,
+        )  # the attachment, and the file that is empty now
         assert "valves.eml/valves.csv" not in [info.doc_id for info in engine.documents()]
         kept = len(before) // 2
-        np.testing.assert_array_equal(before[:kept], read_vectors(engine, "lighthouse-handbook.md")[:kept])
+        np.testing.assert_array_equal(
+            before[:kept], read_vectors(engine, "lighthouse-handbook.md")[:kept]
+        )
         assert not engine.verify()
-        assert engine.add(folder).unchanged == 5  # the new time of the file that only looked changed is known
+        assert (
+            engine.add(folder).unchanged == 5
+        )  # the new time of the file that only looked changed is known
 
 
 def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp_path, monkeypatch):
@@ -161,7 +196,9 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
         wait_for(lambda: len(find_workers()) > 2)
         dead, full = find_workers()[:2]
         os.kill(dead, signal.SIGKILL)
-        resource.prlimit(full, resource.RLIMIT_FSIZE, (10_000, 10_000))  # its disk is full from now on
+        resource.prlimit(
+            full, resource.RLIMIT_FSIZE, (10_000, 10_000)
+        )  # its disk is full from now on
         killed.extend([dead, full])
         cluster.remove_node(doomed, allow_graceful=False)
         killed.append(doomed)
@@ -180,12 +217,16 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
         assert not engine.verify()
 
 
-def test_a_batch_that_kills_every_worker_is_skipped_with_a_line(cluster, folder, tmp_path, encoder, monkeypatch):
+def test_a_batch_that_kills_every_worker_is_skipped_with_a_line(
+    cluster, folder, tmp_path, encoder, monkeypatch
+):
     class DyingWorker(ray_encoding.EncodeBatch):
         def __call__(self, rows):
             (batch,) = rows["batch"]
             if batch.files[0].doc_id == "glass-river.txt":
-                with contextlib.suppress(StorageError):  # so many have died that nobody tries any more
+                with contextlib.suppress(
+                    StorageError
+                ):  # so many have died that nobody tries any more
                     encode_batch(batch, self._out, lambda: os._exit(9), IndexStore.open(self._path))
             return super().__call__(rows)
 
@@ -222,12 +263,18 @@ def test_batches_of_an_interrupted_run_are_adopted(cluster, folder, tmp_path, en
         batches = plan_batches(list(walk(folder)), read_known(store), store, size=1)
         for batch in batches:
             encode_batch(batch, work.new, lambda: encoder, store)
-        handbook = next(batch for batch in batches if batch.files[0].doc_id == "lighthouse-handbook.md")
+        handbook = next(
+            batch for batch in batches if batch.files[0].doc_id == "lighthouse-handbook.md"
+        )
         damaged = next((work.new / handbook.name).glob("segments/*.words"))
         damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-        (folder / "glass-river.txt").write_text("The river is of glass.")  # its batch is of no use any more
+        (folder / "glass-river.txt").write_text(
+            "The river is of glass."
+        )  # its batch is of no use any more
         encoded = []
-        monkeypatch.setattr(ray_encoding, "_run_workers", record_names(ray_encoding._run_workers, encoded))
+        monkeypatch.setattr(
+            ray_encoding, "_run_workers", record_names(ray_encoding._run_workers, encoded)
+        )
         report = engine.add(folder, ray=cluster.address)
         assert (report.added, [file.path for file in report.skipped]) == (7, ["broken.pdf"])
         assert len(encoded) == 2
@@ -244,7 +291,9 @@ def record_names(run_workers, names):
     return run
 
 
-def test_what_can_not_be_encoded_on_a_cluster(folder, tmp_path, encoder, monkeypatch, lmkrag_process):
+def test_what_can_not_be_encoded_on_a_cluster(
+    folder, tmp_path, encoder, monkeypatch, lmkrag_process
+):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         with pytest.raises(UsageError, match="ray are for files"):
             engine.add([Document("a", "a", "x")], ray="local")
@@ -257,8 +306,13 @@ def test_what_can_not_be_encoded_on_a_cluster(folder, tmp_path, encoder, monkeyp
     assert done.returncode == 2
     assert "no Ray cluster can be reached at '127.0.0.1:1'" in done.stderr
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
-    done = lmkrag_process(*add, "--ray", "local", env={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"})
-    assert (done.returncode, done.stderr) == (1, "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n")
+    done = lmkrag_process(
+        *add, "--ray", "local", env={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n",
+    )
 
 
 def test_workers_import_no_modules_of_the_working_directory(tmp_path):
@@ -271,6 +325,8 @@ class Actor:
 with connected("local") as ray:
     print(*ray.get(ray.remote(Actor).remote().folders.remote()), sep="\\n")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert str(tmp_path) not in done.stdout.splitlines()

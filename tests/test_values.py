@@ -43,7 +43,9 @@ FRONT_MATTER = {
 def test_no_front_matter_ends_a_run(tmp_path, encoder, front_matter):
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "odd.md").write_text(f"---\ntitle: Odd\n{front_matter}\n---\n\nThe valve opens at four bar.\n")
+    (docs / "odd.md").write_text(
+        f"---\ntitle: Odd\n{front_matter}\n---\n\nThe valve opens at four bar.\n"
+    )
     (docs / "plain.md").write_text("The gate is green.\n")
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         report = engine.add(docs)
@@ -83,7 +85,10 @@ VALUES = st.recursive(
     | st.binary(max_size=5)
     | st.datetimes()
     | st.dates(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 ANY_TEXT = st.text(st.characters(), max_size=60)
@@ -99,7 +104,10 @@ ANY_TEXT = st.text(st.characters(), max_size=60)
     page_starts=st.just(()) | st.lists(st.integers(-1, 70), max_size=3).map(tuple) | VALUES,
     fingerprint=st.just("") | VALUES,
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_what_add_accepts_everything_gives_back(encoder, tmp_path_factory, **values):
     path = tmp_path_factory.mktemp("any") / "index"
     with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
@@ -157,7 +165,13 @@ def test_lone_surrogates_in_files_are_replaced_one_for_one(tmp_path, encoder, su
     docs.mkdir()
     record = '{"note": "The valve \\ud800 opens at four bar."}'
     notebook = {
-        "cells": [{"cell_type": "markdown", "metadata": {}, "source": ["The valve SURROGATE opens at four bar."]}],
+        "cells": [
+            {
+                "cell_type": "markdown",
+                "metadata": {},
+                "source": ["The valve SURROGATE opens at four bar."],
+            }
+        ],
         "metadata": {},
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -200,14 +214,21 @@ def test_documents_that_can_not_be_stored_are_refused(values, message):
 
 
 @pytest.mark.parametrize("column", ["page_starts", "meta"])
-@pytest.mark.parametrize("stored", ["null", "0", "true", "NaN", '"x"', "[", "[" * 5_000, '[{"a": 1}]', "{}", "[]"])
+@pytest.mark.parametrize(
+    "stored", ["null", "0", "true", "NaN", '"x"', "[", "[" * 5_000, '[{"a": 1}]', "{}", "[]"]
+)
 def test_a_row_that_can_not_be_decoded_is_damaged(lmkrag, index, encoder, column, stored):
     """The checksum fits, the value does not."""
     with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
-        (key,) = connection.execute("SELECT id FROM document WHERE doc_id = 'glass-river.txt'").fetchone()
+        (key,) = connection.execute(
+            "SELECT id FROM document WHERE doc_id = 'glass-river.txt'"
+        ).fetchone()
         connection.execute(f"UPDATE document SET {column} = ? WHERE id = ?", (stored, key))
         catalog._set_checksum(
-            connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document WHERE id = ?", (key,)).fetchone()
+            connection,
+            connection.execute(
+                f"SELECT {catalog._COLUMNS} FROM document WHERE id = ?", (key,)
+            ).fetchone(),
         )
     good = (column, stored) in {("page_starts", "[]"), ("meta", "{}")}
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
@@ -215,14 +236,19 @@ def test_a_row_that_can_not_be_decoded_is_damaged(lmkrag, index, encoder, column
         if good:
             assert len(engine.documents()) == 5
         else:
-            with pytest.raises(IndexCorrupt, match=r"can't be read .*; restore a backup, or index the sources again"):
+            with pytest.raises(
+                IndexCorrupt,
+                match=r"can't be read .*; restore a backup, or index the sources again",
+            ):
                 engine.documents()
 
 
 WRONG = (None, 1, 1.5, b"x", {}, object())
 CALLS = {
     "search": lambda engine, value: engine.search(value),
-    "search top_k": lambda engine, value: engine.search("x", top_k=value if value not in (None, 1) else "x"),
+    "search top_k": lambda engine, value: engine.search(
+        "x", top_k=value if value not in (None, 1) else "x"
+    ),
     "search filter": lambda engine, value: engine.search("x", filter=value or [1]),
     "search mode": lambda engine, value: engine.search("x", mode=value),
     "search level": lambda engine, value: engine.search("x", level=value),
@@ -236,12 +262,18 @@ CALLS = {
     "documents filter": lambda engine, value: engine.documents(filter=value or [1]),
     "remove": lambda engine, value: engine.remove(value if value != {} else [1]),
     "read": lambda engine, value: engine.read(value),
-    "read start": lambda engine, value: engine.read("glass-river.txt", value if value != 1 else "1"),
+    "read start": lambda engine, value: engine.read(
+        "glass-river.txt", value if value != 1 else "1"
+    ),
     "describe": lambda engine, value: engine.documents(doc_ids=[value])[0],
     "add": lambda engine, value: engine.add(value if value != {} else [1]),
     "open": lambda engine, value: Engine.open(value),
-    "open recipe": lambda engine, value: Engine.open(engine._store.path, recipe=value if value is not None else 1),
-    "open encoder": lambda engine, value: Engine.open(engine._store.path, encoder=value if value is not None else 1),
+    "open recipe": lambda engine, value: Engine.open(
+        engine._store.path, recipe=value if value is not None else 1
+    ),
+    "open encoder": lambda engine, value: Engine.open(
+        engine._store.path, encoder=value if value is not None else 1
+    ),
     "open create": lambda engine, value: Engine.open(engine.status().path, create=value),
 }
 
@@ -256,7 +288,9 @@ def test_wrong_types_are_wrong_usage(engine, call):
 
 def test_an_engine_made_of_a_path_says_what_to_do(index):
     for path in (index, str(index)):
-        with pytest.raises(UsageError, match=r"an engine is opened from a directory by Engine\.open\("):
+        with pytest.raises(
+            UsageError, match=r"an engine is opened from a directory by Engine\.open\("
+        ):
             Engine(path)
 
 
@@ -280,7 +314,9 @@ def test_options_are_in_the_signatures(kind):
     assert "context_tokens" in inspect.signature(kind.ask).parameters
 
 
-@pytest.mark.parametrize("kind", [llama_index.LandmarkRetriever, langchain.LandmarkRetriever, Conversation])
+@pytest.mark.parametrize(
+    "kind", [llama_index.LandmarkRetriever, langchain.LandmarkRetriever, Conversation]
+)
 def test_options_are_in_the_signatures_of_what_takes_an_engine(kind):
     shown = inspect.signature(kind).parameters
     assert {"engine", "mode", "filter", "rerank"} <= set(shown)
@@ -291,10 +327,15 @@ def test_a_notebook_completes_options(engine):
     from IPython.core.completer import IPCompleter, provisionalcompleter
 
     completer = IPCompleter(namespace={"engine": engine})
-    for call, option in (("search('leave', le", "level="), ("ask('leave', cont", "context_tokens=")):
+    for call, option in (
+        ("search('leave', le", "level="),
+        ("ask('leave', cont", "context_tokens="),
+    ):
         with provisionalcompleter():
             code = f"engine.{call}"
-            assert option in [completion.text for completion in completer.completions(code, len(code))]
+            assert option in [
+                completion.text for completion in completer.completions(code, len(code))
+            ]
 
 
 def test_spans_and_answers_print_and_become_dictionaries(engine):

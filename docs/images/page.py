@@ -31,16 +31,37 @@ def main() -> None:
         index = Path(folder) / "handbook"
         with Engine.open(index, create=True) as engine:
             engine.add(ROOT / "tests" / "data" / "corpus")
-        command = [sys.executable, "-m", "lmkrag", "serve", "--port", "0", "--index", str(index), "--writable"]
+        command = [
+            sys.executable,
+            "-m",
+            "lmkrag",
+            "serve",
+            "--port",
+            "0",
+            "--index",
+            str(index),
+            "--writable",
+        ]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
-            address = next(match[1] for line in server.stderr or () if (match := re.search(r"(http://\S+)", line)))
+            address = next(
+                match[1]
+                for line in server.stderr or ()
+                if (match := re.search(r"(http://\S+)", line))
+            )
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+                browser = playwright.chromium.launch(
+                    executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+                )
                 for name, (path, width, scheme, opens) in SCREENS.items():
                     height = 844 if width < 500 else 900
                     size = {"width": width, "height": height}
-                    take(browser.new_page(viewport=size, color_scheme=scheme), address + path, name, opens=opens)
+                    take(
+                        browser.new_page(viewport=size, color_scheme=scheme),
+                        address + path,
+                        name,
+                        opens=opens,
+                    )
         finally:
             server.terminate()
             server.wait()

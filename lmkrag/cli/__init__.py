@@ -17,7 +17,9 @@ from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
 
 
-def _print_completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
+def _print_completion(
+    context: click.Context, parameter: click.Parameter, shell: str | None
+) -> None:
     if shell is not None:
         completion = get_completion_class(shell)
         assert completion is not None  # click knows the three shells
@@ -25,7 +27,10 @@ def _print_completion(context: click.Context, parameter: click.Parameter, shell:
         context.exit()
 
 
-@click.group(cls=ErrorHandlingGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=ErrorHandlingGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="lmkrag")
 @click.option(
     "--completion",
@@ -46,13 +51,27 @@ def main() -> None:
     lmkrag grep "retry limit" src/      search a folder by meaning, without indexing it first
     lmkrag serve                        serve a page, an API and MCP
 
-    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else the defaults shown.
-    """  # noqa: D301  # click wants the character itself
+    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else the defaults
+    shown.
+    """  # noqa: D301
     set_wait_policy()
 
 
 logging_options(main)
-commands = [index, search, grep, ask, chat, list_command, show, status, remove, verify, backup, check]
+commands = [
+    index,
+    search,
+    grep,
+    ask,
+    chat,
+    list_command,
+    show,
+    status,
+    remove,
+    verify,
+    backup,
+    check,
+]
 commands += [install, serve, mcp, evaluate, train, index_tools]
 for command in commands:
     main.add_command(command)

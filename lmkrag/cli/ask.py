@@ -35,17 +35,32 @@ reader_options = output.add_options(
     click.option(
         "--llm",
         is_flag=True,
-        help="Let a language model answer: of --base-url, or of Ollama, LM Studio, llama.cpp or vLLM on this machine.",
+        help=(
+            "Let a language model answer: of --base-url, or of Ollama, LM Studio, llama.cpp "
+            "or vLLM on this machine."
+        ),
     ),
-    click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
-    click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
+    click.option(
+        "--model",
+        envvar="LMKRAG_MODEL",
+        metavar="NAME",
+        help="The reader's model: a name or folder.",
+    ),
+    click.option(
+        "--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."
+    ),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Maximum time for the reader's answer; in process, for its next piece.",
     ),
-    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Maximum number of tokens to generate."),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Maximum number of tokens to generate.",
+    ),
     click.option(
         "--temperature",
         type=click.FloatRange(min=0),
@@ -63,14 +78,18 @@ reader_options = output.add_options(
 
 
 def take_reader(options: dict[str, Any]) -> "Reader":
-    """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
+    """Make the reader that the options of :func:`reader_options` name, and take them out of
+    ``options``.
+    """
     from lmkrag.readers.choose import load_reader
 
     return load_reader(**take_reader_settings(options))
 
 
 def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of ``load_reader`` that the options name, and take these out of ``options``."""
+    """Return the arguments of ``load_reader`` that the options name, and take these out of
+    ``options``.
+    """
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     settings = {name: options.pop(name) for name in names}
     reader = options.pop("reader")
@@ -145,8 +164,12 @@ def _to_record(question: str, answer: Answer) -> dict[str, Any]:
     return record
 
 
-def _answer_batch(engine: "Engine | RemoteEngine", file: Any, reader: "Reader | None", options: dict[str, Any]) -> None:
-    """Print each answer as it comes; a question that can't be answered gets a line with the error."""
+def _answer_batch(
+    engine: "Engine | RemoteEngine", file: Any, reader: "Reader | None", options: dict[str, Any]
+) -> None:
+    """Print each answer as it comes; a question that can't be answered gets a line with the
+    error.
+    """
     failed = 0
     for questions in output.batches_of_questions(file, _BATCH):
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
@@ -167,7 +190,8 @@ def _answer_batch(engine: "Engine | RemoteEngine", file: Any, reader: "Reader | 
 def chat(index_path: str, server: str | None, rerank_model: str | None, **options: Any) -> None:
     """Ask questions in a conversation.
 
-    Follow-up questions are understood from those before. /help lists the commands, /quit ends the conversation.
+    Follow-up questions are understood from those before. /help lists the commands, /quit ends the
+    conversation.
     """
     from lmkrag.conversation import Conversation
 
@@ -224,7 +248,9 @@ def _run_command(command: str, conversation: "Conversation", last: Answer | None
 
 
 def _read_questions() -> Iterator[str]:
-    """Yield the lines of standard input; on a terminal they can be edited, and arrow keys recall earlier ones."""
+    """Yield the lines of standard input; on a terminal they can be edited, and arrow keys recall
+    earlier ones.
+    """
     if not sys.stdin.isatty():
         yield from filter(None, (output.decode(line).strip() for line in sys.stdin.buffer))
         return
@@ -261,4 +287,7 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     for warning in answer.warnings:
         print_note(f"warning: {warning}")
     if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
-        click.echo("lmkrag: --llm lets a language model on this machine answer from these passages", err=True)
+        click.echo(
+            "lmkrag: --llm lets a language model on this machine answer from these passages",
+            err=True,
+        )

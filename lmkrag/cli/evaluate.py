@@ -11,20 +11,43 @@ import click
 from lmkrag.cli.output import json_option, print_json, to_click
 
 
-@click.command("eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report")
-@click.argument("datasets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DATASET...")
+@click.command(
+    "eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report"
+)
+@click.argument(
+    "datasets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DATASET..."
+)
 @click.option(
     "--against",
     default="",
     metavar="NAMES",
-    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS; rerank:off is lmkrag without "
+    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS; rerank:off "
+    "is lmkrag without "
     "re-ranking, rerank:MODEL with another model.",
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
-@click.option("--within", default="", metavar="SETS", help="Sets whose questions are only asked of their own document.")
-@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Maximum number of questions per set.")
 @click.option(
-    "--encoder", type=click.Path(), metavar="NAME|DIR", help="The encoder to measure; defaults to the built-in one."
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("report"),
+    show_default=True,
+)
+@click.option(
+    "--within",
+    default="",
+    metavar="SETS",
+    help="Sets whose questions are only asked of their own document.",
+)
+@click.option(
+    "--queries",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum number of questions per set.",
+)
+@click.option(
+    "--encoder",
+    type=click.Path(),
+    metavar="NAME|DIR",
+    help="The encoder to measure; defaults to the built-in one.",
 )
 @to_click("mode")
 @click.option(
@@ -36,14 +59,21 @@ from lmkrag.cli.output import json_option, print_json, to_click
 )
 @json_option
 def evaluate(
-    datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **more: Any
+    datasets: tuple[Path, ...],
+    against: str,
+    out: Path,
+    within: str,
+    queries: int | None,
+    as_json: bool,
+    **more: Any,
 ) -> None:
     """Measure retrieval on labelled questions.
 
     Each DATASET is a folder in the data format, with docs.jsonl.gz and queries.jsonl.gz.
 
-    Prints recall of the evidence at character budgets, precision, IoU and ranking measures, and writes report.json and
-    report.md into --out, which also keeps indexes and baseline vectors for the next run.
+    Prints recall of the evidence at character budgets, precision, IoU and ranking measures, and
+    writes report.json and report.md into --out, which also keeps indexes and baseline vectors for
+    the next run.
     """
     from lmkrag.evaluation.compare import Options, compare
     from lmkrag.evaluation.report import differences, to_json, to_text, write_report
@@ -67,7 +97,9 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-@click.command(epilog="Example: lmkrag train pipelines/train/landmark-mini.toml --report-to tensorboard")
+@click.command(
+    epilog="Example: lmkrag train pipelines/train/landmark-mini.toml --report-to tensorboard"
+)
 @click.argument("config", type=click.Path(path_type=Path), metavar="CONFIG.toml")
 @click.option(
     "--report-to",

@@ -22,23 +22,49 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 500  # characters printed of a line
 _CANDIDATES = 200  # passages that are searched for a pattern
-_PARTIAL = "only part of the folder is searched so far; the rest is being indexed, so run this again for more"
+_PARTIAL = (
+    "only part of the folder is searched so far; the rest is being indexed, so run this "
+    "again for more"
+)
 
 
 @click.command(epilog="Example: lmkrag grep 'where is the session token checked' src/")
 @click.argument("meaning")
 @click.argument("path", default=".", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "-k", "--top", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Maximum number of results."
+    "-k",
+    "--top",
+    type=click.IntRange(1, 1_000),
+    default=10,
+    show_default=True,
+    help="Maximum number of results.",
 )
 @click.option(
-    "-n", "--line-number", is_flag=True, help="Accepted for compatibility with grep: lines are always numbered."
+    "-n",
+    "--line-number",
+    is_flag=True,
+    help="Accepted for compatibility with grep: lines are always numbered.",
 )
-@click.option("-l", "--files-with-matches", "only_files", is_flag=True, help="Print only the names of files.")
-@click.option("-c", "--count", "only_counts", is_flag=True, help="Print the number of results per file.")
-@click.option("-A", "after", type=click.IntRange(0), metavar="N", help="Print N lines after each result.")
-@click.option("-B", "before", type=click.IntRange(0), metavar="N", help="Print N lines before each result.")
-@click.option("-C", "around", type=click.IntRange(0), default=0, metavar="N", help="Print N lines around each result.")
+@click.option(
+    "-l", "--files-with-matches", "only_files", is_flag=True, help="Print only the names of files."
+)
+@click.option(
+    "-c", "--count", "only_counts", is_flag=True, help="Print the number of results per file."
+)
+@click.option(
+    "-A", "after", type=click.IntRange(0), metavar="N", help="Print N lines after each result."
+)
+@click.option(
+    "-B", "before", type=click.IntRange(0), metavar="N", help="Print N lines before each result."
+)
+@click.option(
+    "-C",
+    "around",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Print N lines around each result.",
+)
 @click.option("-i", "--ignore-case", is_flag=True, help="Ignore letter case in --regex.")
 @click.option("--regex", metavar="PATTERN", help="Only print lines of the results that match.")
 @glob_options
@@ -61,9 +87,9 @@ def grep(
 ) -> None:
     """Search a folder by meaning, as grep does by pattern.
 
-    Nothing has to be indexed first: the most promising files are encoded at once, the rest in the background, into an
-    index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where nothing or only weak results were
-    found.
+    Nothing has to be indexed first: the most promising files are encoded at once, the rest in the
+    background, into an index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1
+    where nothing or only weak results were found.
     """
     from lmkrag.search.line_matches import find_lines
 
@@ -72,7 +98,14 @@ def grep(
     gc.disable()  # during imports it takes 50 ms and frees nothing
     click.get_current_context().call_on_close(gc.enable)
     pattern = _compile(regex, ignore_case=ignore_case)
-    spans = _search(meaning, path, _CANDIDATES if pattern else top, include, exclude, everything=pattern is not None)
+    spans = _search(
+        meaning,
+        path,
+        _CANDIDATES if pattern else top,
+        include,
+        exclude,
+        everything=pattern is not None,
+    )
     matches = list(islice(find_lines(spans, meaning, pattern), top))
     if as_json:
         print_json({"query": meaning, "matches": [_to_json(match) for match in matches]})
@@ -87,7 +120,12 @@ def grep(
             click.echo(f"{one_line(name)}:{count}")
     else:
         separated = pattern is None or bool(before or after or around)
-        _print(matches, around if before is None else before, around if after is None else after, separated=separated)
+        _print(
+            matches,
+            around if before is None else before,
+            around if after is None else after,
+            separated=separated,
+        )
     if all(match.span.weak for match in matches):
         sys.exit(1)
 
@@ -100,9 +138,17 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 
 
 def _search(
-    meaning: str, path: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...], *, everything: bool
+    meaning: str,
+    path: Path,
+    top: int,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    *,
+    everything: bool,
 ) -> list[Span]:
-    """Search the folder's index in the cache; ``everything``: all results of a file, not its best one alone."""
+    """Search the folder's index in the cache; ``everything``: all results of a file, not its best
+    one alone.
+    """
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import OpenFolder, cached_index, use_cached
     from lmkrag.search.filters import filter_files
@@ -120,7 +166,11 @@ def _search(
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
             for engine in engines:
                 engine.encoders.asks_once = True
-            options: SearchOptions = {"top_k": top, "filter": chosen, "per_document": top if everything else None}
+            options: SearchOptions = {
+                "top_k": top,
+                "filter": chosen,
+                "per_document": top if everything else None,
+            }
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
         return sorted(spans, key=lambda span: -span.score)[:top]
 
@@ -162,6 +212,11 @@ def _to_json(match: "LineMatch") -> dict[str, object]:
         "last_line": match.last,
         "lines": match.lines[match.first - 1 : match.last],
         "more": match.span.more,
-        "passage": {"text": span.text, "line": span.line, "last_line": span.last_line, "section": span.section},
+        "passage": {
+            "text": span.text,
+            "line": span.line,
+            "last_line": span.last_line,
+            "section": span.section,
+        },
         "score": span.score,
     }

@@ -30,8 +30,12 @@ _INTERVAL = 60.0  # seconds between two lines of progress where there is no term
 
 
 glob_options = output.add_options(
-    click.option("--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."),
-    click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."),
+    click.option(
+        "--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."
+    ),
+    click.option(
+        "--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."
+    ),
 )
 
 
@@ -39,9 +43,18 @@ def model_options(command: output.Command, *, existing: bool) -> output.Command:
     """Add ``--recipe`` and ``--encoder``, which an ``existing`` index has recorded."""
     note = "; new indexes only" if existing else ""
     return output.add_options(
-        click.option("--recipe", type=click.Path(), metavar="NAME|FILE", help=f"How vectors are stored{note}."),
         click.option(
-            "--encoder", type=click.Path(), metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."
+            "--recipe",
+            type=click.Path(),
+            metavar="NAME|FILE",
+            help=f"How vectors are stored{note}.",
+        ),
+        click.option(
+            "--encoder",
+            type=click.Path(),
+            metavar="NAME|DIR",
+            envvar="LMKRAG_ENCODER",
+            help=f"The model{note}.",
         ),
     )(command)
 
@@ -50,31 +63,42 @@ class _IndexCommand(click.Command):
     """Takes ``--prune=all``, although ``--prune`` takes no value: what follows it is a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [_PRUNE_ALL if argument == "--prune=all" else argument for argument in args])
+        return super().parse_args(
+            ctx, [_PRUNE_ALL if argument == "--prune=all" else argument for argument in args]
+        )
 
 
 @click.command(
-    cls=_IndexCommand, epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook"
+    cls=_IndexCommand,
+    epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook",
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH...")
 @partial(output.index_option, existing=False)
 @partial(model_options, existing=True)
 @glob_options
 @click.option(
-    "--ray", metavar="ADDRESS|local", help="Encode on the machines of a Ray cluster, which all see the same paths."
+    "--ray",
+    metavar="ADDRESS|local",
+    help="Encode on the machines of a Ray cluster, which all see the same paths.",
 )
-@click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
+@click.option(
+    "--follow-links", is_flag=True, help="Also follow links to files outside the directories."
+)
 @click.option(
     "--prune",
     flag_value="yes",
-    help="Remove documents whose files are gone from the directories given; --prune=all also where all files of a "
+    help="Remove documents whose files are gone from the directories given; --prune=all also where "
+    "all files of a "
     "directory are gone.",
 )
 @click.option(_PRUNE_ALL, "prune", flag_value="all", hidden=True)
 @click.option(
     "--watch",
     is_flag=True,
-    help="Keep following changes until Ctrl-C; implies --prune. With --json, each batch and each run prints a line.",
+    help=(
+        "Keep following changes until Ctrl-C; implies --prune. With --json, each batch and "
+        "each run prints a line."
+    ),
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @output.json_option
@@ -105,7 +129,12 @@ def index(
     with Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine:
         if watch:
             # An unmounted disk must not empty the index while nobody looks.
-            _follow(engine, sources, {**adding, "prune": prune if prune == "all" else "some"}, as_json=as_json)
+            _follow(
+                engine,
+                sources,
+                {**adding, "prune": prune if prune == "all" else "some"},
+                as_json=as_json,
+            )
             return
         try:
             report = _add(engine, sources, "all" if prune == "all" else prune is not None, adding)
@@ -121,24 +150,41 @@ def index(
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
-def _add(engine: "Engine", sources: Sequence[Path], prune: "Prune", options: dict[str, Any]) -> IndexReport:
-    with following_progress() as progress, redirect_stdout(sys.stderr):  # Ray prints which of its processes died
+def _add(
+    engine: "Engine", sources: Sequence[Path], prune: "Prune", options: dict[str, Any]
+) -> IndexReport:
+    with (
+        following_progress() as progress,
+        redirect_stdout(sys.stderr),
+    ):  # Ray prints which of its processes died
         return engine.add(sources, progress=progress, prune=prune, **options)
 
 
-def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
+def _follow(
+    engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool
+) -> None:
     """Index directories, again whenever something in them changes."""
     with needs("watch", "watchfiles"):
         import watchfiles
     index = locate_index(engine.status().path)
-    written = (f"{index}/", f"{index}.uploads/", str(index.with_name(f".{index.name}.")))  # with uploads and jobs
+    written = (
+        f"{index}/",
+        f"{index}.uploads/",
+        str(index.with_name(f".{index.name}.")),
+    )  # with uploads and jobs
     is_followed = watchfiles.DefaultFilter()
 
-    def is_outside(change: watchfiles.Change, path: str) -> bool:  # what indexing writes may lie in such a directory
+    def is_outside(
+        change: watchfiles.Change, path: str
+    ) -> bool:  # what indexing writes may lie in such a directory
         return is_followed(change, path) and not f"{Path(path).resolve()}/".startswith(written)
 
     turns = watchfiles.watch(
-        *folders, watch_filter=is_outside, yield_on_timeout=True, rust_timeout=_PAUSE, ignore_permission_denied=True
+        *folders,
+        watch_filter=is_outside,
+        yield_on_timeout=True,
+        rust_timeout=_PAUSE,
+        ignore_permission_denied=True,
     )
     try:
         due, failure = True, ""  # the first turn comes once changes are watched for
@@ -164,23 +210,42 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
-    """Print a run's counts, skipped files and warnings; if ``strict``, exit with 1 when a file was skipped."""
+    """Print a run's counts, skipped files and warnings; if ``strict``, exit with 1 when a file was
+    skipped.
+    """
     if as_json:
         output.print_json(asdict(report))
     for warning in report.warnings:
         click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
     if len(report.skipped) <= _LISTED:
         for skipped in report.skipped:
-            click.echo(f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}", err=True)
+            click.echo(
+                f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}",
+                err=True,
+            )
     else:
         reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
-        counted = "; ".join(f"{number} {output.one_line(reason)}" for reason, number in reasons.most_common())
-        click.echo(f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True)
+        counted = "; ".join(
+            f"{number} {output.one_line(reason)}" for reason, number in reasons.most_common()
+        )
+        click.echo(
+            f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True
+        )
     counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "removed")}
     counts["skipped"] = len(report.skipped)
-    rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "nothing to index"
-    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)
+    rate = (
+        f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second"
+        if report.characters
+        else ""
+    )
+    summary = (
+        ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        or "nothing to index"
+    )
+    click.echo(
+        f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}",
+        err=True,
+    )
     if strict and report.skipped:
         sys.exit(1)
 
@@ -207,5 +272,8 @@ def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
 
             yield progress
     except KeyboardInterrupt:
-        click.echo("lmkrag: interrupted; complete documents are indexed, run the same command to continue", err=True)
+        click.echo(
+            "lmkrag: interrupted; complete documents are indexed, run the same command to continue",
+            err=True,
+        )
         sys.exit(130)

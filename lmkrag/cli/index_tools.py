@@ -8,12 +8,20 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.index import finish, following_progress, model_options
-from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, print_json, tell_leftovers
+from lmkrag.cli.output import (
+    ErrorHandlingGroup,
+    index_option,
+    json_option,
+    print_json,
+    tell_leftovers,
+)
 from lmkrag.engine import Engine, find_store_type
 from lmkrag.errors import IndexNotFound
 
 
-@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
+@click.group(
+    cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook"
+)
 def index_tools() -> None:
     """Compact, re-encode or copy an index."""
 
@@ -37,15 +45,20 @@ def compact(index_path: str, as_json: bool) -> None:
         click.echo(f"{index_path}: {before:,} bytes before, {after:,} after", err=True)
 
 
-@index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/notes --encoder landmark-multilingual")
+@index_tools.command(
+    epilog=(
+        "Example: lmkrag index-tools reindex --index indexes/notes --encoder landmark-multilingual"
+    )
+)
 @index_option
 @partial(model_options, existing=False)
 @json_option
 def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: bool) -> None:
     """Re-encode an index from its own texts.
 
-    Use it for another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is parsed. The old
-    index answers searches until the new one replaces it. After an interruption, run the same command again to resume.
+    Use it for another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source
+    file is parsed. The old index answers searches until the new one replaces it. After an
+    interruption, run the same command again to resume.
     """
     from lmkrag.ingest.reindex import reindex as run
 
@@ -55,15 +68,17 @@ def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: b
     finish(report, index_path, strict=False, as_json=as_json)
 
 
-@index_tools.command(epilog="Example: lmkrag index-tools copy indexes/handbook qdrant://localhost:6333/handbook")
+@index_tools.command(
+    epilog="Example: lmkrag index-tools copy indexes/handbook qdrant://localhost:6333/handbook"
+)
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @json_option
 def copy(source: str, target: str, as_json: bool) -> None:
     """Copy an index between a directory and Qdrant.
 
-    Nothing is encoded. TO is created if missing, and keeps other documents that it has. After an interruption, run the
-    same command again to resume.
+    Nothing is encoded. TO is created if missing, and keeps other documents that it has. After an
+    interruption, run the same command again to resume.
     """
     from lmkrag.index.copying import copy_documents
 

@@ -19,18 +19,21 @@ from lmkrag.system import PYTHON, locate_index
 NAME = "lmkrag"  # what the server is called in the settings of a client
 SKILL = """---
 name: lmkrag
-description: Find exact passages in the user's documents and in code by meaning, and check quotations against them.
+description: Find exact passages in the user's documents and in code by meaning, and check quotations.
 ---
 
 To find something in the user's documents or in this code by meaning, use lmkrag before plain grep:
-`lmkrag grep "what it does" FOLDER` prints FILE:LINE:TEXT and needs no index; the MCP server `lmkrag` has `search`,
-`ask`, `read_document` and `check`. Quote passages exactly, name their places, and check your quotations with `check`.
-"""
+`lmkrag grep "what it does" FOLDER` prints FILE:LINE:TEXT and needs no index; the MCP server `lmkrag`
+has `search`, `ask`, `read_document` and `check`. Quote passages exactly, name their places, and check
+your quotations with `check`.
+"""  # noqa: E501
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its file ``settings``."""
+    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its
+    file ``settings``.
+    """
 
     title: str
     add: tuple[str, ...] = ()
@@ -40,14 +43,21 @@ class Client:
     fields: tuple[tuple[str, str], ...] = ()  # what an entry has beside ``command`` and ``args``
 
     def command(self, server: Sequence[str]) -> list[str]:
-        """Return the client's own command line that adds a server, which is started by ``server``."""
+        """Return the client's own command line that adds a server, which is started by
+        ``server``.
+        """
         if self.add_json:
-            return [*self.add, json.dumps({"name": NAME, **self._describe(server)}, ensure_ascii=False)]
+            return [
+                *self.add,
+                json.dumps({"name": NAME, **self._describe(server)}, ensure_ascii=False),
+            ]
         return [*self.add, *server]
 
     def entry(self, server: Sequence[str]) -> str:
         """Return the entry for the settings file, as JSON."""
-        return json.dumps({self.servers: {NAME: self._describe(server)}}, indent=2, ensure_ascii=False)
+        return json.dumps(
+            {self.servers: {NAME: self._describe(server)}}, indent=2, ensure_ascii=False
+        )
 
     def _describe(self, server: Sequence[str]) -> dict[str, Any]:
         program, *arguments = server
@@ -66,7 +76,10 @@ CLIENTS = {
     "cursor": Client("Cursor", settings="~/.cursor/mcp.json"),
     "windsurf": Client("Windsurf", settings="~/.codeium/windsurf/mcp_config.json"),
     "zed": Client(
-        "Zed", settings="~/.config/zed/settings.json", servers="context_servers", fields=(("source", "custom"),)
+        "Zed",
+        settings="~/.config/zed/settings.json",
+        servers="context_servers",
+        fields=(("source", "custom"),),
     ),
 }
 
@@ -76,24 +89,32 @@ CLIENTS = {
     "names",
     nargs=-1,
     metavar="[CLIENT]...",
-    shell_complete=lambda _, __, incomplete: [name for name in CLIENTS if name.startswith(incomplete)],
+    shell_complete=lambda _, __, incomplete: [
+        name for name in CLIENTS if name.startswith(incomplete)
+    ],
 )
 @index_option
 @click.option("--dry-run", is_flag=True, help="Show what would be run or written, and do nothing.")
 @click.option(
-    "--skill", type=click.Path(path_type=Path), metavar="DIR", help="Write a skill for agents to DIR/lmkrag/SKILL.md."
+    "--skill",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write a skill for agents to DIR/lmkrag/SKILL.md.",
 )
 def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path | None) -> None:
     """Connect coding agents and assistants to an index, over MCP.
 
-    CLIENT is claude-code, codex, gemini, opencode or vscode, whose own commands are shown and run, or claude-desktop,
-    cursor, windsurf or zed, for which the entry and its file are printed. Without one, all whose commands are found.
+    CLIENT is claude-code, codex, gemini, opencode or vscode, whose own commands are shown and run,
+    or claude-desktop, cursor, windsurf or zed, for which the entry and its file are printed.
+    Without one, all whose commands are found.
     """
     if unknown := [name for name in names if name not in CLIENTS]:
         raise UsageError(f"no client {unknown[0]!r}: use {', '.join(CLIENTS)}")
     clients = [CLIENTS[name] for name in names]
     if not clients and skill is None:
-        clients = [client for client in CLIENTS.values() if client.add and shutil.which(client.add[0])]
+        clients = [
+            client for client in CLIENTS.values() if client.add and shutil.which(client.add[0])
+        ]
         if not clients:
             raise UsageError(f"no client was found; name one: {', '.join(CLIENTS)}")
     program = shutil.which("lmkrag")
@@ -114,7 +135,9 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
 
 
 def _connect(client: Client, server: list[str], *, dry_run: bool) -> bool:
-    """Run a client's own command, or print the entry for its settings file; return whether that worked."""
+    """Run a client's own command, or print the entry for its settings file; return whether that
+    worked.
+    """
     if not client.add:
         click.echo(f"# {client.title}: add this to {client.settings}\n{client.entry(server)}")
         return True

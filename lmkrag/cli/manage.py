@@ -49,13 +49,17 @@ _EXTRAS = {
     help="Only list matching documents, such as 'kind=pdf and path=docs/*'.",
 )
 @output.json_option
-def list_command(index_path: str, server: str | None, filter_expression: str | None, as_json: bool) -> None:
+def list_command(
+    index_path: str, server: str | None, filter_expression: str | None, as_json: bool
+) -> None:
     """List the documents of an index."""
     with output.open_engine(index_path, server) as engine:
         page = None if filter_expression else _PAGE
         documents = engine.documents(filter=filter_expression, limit=page)
         if filter_expression and not documents:
-            click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
+            click.echo(
+                output.one_line(explain_filter(engine.documents, filter_expression)), err=True
+            )
         while documents:
             for document in documents:
                 if as_json:
@@ -66,7 +70,9 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
 
 
 def _describe_scans(document: DocumentInfo) -> str:
-    """How many scanned pages of a document were read by OCR, with its confidence, or not read; empty if it has none."""
+    """How many scanned pages of a document were read by OCR, with its confidence, or not read;
+    empty if it has none.
+    """
     pages = len(document.meta.get("scanned_pages", ()))
     if not pages:
         return ""
@@ -78,15 +84,27 @@ def _describe_scans(document: DocumentInfo) -> str:
 
 @click.command(epilog="Example: lmkrag show handbook.md --span 1219 1290")
 @click.argument("doc_id")
-@click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
 @click.option(
-    "--span", type=(click.IntRange(0), click.IntRange(1)), metavar="START END", help="Only print or outline characters."
+    "--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1."
 )
-@click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Draw a page as .png, .jpg or .webp.")
+@click.option(
+    "--span",
+    type=(click.IntRange(0), click.IntRange(1)),
+    metavar="START END",
+    help="Only print or outline characters.",
+)
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw a page as .png, .jpg or .webp.",
+)
 @output.index_option
 @output.server_option
 @output.json_option
-def show(doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any) -> None:
+def show(
+    doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any
+) -> None:
     """Print the text of a document, or draw a page of it."""
     page, span = part["page"], part["span"]
     if page is not None and span is not None and image is None:
@@ -99,7 +117,9 @@ def show(doc_id: str, index_path: str, server: str | None, image: Path | None, a
         document = engine.document(doc_id)
     start, end = span or _bounds_of(document, page)
     if span and start >= min(end, len(document.text)):
-        raise UsageError(f"--span {start} {end} holds none of the {len(document.text):,} characters of {doc_id}")
+        raise UsageError(
+            f"--span {start} {end} holds none of the {len(document.text):,} characters of {doc_id}"
+        )
     text = document.text[start:end]
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
@@ -120,10 +140,14 @@ def _find_ids(engine: Any, doc_ids: Sequence[str]) -> list[str]:
     return [doc_id if doc_id in known else escaped.get(doc_id, doc_id) for doc_id in doc_ids]
 
 
-def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path) -> None:
+def _draw(
+    engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path
+) -> None:
     form = {".png": "PNG", ".jpg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower())
     if form is None or not isinstance(engine, Engine):
-        raise UsageError("--image needs an index on this machine, and a name that ends with .png, .jpg or .webp")
+        raise UsageError(
+            "--image needs an index on this machine, and a name that ends with .png, .jpg or .webp"
+        )
     (info,) = engine.documents(doc_ids=[doc_id])
     try:
         path.write_bytes(engine.pages.draw(info, page, span, form=form))
@@ -144,7 +168,11 @@ def _bounds_of(document: Document, page: int | None) -> tuple[int, int]:
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")
 @output.index_option
 @output.server_option
-@click.option("--check", is_flag=True, help="Also check the encoder, every file of the index, the disk and the extras.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Also check the encoder, every file of the index, the disk and the extras.",
+)
 @output.json_option
 def status(index_path: str, server: str | None, check: bool, as_json: bool) -> None:
     """Show the size and the settings of an index.
@@ -159,7 +187,9 @@ def status(index_path: str, server: str | None, check: bool, as_json: bool) -> N
                 raise UsageError("--check is for an index on this machine")
             checks = list(_check_installation(engine, index_path))
     if as_json:
-        output.print_json(record | ({"checks": [item._asdict() for item in checks]} if check else {}))
+        output.print_json(
+            record | ({"checks": [item._asdict() for item in checks]} if check else {})
+        )
     else:
         _print_status(record)
         for name, ok, detail in checks:
@@ -176,7 +206,9 @@ def _print_status(record: dict[str, Any]) -> None:
     for root, count in roots.items():
         click.echo(f"{'root':12} {output.one_line(root)} ({count} documents)")
     for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
-        click.echo(f"{'skipped':12} {output.one_line(file['path'])}: {output.one_line(file['reason'])}")
+        click.echo(
+            f"{'skipped':12} {output.one_line(file['path'])}: {output.one_line(file['reason'])}"
+        )
 
 
 class _Check(NamedTuple):
@@ -186,11 +218,15 @@ class _Check(NamedTuple):
 
 
 def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
-    """Check that the encoder of an index works, that the index is whole, and that its disk has space."""
+    """Check that the encoder of an index works, that the index is whole, and that its disk has
+    space.
+    """
     try:
         encoder = engine.encoders.encoder
         vector, model = encoder.encode_query("Is it well?"), encoder.model
-        runtime = f"{type(model).__name__.removesuffix('Model')} on {encoder.device} in {model.precision}"
+        runtime = (
+            f"{type(model).__name__.removesuffix('Model')} on {encoder.device} in {model.precision}"
+        )
         yield _Check("encoder", abs(float((vector**2).sum()) - 1) < 0.01, runtime)
     except (LmkragError, OSError, ImportError) as error:
         yield _Check("encoder", False, str(error))
@@ -201,17 +237,24 @@ def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
         free = shutil.disk_usage(index_path).free
         yield _Check("disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free")
     missing = [name for name, package in _EXTRAS.items() if not find_spec(package)]
-    yield _Check("extras", True, f"not installed: {', '.join(missing)}" if missing else "all installed")
+    yield _Check(
+        "extras", True, f"not installed: {', '.join(missing)}" if missing else "all installed"
+    )
 
 
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")
 @click.argument("doc_ids", nargs=-1, metavar="[DOC_ID]...")
 @output.index_option
 @click.option(
-    "--filter", "filter_expression", metavar="EXPR", help="Remove all matching documents, such as 'path=drafts/*'."
+    "--filter",
+    "filter_expression",
+    metavar="EXPR",
+    help="Remove all matching documents, such as 'path=drafts/*'.",
 )
 @output.json_option
-def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool) -> None:
+def remove(
+    doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool
+) -> None:
     """Remove documents and their attachments.
 
     If one of them is not in the index, none is removed.
@@ -222,7 +265,9 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
     with Engine.open(index_path) as engine:
         count = engine.remove(_find_ids(engine, doc_ids) or None, filter=filter_expression)
         if filter_expression is not None and not count:
-            click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
+            click.echo(
+                output.one_line(explain_filter(engine.documents, filter_expression)), err=True
+            )
     if as_json:
         output.print_json({"removed": count})
     else:
@@ -246,7 +291,10 @@ def verify(index_path: str, as_json: bool) -> None:
         for problem in problems:
             click.echo(output.one_line(problem))
         advice = f"; {REPAIR}" if problems else ""
-        click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}{advice}", err=True)
+        click.echo(
+            f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}{advice}",
+            err=True,
+        )
     if problems:
         sys.exit(1)
 
@@ -259,10 +307,10 @@ def verify(index_path: str, as_json: bool) -> None:
 def check(source: Any, index_path: str, server: str | None, as_json: bool) -> None:
     """Check whether citations still stand.
 
-    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for, first in the sources
-    that footnotes, [1] or (notes.md) name; - reads standard input. In the documents as they are indexed now, each
-    citation is the same, moved, elsewhere, changed, stitched, reworded or gone. Exits with 1
-    where one is changed, stitched, reworded or gone.
+    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for,
+    first in the sources that footnotes, [1] or (notes.md) name; - reads standard input. In the
+    documents as they are indexed now, each citation is the same, moved, elsewhere, changed,
+    stitched, reworded or gone. Exits with 1 where one is changed, stitched, reworded or gone.
     """
     from lmkrag.search.checking import FAILED
 
@@ -274,9 +322,13 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
         for item in checks:
             quote = output.one_line(" ".join(item.quote.split()))
             quote = quote if len(quote) <= _LONGEST_QUOTE else f"{quote[: _LONGEST_QUOTE - 1]}…"
-            words = f" ({100 * item.similarity:.0f} % of the words)" if item.state == "reworded" else ""
+            words = (
+                f" ({100 * item.similarity:.0f} % of the words)" if item.state == "reworded" else ""
+            )
             where = f" in {output.one_line(item.place)}" if item.place else ""
-            label = click.style(f"{output.one_line(item.label):9}", fg=_COLOURS.get(item.state, "red"))
+            label = click.style(
+                f"{output.one_line(item.label):9}", fg=_COLOURS.get(item.state, "red")
+            )
             click.echo(f"{label} {quote}{where}{words}")
         if not checks:
             click.echo("no citation and no quotation found", err=True)
@@ -291,8 +343,9 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
 def backup(index: Path, copy: Path, as_json: bool) -> None:
     """Copy an index that is in use.
 
-    The copy is verified, then replaces the earlier copy in DIR in one step. It is an ordinary index: search it with
-    --index DIR. Run the command again to update it; only new segments are copied.
+    The copy is verified, then replaces the earlier copy in DIR in one step. It is an ordinary
+    index: search it with --index DIR. Run the command again to update it; only new segments are
+    copied.
     """
     from lmkrag.index.backup import back_up_index
 
@@ -302,4 +355,6 @@ def backup(index: Path, copy: Path, as_json: bool) -> None:
         output.print_json(asdict(report))
     else:
         counts = f"{report.documents:,} documents, {report.sentences:,} sentences"
-        click.echo(f"{copy}: {counts}; {report.new_files} new files, {report.new_bytes:,} bytes", err=True)
+        click.echo(
+            f"{copy}: {counts}; {report.new_files} new files, {report.new_bytes:,} bytes", err=True
+        )

@@ -33,11 +33,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def add_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options, in their order."""
-    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+    return lambda command: functools.reduce(
+        lambda wrapped, option: option(wrapped), reversed(options), command
+    )
 
 
 def index_option(command: Command, *, existing: bool = True) -> Command:
-    """Add ``--index``; an ``existing`` one is also looked for in parent folders, as git looks for its repository."""
+    """Add ``--index``; an ``existing`` one is also looked for in parent folders, as git looks for
+    its repository.
+    """
     return click.option(
         "--index",
         "index_path",
@@ -51,7 +55,9 @@ def index_option(command: Command, *, existing: bool = True) -> Command:
 
 
 def find_default_index() -> str:
-    """Return the default index of the working directory, else of the nearest folder above it that has one."""
+    """Return the default index of the working directory, else of the nearest folder above it that
+    has one.
+    """
     here = Path().resolve()
     for folder in (here, *here.parents):
         if os.path.isfile(folder / DEFAULT_INDEX / "catalog.sqlite"):  # noqa: PTH113  # Path's raises
@@ -80,7 +86,9 @@ def server_option(command: Command) -> Command:
 
 
 @contextlib.contextmanager
-def open_engine(path: str, server: str | None, *, rerank_model: str | None = None) -> "Iterator[Engine | RemoteEngine]":
+def open_engine(
+    path: str, server: str | None, *, rerank_model: str | None = None
+) -> "Iterator[Engine | RemoteEngine]":
     """Open the index of a command: a directory, or that of a server."""
     from lmkrag.engine import Engine
 
@@ -99,7 +107,9 @@ def open_engine(path: str, server: str | None, *, rerank_model: str | None = Non
 
 
 def tell_leftovers(path: str | Path, *, job: str = "", writes: bool = False) -> None:
-    """Name the working folders that interrupted jobs left beside an index, and say what becomes of them."""
+    """Name the working folders that interrupted jobs left beside an index, and say what becomes of
+    them.
+    """
     from lmkrag.index.working import JOBS, WorkingFolder
 
     for folder in () if is_address(path) else (WorkingFolder(Path(path), each) for each in JOBS):
@@ -108,7 +118,10 @@ def tell_leftovers(path: str | Path, *, job: str = "", writes: bool = False) -> 
         fate = "it is removed" if writes else "the next command that writes to the index removes it"
         if folder.job == job:
             fate = "it is continued or removed"
-        click.echo(f"lmkrag: {one_line(str(folder.path))}: left by an interrupted {folder.job}; {fate}", err=True)
+        click.echo(
+            f"lmkrag: {one_line(str(folder.path))}: left by an interrupted {folder.job}; {fate}",
+            err=True,
+        )
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
@@ -116,20 +129,29 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 
 def to_click(*names: str) -> Callable[[Command], Command]:
     """Add options of a search: see :class:`lmkrag.search.request.SearchRequest`."""
-    types: dict[str, Any] = {"count": click.IntRange(min=1), "number": click.FloatRange(min=0, min_open=True)}
+    types: dict[str, Any] = {
+        "count": click.IntRange(min=1),
+        "number": click.FloatRange(min=0, min_open=True),
+    }
 
     def add(command: Command) -> Command:
         for name, declared in reversed(find_options(names).items()):
             option = option_of(declared)
             kind: dict[str, Any] = {"type": types.get(option.kind), "metavar": option.metavar}
             if option.kind == "choice":
-                kind = {"type": click.Choice(option.choices), "default": declared.default, "show_default": True}
+                kind = {
+                    "type": click.Choice(option.choices),
+                    "default": declared.default,
+                    "show_default": True,
+                }
             elif option.kind == "switch":
                 kind = {"type": click.BOOL, "metavar": "on|off"}
             elif option.kind == "flag":
                 kind = {"is_flag": True}
             flags = option.flags or (f"--{name.replace('_', '-')}",)
-            command = click.option(*flags, name, envvar=option.variable, help=option.help, **kind)(command)
+            command = click.option(*flags, name, envvar=option.variable, help=option.help, **kind)(
+                command
+            )
         return command
 
     return add
@@ -149,14 +171,18 @@ def search_options(*names: str) -> Callable[[Command], Command]:
 
 
 def join_words(words: tuple[str, ...]) -> str:
-    """Return a question given as words of the command line, or read from standard input where it is ``-``."""
+    """Return a question given as words of the command line, or read from standard input where it is
+    ``-``.
+    """
     if words == ("-",):
         words = (decode(sys.stdin.buffer.read()).strip(),)
     return replace_surrogates(" ".join(words))
 
 
 def decode(data: bytes, name: str = "standard input") -> str:
-    """Return the text of a file; its encoding is guessed as a document's is. Raises UsageError: it is no text."""
+    """Return the text of a file; its encoding is guessed as a document's is. Raises UsageError: it
+    is no text.
+    """
     from lmkrag.formats.text import decode_labelled
 
     try:
@@ -166,7 +192,9 @@ def decode(data: bytes, name: str = "standard input") -> str:
 
 
 def batches_of_questions(file: IO[bytes], size: int) -> Iterator[list[tuple[Any, str]]]:
-    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError first: a line is something else."""
+    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError first: a line is
+    something else.
+    """
     lines = StringIO(decode(file.read(), getattr(file, "name", "-")))
     questions = [_question(number, line) for number, line in enumerate(lines, 1)]
     return (questions[start : start + size] for start in range(0, len(questions), size))
@@ -185,13 +213,17 @@ def _question(number: int, line: str) -> tuple[Any, str]:
         record = json.loads(line)
         return record["query_id"], str(record["query"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
+        raise UsageError(
+            f'questions, line {number}: not {{"query_id": ..., "query": ...}}'
+        ) from None
 
 
 def logging_options(command: click.Command) -> None:
     """Add ``--verbose`` and ``--debug``."""
 
-    def set_level(level: int, context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
+    def set_level(
+        level: int, context: click.Context, parameter: click.Parameter, enabled: bool
+    ) -> None:
         if enabled and _logger.getEffectiveLevel() > level:
             logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
             _logger.setLevel(level)
@@ -201,11 +233,15 @@ def logging_options(command: click.Command) -> None:
         (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
     ):
         callback = functools.partial(set_level, level)
-        command.params.append(click.Option(names, is_flag=True, expose_value=False, callback=callback, help=text))
+        command.params.append(
+            click.Option(names, is_flag=True, expose_value=False, callback=callback, help=text)
+        )
 
 
 class ErrorHandlingGroup(click.Group):
-    """Prints our errors as one line and exits with 2 for wrong usage, 1 for failures. Its commands have ``--debug``."""
+    """Prints our errors as one line and exits with 2 for wrong usage, 1 for failures. Its commands
+    have ``--debug``.
+    """
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         logging_options(cmd)
@@ -218,12 +254,19 @@ class ErrorHandlingGroup(click.Group):
         if args[0] not in self.commands and not ctx.resilient_parsing:
             for name, group in self.commands.items():
                 if isinstance(group, click.Group) and args[0] in group.commands:
-                    ctx.fail(f"No such command '{args[0]}'. Did you mean 'lmkrag {name} {args[0]}'?")
+                    ctx.fail(
+                        f"No such command '{args[0]}'. Did you mean 'lmkrag {name} {args[0]}'?"
+                    )
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
-        """Run a command, also where the shell closed a stream: then there is nothing to read, and writing fails."""
-        sys.stdin, sys.stdout = (stream or Path(os.devnull).open() for stream in (sys.stdin, sys.stdout))  # noqa: SIM115
+        """Run a command, also where the shell closed a stream: then there is nothing to read, and
+        writing fails.
+        """
+        sys.stdin, sys.stdout = (
+            stream or Path(os.devnull).open()  # noqa: SIM115
+            for stream in (sys.stdin, sys.stdout)
+        )
         sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
         try:
             return super().main(*arguments, **settings)
@@ -253,14 +296,18 @@ def print_json(value: Any) -> None:
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:
-    """Return where ``count`` lines of context around the lines of characters ``[start, end)`` begin and end."""
+    """Return where ``count`` lines of context around the lines of characters ``[start, end)`` begin
+    and end.
+    """
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 
 
 def one_line(text: str) -> str:
     """Return text with line breaks and control codes escaped."""
-    return "".join(sign if sign.isprintable() or category(sign) == "Zs" else repr(sign)[1:-1] for sign in text)
+    return "".join(
+        sign if sign.isprintable() or category(sign) == "Zs" else repr(sign)[1:-1] for sign in text
+    )
 
 
 def readable(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Print results and quotations; on a terminal wrapped and linked, with hits and the question's words marked."""
+"""Print results and quotations; on a terminal wrapped and linked, with hits and the question's
+words marked.
+"""
 
 import os
 import re
@@ -29,7 +31,9 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "underline"}  # of marks
 
 
-def print_span(number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")) -> None:
+def print_span(
+    number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")
+) -> None:
     """Print one result: its place, the headings above it, its text and the lines around it."""
     text = (level == "document" and span.best_sentence) or span.text
     if not sys.stdout.isatty():
@@ -48,7 +52,9 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     words = find_words(span.text, query_words(query).tolist())
     marks = [(span.start + start, span.start + end, "word") for start, end in words]
     if level == "document":
-        blocks = parse_blocks(text, kind=span.kind, start=span.hits[0].start if span.hits else span.start)
+        blocks = parse_blocks(
+            text, kind=span.kind, start=span.hits[0].start if span.hits else span.start
+        )
     else:
         marks += [(hit.start, hit.end, "found") for hit in span.hits]
         blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
@@ -75,7 +81,9 @@ def _rate(span: Span) -> str:
 
 
 def _above(span: Span) -> list[str]:
-    """The lines above a span: the address of its page, and its headings if they say more than the file's name."""
+    """The lines above a span: the address of its page, and its headings if they say more than the
+    file's name.
+    """
     section = "" if span.section == PurePosixPath(span.doc_id).stem else span.section
     return [one_line(line) for line in (span.url, section) if line]
 
@@ -94,7 +102,9 @@ def _print_indented(text: str, indent: int = _INDENT) -> None:
 
 
 def print_hanging(text: str, indent: int, first: str = "", *, err: bool = False) -> None:
-    """Print a line after ``first``; on a terminal, what is wrapped is indented, so that it is no line of its own."""
+    """Print a line after ``first``; on a terminal, what is wrapped is indented, so that it is no
+    line of its own.
+    """
     if (sys.stderr if err else sys.stdout).isatty():
         from rich.text import Text
 
@@ -104,7 +114,9 @@ def print_hanging(text: str, indent: int, first: str = "", *, err: bool = False)
 
 
 def print_path(path: str) -> None:
-    """Print the name of a file as a heading on a terminal; a long word is left whole, so that it can be copied."""
+    """Print the name of a file as a heading on a terminal; a long word is left whole, so that it
+    can be copied.
+    """
     from rich.text import Text
 
     name = Text(_collapse(path), "magenta bold", overflow="ignore")
@@ -151,7 +163,10 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
     from rich.style import Style
     from rich.text import Text
 
-    path, heading = Path(span.path), Text(label, overflow="ignore")  # a path is left whole, so that it can be copied
+    path, heading = (
+        Path(span.path),
+        Text(label, overflow="ignore"),
+    )  # a path is left whole, so that it can be copied
     link = span.url or (path.as_uri() if path.is_absolute() and os.path.exists(path) else None)  # noqa: PTH110
     heading.append(_collapse(place), style=Style(bold=True, link=link))
     heading.append(rating, style="dim")
@@ -173,7 +188,8 @@ def _console(*, err: bool = False) -> "Console":
 
 
 def print_text(answer: Answer) -> None:
-    """Print the text of an answer; on a terminal with its quotations bold, and code and tables formatted.
+    """Print the text of an answer; on a terminal with its quotations bold, and code and tables
+    formatted.
 
     What a model says is indented: it may repeat lines of a document.
     """
@@ -188,7 +204,9 @@ def print_text(answer: Answer) -> None:
 
 
 def print_stream(pieces: Iterator[str]) -> None:
-    """Print the Markdown that a language model writes on a terminal; each piece redraws the open block."""
+    """Print the Markdown that a language model writes on a terminal; each piece redraws the open
+    block.
+    """
     from rich.console import Group
     from rich.live import Live
 
@@ -211,7 +229,9 @@ def print_stream(pieces: Iterator[str]) -> None:
 
 
 def _find_blocks(text: str) -> int:
-    """Where the last complete block of unfinished Markdown ends; a heading belongs to the next block."""
+    """Where the last complete block of unfinished Markdown ends; a heading belongs to the next
+    block.
+    """
     for end in reversed([match.end() for match in _BLOCK_END.finditer(text)]):
         before = text[:end].rstrip()
         if len(_FENCE.findall(before)) % 2 == 0 and not before.rpartition("\n")[2].startswith("#"):
@@ -220,7 +240,9 @@ def _find_blocks(text: str) -> int:
 
 
 def print_citations(answer: Answer) -> None:
-    """Print the place of each quotation, with the quotation in its context unless the answer contains it."""
+    """Print the place of each quotation, with the quotation in its context unless the answer
+    contains it.
+    """
     printed = 0
     for citation in answer.citations:
         span = citation.span
@@ -243,9 +265,15 @@ def print_citations(answer: Answer) -> None:
 
 
 def _is_shown(citation: Citation, answer: Answer) -> bool:
-    """Whether an answer shows a quotation: as a part of a passage, or in the words of a model, line breaks aside."""
+    """Whether an answer shows a quotation: as a part of a passage, or in the words of a model, line
+    breaks aside.
+    """
     for passage in answer.quotes:
-        if passage.number == citation.number and passage.start <= citation.start and citation.end <= passage.end:
+        if (
+            passage.number == citation.number
+            and passage.start <= citation.start
+            and citation.end <= passage.end
+        ):
             return True
     words = map(re.escape, citation.quote.split())
     return re.search(r"\s+".join(words), answer.text) is not None
@@ -254,10 +282,18 @@ def _is_shown(citation: Citation, answer: Answer) -> bool:
 def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[RenderableType]":
     """The lines of a quotation and those around it, with the quotation and short answers marked."""
     span = citation.span
-    start, end = find_lines_around(span.text, citation.start - span.start, citation.end - span.start, 1)
-    marks = [(answer.start, answer.end, "short") for answer in short if answer.number == citation.number]
-    blocks = parse_blocks(span.text[start:end], kind=span.kind, start=span.start + start, header=span.header)
-    return to_terminal(mark_nodes(blocks, [(citation.start, citation.end, "quoted"), *marks]), _STYLES, one_line)
+    start, end = find_lines_around(
+        span.text, citation.start - span.start, citation.end - span.start, 1
+    )
+    marks = [
+        (answer.start, answer.end, "short") for answer in short if answer.number == citation.number
+    ]
+    blocks = parse_blocks(
+        span.text[start:end], kind=span.kind, start=span.start + start, header=span.header
+    )
+    return to_terminal(
+        mark_nodes(blocks, [(citation.start, citation.end, "quoted"), *marks]), _STYLES, one_line
+    )
 
 
 def _in_its_span(citation: Citation) -> str:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _BATCH = 256  # queries encoded together
 
 
-@click.command(epilog="Example: lmkrag search 'how is leave accrued?' -k 3 --filter 'kind=pdf and year>=2020'")
+@click.command(
+    epilog="Example: lmkrag search 'how is leave accrued?' -k 3 --filter 'kind=pdf and year>=2020'"
+)
 @click.argument("words", nargs=-1, metavar="[QUERY]")
 @click.option(
     "--queries",
@@ -48,8 +50,9 @@ def search(
 ) -> None:
     """Find the passages that answer a question, best first.
 
-    QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket', results with the
-    phrase rank higher, and results with the last word are left out. Each result is rated good or weak.
+    QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket',
+    results with the phrase rank higher, and results with the last word are left out. Each result is
+    rated good or weak.
     """
     from lmkrag.cli.printing import print_explanation, print_note, print_span
 
@@ -64,12 +67,19 @@ def search(
             _search_batch(engine, queries, options)
             return
         spans = engine.search(query, **options)
-        why = explain_filter(engine.documents, options["filter"]) if options["filter"] and not spans else ""
+        why = (
+            explain_filter(engine.documents, options["filter"])
+            if options["filter"] and not spans
+            else ""
+        )
         around = [("", "")] * len(spans)
         for number, span in enumerate(spans if context and not as_json else ()):
             text = engine.document(span.doc_id).text
             start, end = output.find_lines_around(text, span.start, span.end, context)
-            around[number] = text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")
+            around[number] = (
+                text[start : span.start].strip("\r\n"),
+                text[span.end : end].strip("\r\n"),
+            )
     if as_json:
         output.print_json({"query": query, "spans": to_json(spans), "notes": spans.notes})
         return
@@ -85,7 +95,9 @@ def search(
 
 
 def _search_batch(engine: "Engine | RemoteEngine", file: Any, options: dict[str, Any]) -> None:
-    """Print the results of each question of a file; one that can't be searched gets a line with the error."""
+    """Print the results of each question of a file; one that can't be searched gets a line with the
+    error.
+    """
     failed = 0
     for questions in output.batches_of_questions(file, _BATCH):
         results = engine.search_many([text for _, text in questions], **options)
@@ -94,5 +106,7 @@ def _search_batch(engine: "Engine | RemoteEngine", file: Any, options: dict[str,
                 failed += 1
                 output.print_json({"query_id": query_id, "question": text, "error": str(spans)})
             else:
-                output.print_json({"query_id": query_id, "spans": to_json(spans), "notes": spans.notes})
+                output.print_json(
+                    {"query_id": query_id, "spans": to_json(spans), "notes": spans.notes}
+                )
     output.exit_if_failed(failed)

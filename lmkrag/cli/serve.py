@@ -36,7 +36,10 @@ _indexes_option = click.option(
 
 @click.command(epilog="Example: lmkrag serve docs/")
 @click.argument(
-    "folders", nargs=-1, metavar="[FOLDER...]", type=click.Path(exists=True, file_okay=False, path_type=Path)
+    "folders",
+    nargs=-1,
+    metavar="[FOLDER...]",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 @_indexes_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -57,9 +60,17 @@ _indexes_option = click.option(
 )
 @click.option("--no-auth", is_flag=True, help="Serve anybody who reaches the address.")
 @click.option(
-    "--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A host name that clients use for this server."
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name that clients use for this server.",
 )
-@click.option("--show-paths", is_flag=True, help="Tell clients where files lie on this machine, and only from it.")
+@click.option(
+    "--show-paths",
+    is_flag=True,
+    help="Tell clients where files lie on this machine, and only from it.",
+)
 @click.option(
     "--rerank",
     type=click.BOOL,
@@ -89,12 +100,17 @@ def serve(
 ) -> None:
     """Serve a web page, an HTTP API and MCP.
 
-    FOLDER is indexed while the server runs, and kept up to date; its index is in the user's cache directory. The API
-    has REST routes and those of OpenAI and Dify.
+    FOLDER is indexed while the server runs, and kept up to date; its index is in the user's cache
+    directory. The API has REST routes and those of OpenAI and Dify.
     """
-    if folders and click.get_current_context().get_parameter_source("indexes") is ParameterSource.COMMANDLINE:
+    if (
+        folders
+        and click.get_current_context().get_parameter_source("indexes")
+        is ParameterSource.COMMANDLINE
+    ):
         raise UsageError(
-            "give folders or --index, not both: lmkrag index FOLDER --index DIR makes an index of your own"
+            "give folders or --index, not both: lmkrag index FOLDER --index DIR makes an "
+            "index of your own"
         )
     environment = dict(os.environ)
     _use_one_thread_each()
@@ -107,7 +123,9 @@ def serve(
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
     options["reader"] = take_reader(options)  # the remaining options are the server's
     hosts, token = frozenset(allowed_hosts), _read_token(token_file)
-    settings = ServerSettings(served, token=token, authenticated=not no_auth, allowed_hosts=hosts, **options)
+    settings = ServerSettings(
+        served, token=token, authenticated=not no_auth, allowed_hosts=hosts, **options
+    )
 
     def announce(url: str) -> None:
         click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True)
@@ -129,7 +147,9 @@ def serve(
 
 
 def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
-    """Create or check the index of folders in the user's cache directory; return it by the first folder's name."""
+    """Create or check the index of folders in the user's cache directory; return it by the first
+    folder's name.
+    """
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index, use_cached
 
@@ -146,13 +166,18 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
 @click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
 @_indexes_option
 @click.option("--writable", is_flag=True, help="Allow the assistant to add and remove documents.")
-@click.option("--in-process", is_flag=True, help="Do not share a process with other assistants on this machine.")
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="Do not share a process with other assistants on this machine.",
+)
 @reader_options
 def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: Any) -> None:
     """Serve indexes to an assistant over MCP.
 
-    It speaks the Model Context Protocol (MCP) on standard input and output. All assistants of a user share one process
-    for the same indexes and options; it ends after 15 minutes without a message.
+    It speaks the Model Context Protocol (MCP) on standard input and output. All assistants of a
+    user share one process for the same indexes and options; it ends after 15 minutes without a
+    message.
     """
     from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer, remember
     from lmkrag.server.settings import name_indexes
@@ -160,14 +185,20 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     _use_one_thread_each()
     named = name_indexes(indexes)
     source = click.get_current_context().get_parameter_source("indexes")
-    is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked up at each start
+    is_fixed = (
+        source is not ParameterSource.DEFAULT and not options["llm"]
+    )  # else looked up at each start
     reader = take_reader_settings(options)
     settings = {
         "indexes": {name: str(absolute_index(path)) for name, path in named.items()},
-        "resolved": {name: str(locate_index(path)) for name, path in named.items()},  # sessions of two do not share
+        "resolved": {
+            name: str(locate_index(path)) for name, path in named.items()
+        },  # sessions of two do not share
         "writable": writable,
         "reader": reader,
-        "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be relative paths
+        "folder": os.sep
+        if reader["name"] == "extractive"
+        else str(Path.cwd()),  # models may be relative paths
         "idle": IDLE,
     }
     if not in_process:
@@ -185,7 +216,9 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
 
 
 def _use_one_thread_each() -> None:
-    """Limit models, NumPy and FAISS to one thread, before they are imported: concurrent searches are far faster."""
+    """Limit models, NumPy and FAISS to one thread, before they are imported: concurrent searches
+    are far faster.
+    """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 

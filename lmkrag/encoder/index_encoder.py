@@ -28,14 +28,21 @@ class _Waiting(NamedTuple):
 
 
 class IndexEncoders:
-    """The encoder of an index, and one for questions that needs no torch. State: both, once loaded. Thread-safe."""
+    """The encoder of an index, and one for questions that needs no torch. State: both, once loaded.
+    Thread-safe.
+    """
 
-    def __init__(self, path: Path | str, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take the spec that an index has recorded, and a loaded encoder. Raises IndexMismatch: it has another spec."""
+    def __init__(
+        self, path: Path | str, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None
+    ) -> None:
+        """Take the spec that an index has recorded, and a loaded encoder. Raises IndexMismatch: it
+        has another spec.
+        """
         self.path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
-        self.asks_once = False  # the process will probably end after one question, so it is read without ONNX Runtime
+        # the process will probably end after one question, so it is read without ONNX Runtime
+        self.asks_once = False
         self._guard = threading.RLock()
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
@@ -66,12 +73,16 @@ class IndexEncoders:
 
         with self._guarded():
             if self._encoder is None:
-                self._encoder = self._load() if self._light is None or prefers_torch() else self._light
+                self._encoder = (
+                    self._load() if self._light is None or prefers_torch() else self._light
+                )
             return self._encoder
 
     @property
     def _for_questions(self) -> "LandmarkEncoder":
-        """The encoder of questions: without torch where possible, unless the other one is loaded."""
+        """The encoder of questions: without torch where possible, unless the other one is
+        loaded.
+        """
         from lmkrag.encoder.loading import runs_without_torch
         from lmkrag.encoder.spec import find_model
 
@@ -86,12 +97,16 @@ class IndexEncoders:
         from lmkrag.encoder.landmark import LandmarkEncoder
 
         spec = self._spec
-        loaded = LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap, runtime=runtime)
+        loaded = LandmarkEncoder.load(
+            spec.name, window=spec.window, overlap=spec.overlap, runtime=runtime
+        )
         self._check(loaded)
         return loaded
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
-        """Encode questions: ``[n, dimensions]`` float32 of length one. Waiting calls are encoded together."""
+        """Encode questions: ``[n, dimensions]`` float32 of length one. Waiting calls are encoded
+        together.
+        """
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
         entry = _Waiting(questions, Future())
@@ -133,14 +148,19 @@ class IndexEncoders:
     def _check(self, encoder: "LandmarkEncoder") -> None:
         if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
-                f"{self.path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
-                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools reindex, or open "
+                f"{self.path}: made with encoder {self._spec.name!r} "
+                f"({self._spec.fingerprint[:8]}), not with "
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools "
+                "reindex, or open "
                 "it with the encoder that made it"
             )
 
 
 def load_encoder(
-    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
+    encoder: "str | LandmarkEncoder | None",
+    *,
+    window: int | None = None,
+    overlap: float | None = None,
 ) -> "LandmarkEncoder":
     """Load an encoder by its folder or name; loaded encoders are returned unchanged."""
     from lmkrag.encoder.landmark import LandmarkEncoder

@@ -1,7 +1,7 @@
 """The landmark encoder: read a document once, in sliding windows, and keep one vector per sentence.
 
-Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Günther et al., "Late Chunking"
-(arXiv 2409.04701) for reading an untrained encoder this way.
+Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Günther et al., "Late
+Chunking" (arXiv 2409.04701) for reading an untrained encoder this way.
 """
 
 from array import array
@@ -29,7 +29,9 @@ _BATCH_TOKENS = 4_096  # one forward pass, padding included
 
 
 class EncoderInput(NamedTuple):
-    """A document to encode, by sentences that tile its text and are read lazily; its results have its ``key``."""
+    """A document to encode, by sentences that tile its text and are read lazily; its results have
+    its ``key``.
+    """
 
     key: int
     text: Text
@@ -37,11 +39,15 @@ class EncoderInput(NamedTuple):
     title: str = ""
 
 
-Recall = Callable[[int, int, int], Vectors | None]  # vectors by document, hash of the window, and number
+Recall = Callable[
+    [int, int, int], Vectors | None
+]  # vectors by document, hash of the window, and number
 
 
 class Encoded(NamedTuple):
-    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``."""
+    """The next sentences of document ``key``, and their vectors ``[len(sentences),
+    dimensions]``.
+    """
 
     key: int
     sentences: list[Sentence]
@@ -63,7 +69,9 @@ class _Job(NamedTuple):
     @property
     def owned(self) -> slice:
         """The pieces whose vectors are taken from this window."""
-        return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
+        return slice(
+            self.window.own_first - self.window.first, self.window.own_stop - self.window.first
+        )
 
     @property
     def hash(self) -> int:
@@ -76,7 +84,9 @@ class _Job(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """Windows that are being encoded: their hashes, known vectors or None, and the vectors of the others."""
+    """Windows that are being encoded: their hashes, known vectors or None, and the vectors of the
+    others.
+    """
 
     jobs: list[_Job]
     hashes: list[int]
@@ -89,14 +99,16 @@ class _Pending(NamedTuple):
         for job, window_hash, known in zip(self.jobs, self.hashes, self.known, strict=True):
             # a copy: a view would keep the whole batch in memory
             vectors = fresh[window_hash][job.owned].copy() if known is None else known
-            yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.owned]], vectors, window_hash)
+            yield Encoded(
+                job.key, [piece.sentence for piece in job.pieces[job.owned]], vectors, window_hash
+            )
 
 
 class LandmarkEncoder:
     """Any Hugging Face encoder, read so that every sentence is embedded in its context.
 
-    A folder with ``landmark.json`` says how it was trained to be read; any other model is read by mean-pooling each
-    sentence's tokens inside its window.
+    A folder with ``landmark.json`` says how it was trained to be read; any other model is read by
+    mean-pooling each sentence's tokens inside its window.
 
     >>> encoder = LandmarkEncoder.load()
     >>> sentences = [Sentence(0, 10), Sentence(10, 22)]
@@ -126,17 +138,22 @@ class LandmarkEncoder:
             name: a folder, a hub name (``owner/name``), or None.
             device: a torch device; CUDA when there is a card, else the CPU.
             dtype: of weights and activations, in torch; the fastest that is correct on the device.
-            window: tokens a window, special tokens not counted; what the model was made for without one.
-            overlap: share of a window repeated in the next; by default 0 in shipped models, else as the model says.
-            runtime: ``onnx`` or ``torch``. Without one, ONNX Runtime runs a BERT on a CPU, and torch everything else;
-                torch also runs a BERT on a card or a CPU with AMX, if it is installed.
-            precision: ``float32``, ``int8`` (ONNX Runtime, a model with ``ranges.npz``, a processor with VNNI), or
-                ``auto``, the fastest that suits the model and the machine, bfloat16 among them. Vectors agree with
-                those in float32 within a cosine of 0.996, and questions are never read in int8. Defaults to the
-                environment variable ``LMKRAG_PRECISION``, else ``auto``.
+            window: tokens a window, special tokens not counted; what the model was made for without
+                one.
+            overlap: share of a window repeated in the next; by default 0 in shipped models, else as
+                the model says.
+            runtime: ``onnx`` or ``torch``. Without one, ONNX Runtime runs a BERT on a CPU, and
+                torch everything else; torch also runs a BERT on a card or a CPU with AMX, if it is
+                installed.
+            precision: ``float32``, ``int8`` (ONNX Runtime, a model with ``ranges.npz``, a processor
+                with VNNI), or ``auto``, the fastest that suits the model and the machine, bfloat16
+                among them. Vectors agree with those in float32 within a cosine of 0.996, and
+                questions are never read in int8. Defaults to the environment variable
+                ``LMKRAG_PRECISION``, else ``auto``.
 
         Raises:
-            UsageError: no such folder or precision, or an overlap out of range. EncoderError: it can't be loaded.
+            UsageError: no such folder or precision, or an overlap out of range. EncoderError: it
+                can't be loaded.
             MissingExtra: it takes torch, which is not installed.
         """
         return cls(*load_parts(name, device, dtype, window, overlap, runtime, precision))
@@ -146,33 +163,42 @@ class LandmarkEncoder:
         """The device of the model, as torch names it."""
         return self.model.device
 
-    def encode(self, text: str, sentences: Iterable[Sentence], *, title: str = "") -> tuple[list[Sentence], Vectors]:
+    def encode(
+        self, text: str, sentences: Iterable[Sentence], *, title: str = ""
+    ) -> tuple[list[Sentence], Vectors]:
         """Encode one document.
 
         Args:
             text: the document.
             sentences: sentences that tile it.
-            title: what the document is called; an encoder trained for it reads it before every window.
+            title: what the document is called; an encoder trained for it reads it before every
+                window.
 
         Returns:
-            The sentences (those longer than a window split), and their vectors ``[n, dimensions]`` of length one.
+            The sentences (those longer than a window split), and their vectors ``[n, dimensions]``
+            of length one.
         """
         parts = list(self.encode_stream([EncoderInput(0, text, sentences, title)]))
         fitted = [sentence for part in parts for sentence in part.sentences]
         vectors = [part.vectors for part in parts]
-        return fitted, np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
+        return fitted, np.concatenate(vectors) if vectors else np.zeros(
+            (0, self.spec.dimensions), np.float32
+        )
 
-    def encode_stream(self, documents: Iterable[EncoderInput], *, recall: Recall | None = None) -> Iterator[Encoded]:
-        """Encode documents one after the other, windows of several in a batch, while the next ones are planned.
+    def encode_stream(
+        self, documents: Iterable[EncoderInput], *, recall: Recall | None = None
+    ) -> Iterator[Encoded]:
+        """Encode documents one after the other, windows of several in a batch, while the next ones
+        are planned.
 
         Args:
             documents: read as they are needed.
-            recall: gives the vectors of a window that was encoded before, or None. Windows alike that come soon after
-                each other are encoded once in any case.
+            recall: gives the vectors of a window that was encoded before, or None. Windows alike
+                that come soon after each other are encoded once in any case.
 
         Yields:
-            The sentences of each document in order, documents in order; a long document comes in many parts. What is
-            held in memory does not grow with the document.
+            The sentences of each document in order, documents in order; a long document comes in
+            many parts. What is held in memory does not grow with the document.
         """
         jobs = (job for document in documents for job in self._jobs(document))
         before: _Pending | None = None
@@ -186,17 +212,29 @@ class LandmarkEncoder:
                 yield from before.parts()
 
     def _begin(
-        self, pool: list[_Job], earlier: Mapping[int, Vectors], recall: Recall | None, ahead: ThreadPoolExecutor
+        self,
+        pool: list[_Job],
+        earlier: Mapping[int, Vectors],
+        recall: Recall | None,
+        ahead: ThreadPoolExecutor,
     ) -> "_Pending":
-        """Start encoding the windows of a pool that neither ``recall`` nor ``earlier``, the pool before, has."""
+        """Start encoding the windows of a pool that neither ``recall`` nor ``earlier``, the pool
+        before, has.
+        """
         hashes = [job.hash for job in pool]
         known: list[Vectors | None] = []
         for job, window_hash in zip(pool, hashes, strict=True):
-            vectors = recall(job.key, window_hash, job.owned.stop - job.owned.start) if recall else None
+            vectors = (
+                recall(job.key, window_hash, job.owned.stop - job.owned.start) if recall else None
+            )
             if vectors is None and window_hash in earlier:
                 vectors = earlier[window_hash][job.owned].copy()
             known.append(vectors)
-        unknown = {mark: job for job, mark, vectors in zip(pool, hashes, known, strict=True) if vectors is None}
+        unknown = {
+            mark: job
+            for job, mark, vectors in zip(pool, hashes, known, strict=True)
+            if vectors is None
+        }
 
         def encode() -> dict[int, Vectors]:
             return dict(zip(unknown, self._encode_windows(list(unknown.values())), strict=True))
@@ -204,11 +242,20 @@ class LandmarkEncoder:
         return _Pending(pool, hashes, known, ahead.submit(encode))
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
-        """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
+        """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the
+        window's length.
+        """
         pieces = map(self.tokens.query, queries)
-        jobs = (_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [], [piece]) for key, piece in enumerate(pieces))
-        vectors = [vector for pool in _pools(jobs) for vector in self._encode_windows(pool, exact=True)]
-        return np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
+        jobs = (
+            _Job(key, Window(0, 1, 0, 1, len(piece.ids)), [], [piece])
+            for key, piece in enumerate(pieces)
+        )
+        vectors = [
+            vector for pool in _pools(jobs) for vector in self._encode_windows(pool, exact=True)
+        ]
+        return (
+            np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
+        )
 
     def encode_query(self, query: str) -> Vectors:
         """Encode one question: ``[dimensions]`` float32 of length one."""
@@ -227,7 +274,8 @@ class LandmarkEncoder:
     def windows(
         self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0
     ) -> Iterator[tuple[Window, list[Piece]]]:
-        """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded memory.
+        """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded
+        memory.
 
         Args:
             text: the document.
@@ -242,14 +290,18 @@ class LandmarkEncoder:
                 held.append(piece)
                 yield max(1, len(piece.ids))
 
-        for window in plan_windows(count(), budget=self.spec.window - taken, overlap=self.spec.overlap):
+        for window in plan_windows(
+            count(), budget=self.spec.window - taken, overlap=self.spec.overlap
+        ):
             while first < window.first:
                 held.popleft()
                 first += 1
             yield window, list(islice(held, window.stop - window.first))
 
     def _encode_windows(self, pool: list[_Job], *, exact: bool = False) -> list[Vectors]:
-        """Encode windows, those of like length together; the vectors come in the order of the windows."""
+        """Encode windows, those of like length together; the vectors come in the order of the
+        windows.
+        """
         results: list[Vectors] = [np.empty(0, np.float32)] * len(pool)
         order = sorted(range(len(pool)), key=lambda i: pool[i].tokens, reverse=True)
         while order:

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     import torch
 
 Runtime = Literal["onnx", "torch", "numpy"]
-"""The runtime of a model: ONNX Runtime, torch (an extra), or NumPy for the first question, then ONNX Runtime."""
+"""The runtime of a model: ONNX Runtime, torch (an extra), or NumPy for the first question, then
+ONNX Runtime.
+"""
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, where a tokenizer names no limit
 
@@ -45,7 +47,9 @@ class _ModelFolder(NamedTuple):
     free: int  # tokens that fit beside the special ones
     tokenizer: Tokenizer
     pad: int
-    build: Callable[[SentenceTokenizer], WindowModel]  # makes the model, by the tokenizer as an encoder uses it
+    build: Callable[
+        [SentenceTokenizer], WindowModel
+    ]  # makes the model, by the tokenizer as an encoder uses it
 
 
 def load_parts(
@@ -61,16 +65,23 @@ def load_parts(
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
-    is_ours = runtime == "numpy" and name in (None, *SHIPPED)  # the encoder of documents checks their hashes
+    is_ours = runtime == "numpy" and name in (
+        None,
+        *SHIPPED,
+    )  # the encoder of documents checks their hashes
     weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
     if named not in (None, weights):
-        raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
+        raise EncoderError(
+            f"{folder}: its weights are not those that landmark.json names: get the folder again"
+        )
     pooling = settings.get("pooling", "mean")
     precision = devices.find_precision(precision)
     if runtime is None:
         runtime = _choose_runtime(folder, pooling, device, dtype, precision)
     elif runtime != "torch" and not runs_without_torch(folder, pooling):
-        raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
+        raise EncoderError(
+            f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'"
+        )
     if runtime == "torch":
         loaded = _load_torch(folder, pooling, device, dtype, precision)
     else:
@@ -78,9 +89,13 @@ def load_parts(
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
     if chosen > loaded.free:
         raise EncoderError(
-            f"a window of {chosen} tokens is longer than the {loaded.free} that {folder.name} has positions for"
+            f"a window of {chosen} tokens is longer than the {loaded.free} that "
+            f"{folder.name} has positions for"
         )
-    if overlap is None and name not in (None, *SHIPPED):  # in ours, half a window gains 0.5 points, in twice the time
+    if overlap is None and name not in (
+        None,
+        *SHIPPED,
+    ):  # in ours, half a window gains 0.5 points, in twice the time
         overlap = settings.get("overlap", DEFAULT_OVERLAP)
     share = float(overlap or 0)
     if not 0 <= share < 1:
@@ -108,32 +123,47 @@ def load_parts(
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
-    """Return whether ONNX Runtime can run a model folder: a plain BERT in one file, its graph there or buildable."""
+    """Return whether ONNX Runtime can run a model folder: a plain BERT in one file, its graph there
+    or buildable.
+    """
     weights = folder / "model.safetensors"
-    if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
+    if (
+        pooling not in POOLINGS
+        or not weights.is_file()
+        or not (folder / "tokenizer.json").is_file()
+    ):
         return False
     config = read_config(folder)
-    if not is_plain_bert(config) or not ((folder / "float32.onnx").is_file() or importlib.util.find_spec("onnx")):
+    if not is_plain_bert(config) or not (
+        (folder / "float32.onnx").is_file() or importlib.util.find_spec("onnx")
+    ):
         return False
     try:
         with safe_open(weights, "np") as file:
             names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
             expected = expected_names(config)
             return expected <= unpacked_names(names) and all(
-                file.get_slice(names[name]).get_dtype() in ("F16", "F32") for name in expected & names.keys()
+                file.get_slice(names[name]).get_dtype() in ("F16", "F32")
+                for name in expected & names.keys()
             )
     except (SafetensorError, OSError, ValueError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
 
 
 def prefers_torch(device: str | None = None) -> bool:
-    """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with AMX."""
+    """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with
+    AMX.
+    """
     installed = all(importlib.util.find_spec(package) for package in _TORCH)
     return installed and (devices.has_amx() or (device is None and devices.has_card()))
 
 
 def _choose_runtime(
-    folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
+    folder: Path,
+    pooling: str,
+    device: str | None,
+    dtype: "torch.dtype | None",
+    precision: Precision,
 ) -> Runtime:
     """ONNX Runtime if it can run the model, unless torch is asked for or faster here."""
     if dtype is not None or device not in (None, "cpu") or not runs_without_torch(folder, pooling):
@@ -147,7 +177,12 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) 
     config, longest, weights = read_config(folder), _UNLIMITED, folder / "model.safetensors"
 
     def start() -> Bert:
-        return Bert(read_weights(weights, rows=True), config, devices.choose_ranges(folder, precision), folder)
+        return Bert(
+            read_weights(weights, rows=True),
+            config,
+            devices.choose_ranges(folder, precision),
+            folder,
+        )
 
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -157,18 +192,27 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) 
         longest = read_config(folder, "tokenizer_config.json").get("model_max_length", _UNLIMITED)
     return _ModelFolder(
         dimensions=config["hidden_size"],
-        free=min(config["max_position_embeddings"], longest) - tokenizer.num_special_tokens_to_add(is_pair=False),
+        free=min(config["max_position_embeddings"], longest)
+        - tokenizer.num_special_tokens_to_add(is_pair=False),
         tokenizer=tokenizer,
         pad=0,
-        build=lambda tokens: OnnxModel(LateBert(weights, config, start) if late else start(), pooling, tokens),
+        build=lambda tokens: OnnxModel(
+            LateBert(weights, config, start) if late else start(), pooling, tokens
+        ),
     )
 
 
 def _load_torch(
-    folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
+    folder: Path,
+    pooling: str,
+    device: str | None,
+    dtype: "torch.dtype | None",
+    precision: Precision,
 ) -> _ModelFolder:
     if precision == "int8":
-        raise EncoderError(f"{folder}: only ONNX Runtime computes in int8, and torch runs this model")
+        raise EncoderError(
+            f"{folder}: only ONNX Runtime computes in int8, and torch runs this model"
+        )
     for package in _TORCH:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra("torch", package)
@@ -187,7 +231,8 @@ def _load_torch(
         dimensions=config.hidden_size,
         free=min(getattr(config, "max_position_embeddings", 512), tokenizer.model_max_length)
         - tokenizer.num_special_tokens_to_add(),
-        tokenizer=tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what an encoder sets
+        # calling the tokenizer itself would undo what an encoder sets
+        tokenizer=tokenizer.backend_tokenizer,
         pad=tokenizer.pad_token_id or 0,
         build=lambda tokens: TorchModel(network, pool, tokens, where),
     )

@@ -8,7 +8,11 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert, LateBert
 
-POOLINGS = ("mean", "lmk", "lmk+mean")  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
+POOLINGS = (
+    "mean",
+    "lmk",
+    "lmk+mean",
+)  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
 
 
 class OnnxModel:
@@ -25,7 +29,11 @@ class OnnxModel:
         return self._bert.precision
 
     def read(
-        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+        self,
+        windows: Sequence[Sequence[Sequence[int]]],
+        titles: Sequence[Sequence[int]],
+        *,
+        exact: bool = False,
     ) -> Vectors:
         tokens = self._tokens
         ids: list[int] = []
@@ -39,7 +47,9 @@ class OnnxModel:
                 ends.append(len(ids))
             ids += tokens.suffix
             lengths.append(len(ids) - begin)
-        return self._pool(self._bert.read(ids, lengths, exact=exact), np.array(starts), np.array(ends))
+        return self._pool(
+            self._bert.read(ids, lengths, exact=exact), np.array(starts), np.array(ends)
+        )
 
     def _pool(self, states: Vectors, starts: Ids, ends: Ids) -> Vectors:
         """Vectors of the sentences ``[start, end)`` from the states ``[tokens, dimensions]``."""
@@ -49,7 +59,9 @@ class OnnxModel:
         elif self._pooling == "mean":
             ends = ends - landmark
         borders = np.stack([starts, ends], axis=1).ravel()
-        padded = np.concatenate([states, np.zeros((1, states.shape[1]), np.float32)])  # the last border is its end
+        padded = np.concatenate(
+            [states, np.zeros((1, states.shape[1]), np.float32)]
+        )  # the last border is its end
         sums = np.add.reduceat(padded, borders, axis=0)[::2]
         sums[starts == ends] = 0
         vectors: Vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)

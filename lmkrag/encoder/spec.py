@@ -12,9 +12,12 @@ from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.files import hash_weights, make_readable, write_json
 
 DEFAULT_ENCODER = "landmark-mini"  # of new indexes
-MULTILINGUAL_ENCODER = "landmark-multilingual"  # of new indexes whose texts are in other languages than English
+MULTILINGUAL_ENCODER = (
+    "landmark-multilingual"  # of new indexes whose texts are in other languages than English
+)
 SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
-BASE_ENCODER = "all-MiniLM-L6-v2"  # the base of our encoders, and that of the baselines, in a package of its own
+# the base of our encoders, and that of the baselines, in a package of its own
+BASE_ENCODER = "all-MiniLM-L6-v2"
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
@@ -23,7 +26,9 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:
-    """Return an encoder's folder: ours, given, or of the hub's cache. Raises UsageError, EncoderError, MissingExtra."""
+    """Return an encoder's folder: ours, given, or of the hub's cache. Raises UsageError,
+    EncoderError, MissingExtra.
+    """
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:
@@ -37,7 +42,9 @@ def find_model(name: str | None) -> Path:
             raise EncoderError(f"{name}: not a model folder (no config.json in it)")
         return folder
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise UsageError(f"encoder {name!r}: no such folder; {' and '.join(SHIPPED)} are part of lmkrag")
+        raise UsageError(
+            f"encoder {name!r}: no such folder; {' and '.join(SHIPPED)} are part of lmkrag"
+        )
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -46,11 +53,15 @@ def find_model(name: str | None) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=offline))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise EncoderError(f"encoder {name!r}: neither a folder nor a model that the hub gives ({error})") from error
+        raise EncoderError(
+            f"encoder {name!r}: neither a folder nor a model that the hub gives ({error})"
+        ) from error
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return ``landmark.json`` of a model folder, empty when it has none. Raises EncoderError: it can't be read."""
+    """Return ``landmark.json`` of a model folder, empty when it has none. Raises EncoderError: it
+    can't be read.
+    """
     path = folder / "landmark.json"
     if not path.is_file():
         return {}
@@ -60,12 +71,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
     except (ValueError, AttributeError, TypeError) as error:
         raise EncoderError(f"{path}: not a landmark.json ({error})") from error
     if version > FORMAT_VERSION:
-        raise EncoderError(f"{path}: format {version} is newer than this lmkrag reads: upgrade lmkrag")
+        raise EncoderError(
+            f"{path}: format {version} is newer than this lmkrag reads: upgrade lmkrag"
+        )
     return settings
 
 
 def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:
-    """Return a hash of a model's weights (or of their known hashes), tokenizer, settings and way of reading."""
+    """Return a hash of a model's weights (or of their known hashes), tokenizer, settings and way of
+    reading.
+    """
     digest = hashlib.sha256(reading.encode())
     for name in _FINGERPRINTED:
         path = folder / name

@@ -20,10 +20,12 @@ class Piece(NamedTuple):
 
 
 class SentenceTokenizer:
-    """A tokenizer used sentence by sentence. ``prefix`` and ``suffix`` are the special tokens around a window.
+    """A tokenizer used sentence by sentence. ``prefix`` and ``suffix`` are the special tokens
+    around a window.
 
-    The tokenizer's settings for padding and truncation are changed. No piece has more than ``window`` tokens, its
-    ``landmark`` included. ``pad`` fills windows up; RoBERTa counts positions by it.
+    The tokenizer's settings for padding and truncation are changed. No piece has more than
+    ``window`` tokens, its ``landmark`` included. ``pad`` fills windows up; RoBERTa counts positions
+    by it.
     """
 
     def __init__(
@@ -44,12 +46,18 @@ class SentenceTokenizer:
         self._title_tokens = min(title_tokens, window // 4)
 
     def title(self, title: str) -> list[int]:
-        """Return the token ids at the beginning of a document's windows: its title, cut to fit, and a landmark."""
+        """Return the token ids at the beginning of a document's windows: its title, cut to fit, and
+        a landmark.
+        """
         ids = tokenize(self._tokens, title, self._title_tokens).ids
         return ids + self.landmark if ids else []
 
-    def pieces(self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0) -> Iterator[Piece]:
-        """Tokenize each sentence; split it at white space if it does not fit a window with ``taken`` tokens in use."""
+    def pieces(
+        self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0
+    ) -> Iterator[Piece]:
+        """Tokenize each sentence; split it at white space if it does not fit a window with
+        ``taken`` tokens in use.
+        """
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
@@ -59,7 +67,9 @@ class SentenceTokenizer:
                 if len(encoding.ids) <= budget:
                     yield Piece(sentence, encoding.ids + self.landmark)
                 else:
-                    yield from self._split(sentence, encodable(text[sentence.start : sentence.end]), budget)
+                    yield from self._split(
+                        sentence, encodable(text[sentence.start : sentence.end]), budget
+                    )
 
     def _split(self, sentence: Sentence, part: str, budget: int) -> Iterator[Piece]:
         start = sentence.start
@@ -68,7 +78,9 @@ class SentenceTokenizer:
             cut = _cut(part, encoding.offsets, budget)
             head = self._tokens.encode(part[:cut], add_special_tokens=False)
             # A piece alone may have a few more tokens than in place: only its vector lacks those.
-            yield Piece(Sentence(start, start + cut, sentence.kind), head.ids[:budget] + self.landmark)
+            yield Piece(
+                Sentence(start, start + cut, sentence.kind), head.ids[:budget] + self.landmark
+            )
             start, part = start + cut, part[cut:]
             encoding = self._tokens.encode(part, add_special_tokens=False)
         yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
@@ -98,6 +110,11 @@ def prepare_tokenizer(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:
-    """Where to cut a text to at most ``budget`` tokens: after the last white space, else after a token."""
+    """Where to cut a text to at most ``budget`` tokens: after the last white space, else after a
+    token.
+    """
     limit = offsets[budget][0] or 1
-    return next((position for position in range(limit, limit // 2, -1) if text[position - 1].isspace()), limit)
+    return next(
+        (position for position in range(limit, limit // 2, -1) if text[position - 1].isspace()),
+        limit,
+    )

@@ -9,21 +9,27 @@ from lmkrag.arrays import Vectors
 from lmkrag.specs import Window
 
 
-def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0.5) -> Iterator[Window]:
-    """Cover sentences with windows of whole sentences, and assign each to the window with most context around it.
+def plan_windows(
+    token_counts: Iterable[int], *, budget: int, overlap: float = 0.5
+) -> Iterator[Window]:
+    """Cover sentences with windows of whole sentences, and assign each to the window with most
+    context around it.
 
-    Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned by the one that
-    maximises the smaller of its left and right context, as BERT does for long answers (Devlin et al., 2019). The ranges
-    that windows own tile the sentences. Token counts include landmarks, and not special tokens.
+    Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned
+    by the one that maximises the smaller of its left and right context, as BERT does for long
+    answers (Devlin et al., 2019). The ranges that windows own tile the sentences. Token counts
+    include landmarks, and not special tokens.
 
     Raises ValueError: a sentence is above the budget, or an argument is out of range.
 
     >>> [(w.first, w.stop, w.own_first, w.own_stop) for w in plan_windows([4, 4, 4, 4], budget=8, overlap=0.5)]
     [(0, 2, 0, 2), (1, 3, 2, 3), (2, 4, 3, 4)]
-    """
+    """  # noqa: E501
     if not 0 <= overlap < 1:
         raise ValueError(f"overlap must be in [0, 1), not {overlap}")
-    previous: tuple[int, list[int]] | None = None  # the window before: its first sentence and its counts
+    previous: tuple[int, list[int]] | None = (
+        None  # the window before: its first sentence and its counts
+    )
     own_first = 0
     for following in chain(_cover(token_counts, budget, overlap), [None]):
         if previous is not None:
@@ -34,7 +40,9 @@ def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0
         previous = following
 
 
-def _cover(token_counts: Iterable[int], budget: int, overlap: float) -> Iterator[tuple[int, list[int]]]:
+def _cover(
+    token_counts: Iterable[int], budget: int, overlap: float
+) -> Iterator[tuple[int, list[int]]]:
     """Yield (first sentence, token counts) of windows as full as whole sentences allow."""
     window: deque[int] = deque()
     first = tokens = fresh = 0  # fresh: sentences no window before has held
@@ -71,7 +79,9 @@ def _border(left_first: int, left: list[int], right_first: int, right: list[int]
 
 
 class WindowModel(Protocol):
-    """A model with its pooling, in some runtime. ``precision`` is what it reads documents in: ``float32``, ``int8``."""
+    """A model with its pooling, in some runtime. ``precision`` is what it reads documents in:
+    ``float32``, ``int8``.
+    """
 
     device: str
 
@@ -79,10 +89,16 @@ class WindowModel(Protocol):
     def precision(self) -> str: ...
 
     def read(
-        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+        self,
+        windows: Sequence[Sequence[Sequence[int]]],
+        titles: Sequence[Sequence[int]],
+        *,
+        exact: bool = False,
     ) -> Vectors:
-        """Return the vectors ``[sentences, dimensions]`` of the sentences in windows, given by their token ids.
+        """Return the vectors ``[sentences, dimensions]`` of the sentences in windows, given by
+        their token ids.
 
-        Titles are the ids that each window begins with. ``exact``: in float32 where documents are read in int8.
+        Titles are the ids that each window begins with. ``exact``: in float32 where documents are
+        read in int8.
         """
         ...

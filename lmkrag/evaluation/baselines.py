@@ -1,6 +1,7 @@
 """The chunk-based retrievers we are measured against, built the way their users build them.
 
-Each reads the same weights as our encoder's base model, searches exactly, and returns its units best first.
+Each reads the same weights as our encoder's base model, searches exactly, and returns its units
+best first.
 """
 
 import re
@@ -27,7 +28,8 @@ def parse_name(name: str) -> re.Match[str]:
     form = _NAME.fullmatch(name)
     if form is None or (form["kind"] == "late" and form["title"]):
         raise UsageError(
-            f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, the first two "
+            f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, "
+            "the first two "
             "also with +title"
         )
     return form
@@ -35,30 +37,48 @@ def parse_name(name: str) -> re.Match[str]:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a baseline made of one document: unit ``i`` returns characters ``bounds[i]`` and has ``vectors[i]``."""
+    """What a baseline made of one document: unit ``i`` returns characters ``bounds[i]`` and has
+    ``vectors[i]``.
+    """
 
     bounds: list[tuple[int, int]]
     vectors: Vectors
 
 
 class Baseline:
-    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``; others raise UsageError.
+    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``; others
+    raise UsageError.
 
-    ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap, each embedded alone.
-    ``sentence:N``: sentences embedded alone, returned with N neighbours on each side (LlamaIndex's sentence window).
-    ``late:N``: chunks of about N tokens, mean-pooled from a context as long as the model reads (Günther et al., 2024).
-    The first two with ``+title`` put the document's title before each text embedded (contextual chunk headers).
+    ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap,
+    each embedded alone. ``sentence:N``: sentences embedded alone, returned with N neighbours on
+    each side (LlamaIndex's sentence window). ``late:N``: chunks of about N tokens, mean-pooled from
+    a context as long as the model reads (Günther et al., 2024). The first two with ``+title`` put
+    the document's title before each text embedded (contextual chunk headers).
     """
 
-    def __init__(self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")) -> None:
-        """Load ``model`` (all-MiniLM-L6-v2 without one); ``prefixes`` stand before its questions and its texts."""
+    def __init__(
+        self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")
+    ) -> None:
+        """Load ``model`` (all-MiniLM-L6-v2 without one); ``prefixes`` stand before its questions
+        and its texts.
+        """
         self.name = name
         form = parse_name(name)
-        self._kind, self._size, self._titled = form["kind"], int(form["size"]), form["title"] is not None
+        self._kind, self._size, self._titled = (
+            form["kind"],
+            int(form["size"]),
+            form["title"] is not None,
+        )
         self._model = _load_model(model)
         self._prefixes = prefixes
-        self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if self._kind == "late" else None
-        self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if self._kind == "recursive" else None
+        self._late_encoder = (
+            LandmarkEncoder.load(model, window=510, overlap=0.0) if self._kind == "late" else None
+        )
+        self._splitter = (
+            _recursive_splitter(self._model.tokenizer, self._size)
+            if self._kind == "recursive"
+            else None
+        )
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""
@@ -73,20 +93,25 @@ class Baseline:
         embedded = [self._split(document.text) for document in documents]
         pieces: list[str] = []
         for document, units in zip(documents, embedded, strict=True):
-            head = self._prefixes[1] + (f"{document.title}\n\n" if self._titled and document.title else "")
+            head = self._prefixes[1] + (
+                f"{document.title}\n\n" if self._titled and document.title else ""
+            )
             pieces += [head + document.text[unit.start : unit.end] for unit in units]
         vectors = self._embed(pieces)
         first, neighbours = 0, self._size if self._kind == "sentence" else 0
         for units in embedded:
             last = len(units) - 1
             bounds = [
-                (units[max(0, i - neighbours)].start, units[min(last, i + neighbours)].end) for i in range(len(units))
+                (units[max(0, i - neighbours)].start, units[min(last, i + neighbours)].end)
+                for i in range(len(units))
             ]
             yield Units(bounds, vectors[first : first + len(units)])
             first += len(units)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        vectors: Vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        vectors: Vectors = self._model.encode(
+            texts, normalize_embeddings=True, show_progress_bar=False
+        )
         return vectors.astype(np.float32)
 
     def _split(self, text: str) -> list[Sentence]:
@@ -94,7 +119,10 @@ class Baseline:
             return split_sentences(text)
         chunks = self._splitter.create_documents([text])
         starts = [chunk.metadata["start_index"] for chunk in chunks]
-        return [Sentence(start, start + len(chunk.page_content)) for start, chunk in zip(starts, chunks, strict=True)]
+        return [
+            Sentence(start, start + len(chunk.page_content))
+            for start, chunk in zip(starts, chunks, strict=True)
+        ]
 
     def _late(self, encoder: LandmarkEncoder, text: str) -> Units:
         sentences, vectors = encoder.encode(text, split_sentences(text))
@@ -104,12 +132,17 @@ class Baseline:
             stop = first + 1
             while stop < len(sentences) and lengths[first : stop + 1].sum() <= self._size:
                 stop += 1
-            # The mean over a chunk's tokens is the mean of its sentences' means, each weighing its tokens.
-            rows.append(np.average(vectors[first:stop], axis=0, weights=np.maximum(lengths[first:stop], 1)))
+            # The mean over a chunk's tokens is the mean of its sentences' means, each weighing its
+            # tokens.
+            rows.append(
+                np.average(vectors[first:stop], axis=0, weights=np.maximum(lengths[first:stop], 1))
+            )
             bounds.append((sentences[first].start, sentences[stop - 1].end))
             first = stop
         matrix = np.array(rows, np.float32).reshape(len(rows), encoder.spec.dimensions)
-        return Units(bounds, matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9))
+        return Units(
+            bounds, matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9)
+        )
 
 
 def _load_model(model: str) -> Any:
@@ -119,7 +152,9 @@ def _load_model(model: str) -> Any:
     loaded = SentenceTransformer(
         str(find_model(model)), device=str(device), model_kwargs={"dtype": choose_dtype(device)}
     )
-    loaded.max_seq_length = 512  # all it has positions for: the shipped 256 would cut longer chunks in silence
+    loaded.max_seq_length = (
+        512  # all it has positions for: the shipped 256 would cut longer chunks in silence
+    )
     return loaded
 
 
@@ -129,6 +164,8 @@ def _recursive_splitter(tokenizer: Any, tokens: int) -> Any:
     return RecursiveCharacterTextSplitter(
         chunk_size=tokens,
         chunk_overlap=0,
-        length_function=lambda text: len(tokenizer.encode(text, add_special_tokens=False, verbose=False)),
+        length_function=lambda text: len(
+            tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        ),
         add_start_index=True,
     )

@@ -13,7 +13,15 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline, parse_name
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
-from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
+from lmkrag.evaluation.metrics import (
+    BUDGETS,
+    Overlap,
+    Piece,
+    Ranks,
+    is_relevant,
+    overlap_at,
+    rank_queries,
+)
 from lmkrag.ingest.opening import open_index
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -21,13 +29,16 @@ from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Level, Mode
 
 OURS = "lmkrag"
-RERANKED = "rerank"  # in ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, ``rerank:off`` without any
+# in ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, ``rerank:off`` without any
+RERANKED = "rerank"
 _TOP = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of one system on one set: ``overlaps`` ``[queries, budgets, measures]``, ``ranks`` ``[queries, measures]``."""
+    """Of one system on one set: ``overlaps`` ``[queries, budgets, measures]``, ``ranks``
+    ``[queries, measures]``.
+    """
 
     overlaps: Floats
     ranks: Floats
@@ -58,7 +69,9 @@ class Options:
 
 
 class _Ranking(NamedTuple):
-    """Of each query: the pieces a reader gets and the ranked units, best first, and the units that are relevant."""
+    """Of each query: the pieces a reader gets and the ranked units, best first, and the units that
+    are relevant.
+    """
 
     pieces: list[list[Piece]]
     units: list[list[Piece]]
@@ -66,12 +79,17 @@ class _Ranking(NamedTuple):
 
 
 def compare(
-    folders: Sequence[Path], out: Path, options: Options, progress: Callable[[str, str], None] = lambda *_: None
+    folders: Sequence[Path],
+    out: Path,
+    options: Options,
+    progress: Callable[[str, str], None] = lambda *_: None,
 ) -> Comparison:
-    """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first left in ``out``.
+    """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first
+    left in ``out``.
 
-    ``progress`` is called with the set and the system about to run. Raises UsageError: a system is unknown, a set can't
-    be read, or no question of any set has evidence. MissingExtra: the ``eval`` extra.
+    ``progress`` is called with the set and the system about to run. Raises UsageError: a system is
+    unknown, a set can't be read, or no question of any set has evidence. MissingExtra: the ``eval``
+    extra.
     """
     comparison = Comparison()
     for system in options.against:
@@ -89,8 +107,11 @@ def compare(
             progress(dataset.name, system)
             if _is_ours(system):
                 encoder = find_model(options.encoder)
-                key = f"{encoder.name}-{fingerprint_model(encoder, '')[:8]}"  # that another encoder does not have
-                ranking = _ours(system, dataset, queries, out / "index" / key / _key(dataset), options)
+                # that another encoder does not have
+                key = f"{encoder.name}-{fingerprint_model(encoder, '')[:8]}"
+                ranking = _ours(
+                    system, dataset, queries, out / "index" / key / _key(dataset), options
+                )
             else:
                 ranking = _baseline(system, dataset, queries, out / "baselines", options)
             comparison.scores.setdefault(system, {})[dataset.name] = _score(ranking, queries)
@@ -103,7 +124,9 @@ def _is_ours(system: str) -> bool:
     return system == OURS or system.partition(":")[0] == RERANKED
 
 
-def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Ranking:
+def _ours(
+    system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options
+) -> _Ranking:
     name = system.partition(":")[2]
     reranking: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
     store, encoder = open_index(path, create=True, encoder=options.encoder)
@@ -115,10 +138,14 @@ def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, optio
     for document in dataset.documents:
         for sentence in split_sentences(document.text):
             text = document.text[sentence.start : sentence.end]
-            start = sentence.start + len(text) - len(text.lstrip())  # the engine returns no white space at its ends
+            start = (
+                sentence.start + len(text) - len(text.lstrip())
+            )  # the engine returns no white space at its ends
             piece = document.doc_id, start, start + len(text.strip())
             sentences.setdefault(document.doc_id, []).append(piece)
-    relevant = [[unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries]
+    relevant = [
+        [unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries
+    ]
     return _Ranking(pieces, units, relevant)
 
 
@@ -128,7 +155,8 @@ def _search(
     search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
         results = [
-            engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **search_options) for query in queries
+            engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **search_options)
+            for query in queries
         ]
     else:
         results = []
@@ -139,13 +167,17 @@ def _search(
     return [[(span.doc_id, span.start, span.end) for span in spans] for spans in results]
 
 
-def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options) -> _Ranking:
+def _baseline(
+    name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options
+) -> _Ranking:
     path = work / name.replace(":", "-") / f"{_key(dataset)}.npz"
     if not path.is_file():
         _encode(name, dataset, path)
     stored = np.load(path)
     owner, bounds, vectors = stored["owner"], stored["bounds"], stored["vectors"].astype(np.float32)
-    encoded = dict(zip((query.query_id for query in dataset.queries), stored["queries"], strict=True))
+    encoded = dict(
+        zip((query.query_id for query in dataset.queries), stored["queries"], strict=True)
+    )
     numbers = {document.doc_id: number for number, document in enumerate(dataset.documents)}
     ids = list(numbers)
     units, relevant = [], []
@@ -163,7 +195,9 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
     baseline = Baseline(name)
     units = list(baseline.encode_documents(dataset.documents))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial.npz")  # a killed run leaves no half of a file under its name
+    partial = path.with_suffix(
+        ".partial.npz"
+    )  # a killed run leaves no half of a file under its name
     np.savez(
         partial,
         owner=np.repeat(np.arange(len(units)), [len(unit.bounds) for unit in units]),
@@ -176,7 +210,9 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
 
 def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
     gold = [_gold(query) for query in queries]
-    overlaps = [overlap_at(pieces, evidence) for pieces, evidence in zip(ranking.pieces, gold, strict=True)]
+    overlaps = [
+        overlap_at(pieces, evidence) for pieces, evidence in zip(ranking.pieces, gold, strict=True)
+    ]
     return Scores(np.array(overlaps), np.array(rank_queries(ranking.units, ranking.relevant, gold)))
 
 

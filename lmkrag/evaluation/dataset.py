@@ -18,7 +18,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question, the document that answers it, and where: character spans, empty if it does not."""
+    """A question, the document that answers it, and where: character spans, empty if it does
+    not.
+    """
 
     query_id: str
     query: str
@@ -42,7 +44,9 @@ def choose_queries(dataset: Dataset, count: int) -> list[Query]:
 
 
 def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
-    """Return ``count`` items in their order, drawn at random with a fixed seed; all of them for 0."""
+    """Return ``count`` items in their order, drawn at random with a fixed seed; all of them for
+    0.
+    """
     if not count or len(items) <= count:
         return list(items)
     order = np.random.default_rng(0).permutation(len(items))[:count]
@@ -50,7 +54,9 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a folder in the data format, or raise UsageError: a file is missing, or a line or a span is wrong."""
+    """Read a folder in the data format, or raise UsageError: a file is missing, or a line or a span
+    is wrong.
+    """
     documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []
@@ -60,7 +66,9 @@ def load_dataset(folder: Path) -> Dataset:
         if length is None:
             raise UsageError(f"{folder}: query {record['query_id']!r} names no document of the set")
         if any(not 0 <= start < end <= length for start, end in spans):
-            raise UsageError(f"{folder}: query {record['query_id']!r} has a span outside its document")
+            raise UsageError(
+                f"{folder}: query {record['query_id']!r} has a span outside its document"
+            )
         queries.append(Query(record["query_id"], record["query"], record["doc_id"], spans))
     if not documents or not queries:
         raise UsageError(f"{folder}: the set is empty")
@@ -71,7 +79,9 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def iter_documents(folder: Path) -> Iterator[Document]:
-    """Yield the documents of a folder in the data format, read as they are needed, or raise UsageError."""
+    """Yield the documents of a folder in the data format, read as they are needed, or raise
+    UsageError.
+    """
     for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
         name, details = record["doc_id"], (record.get("title", ""), record.get("kind", "text"))
         yield Document(name, name, record["text"], *details)
@@ -105,9 +115,15 @@ def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: not a JSON object") from None
     if missing:
         raise UsageError(f"{where}: no {sorted(missing)[0]!r}")
-    if wrong := [name for name in sorted(keys & {"doc_id", "query", "text"}) if not isinstance(record[name], str)]:
+    if wrong := [
+        name
+        for name in sorted(keys & {"doc_id", "query", "text"})
+        if not isinstance(record[name], str)
+    ]:
         raise UsageError(f"{where}: {wrong[0]!r} must be text")
     spans = record["spans"] if "spans" in keys else []
-    if not isinstance(spans, list) or any(type(it) is not list or [*map(type, it)] != [int, int] for it in spans):
+    if not isinstance(spans, list) or any(
+        type(it) is not list or [*map(type, it)] != [int, int] for it in spans
+    ):
         raise UsageError(f"{where}: 'spans' must be pairs of whole numbers")
     return record

@@ -23,14 +23,18 @@ class Overlap(NamedTuple):
     whole: float  # of the evidence's spans, those that are found from end to end
 
 
-def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS) -> list[Overlap]:
-    """Score retrieved pieces, best first, against the evidence within the first characters, once for each budget.
+def overlap_at(
+    pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS
+) -> list[Overlap]:
+    """Score retrieved pieces, best first, against the evidence within the first characters, once
+    for each budget.
 
-    A piece that passes the budget is cut there. A character retrieved twice costs twice and counts once.
+    A piece that passes the budget is cut there. A character retrieved twice costs twice and counts
+    once.
 
     >>> overlap_at([("a", 0, 50), ("a", 90, 200)], [("a", 40, 100)], [100])
     [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285, whole=0.0)]
-    """
+    """  # noqa: E501
     evidence = {(doc_id, position) for doc_id, start, end in gold for position in range(start, end)}
     documents = {doc_id for doc_id, _, _ in gold}
     hits: set[tuple[str, int]] = set()
@@ -44,7 +48,11 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
             if stop < end:
                 waiting.append((doc_id, stop, end))
             if doc_id in documents:
-                hits.update(key for position in range(start, stop) if (key := (doc_id, position)) in evidence)
+                hits.update(
+                    key
+                    for position in range(start, stop)
+                    if (key := (doc_id, position)) in evidence
+                )
             used += stop - start
         results.append(
             Overlap(
@@ -77,21 +85,35 @@ def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
 
 
 def rank_queries(
-    rankings: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
+    rankings: Sequence[Sequence[Piece]],
+    relevant: Sequence[Collection[Piece]],
+    gold: Sequence[Sequence[Piece]],
 ) -> list[Ranks]:
-    """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that :func:`is_relevant`."""
+    """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that
+    :func:`is_relevant`.
+    """
     with needs("eval", "ir-measures"):
         import ir_measures
         from ir_measures import RR, nDCG
     qrels = {str(i): {str(unit): 1 for unit in units} for i, units in enumerate(relevant)}
-    run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(rankings)}
-    table = {(row.query_id, row.measure): row.value for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)}
+    run = {
+        str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)}
+        for i, units in enumerate(rankings)
+    }
+    table = {
+        (row.query_id, row.measure): row.value
+        for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)
+    }
     return [
         Ranks(
             mrr=table.get((str(i), RR), 0.0),
             ndcg=table.get((str(i), nDCG @ 10), 0.0),
             ultimate=float(
-                any(d == name and start < e <= end for name, start, end in units[:1] for d, _, e in gold[i])
+                any(
+                    d == name and start < e <= end
+                    for name, start, end in units[:1]
+                    for d, _, e in gold[i]
+                )
             ),
         )
         for i, units in enumerate(rankings)
@@ -102,21 +124,30 @@ _RESAMPLES = 2_000
 
 
 def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, float]:
-    """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its 95 % interval."""
+    """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its
+    95 % interval.
+    """
     with needs("eval", "scipy"):
         from scipy.stats import bootstrap
     mean = float(differences.mean())
     if len(differences) < 2 or float(np.ptp(differences)) == 0.0:
         return mean, mean, mean
     rng = np.random.default_rng(0)
-    resampled = bootstrap((differences,), np.mean, n_resamples=_RESAMPLES, method="percentile", rng=rng)
+    resampled = bootstrap(
+        (differences,), np.mean, n_resamples=_RESAMPLES, method="percentile", rng=rng
+    )
     low, high = resampled.confidence_interval
     return mean, float(low), float(high)
 
 
 def macro_interval(differences: Sequence[NDArray[np.floating]]) -> tuple[float, float, float]:
-    """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled inside their set."""
+    """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled
+    inside their set.
+    """
     rng = np.random.default_rng(0)
-    means = sum(rng.choice(values, (_RESAMPLES, len(values))).mean(1) / len(differences) for values in differences)
+    means = sum(
+        rng.choice(values, (_RESAMPLES, len(values))).mean(1) / len(differences)
+        for values in differences
+    )
     low, high = np.percentile(means, [2.5, 97.5])
     return float(np.mean([values.mean() for values in differences])), float(low), float(high)

@@ -16,7 +16,9 @@ from lmkrag.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Recall of lmkrag minus a baseline's at a budget: mean and 95 % interval, and where it is significant."""
+    """Recall of lmkrag minus a baseline's at a budget: mean and 95 % interval, and where it is
+    significant.
+    """
 
     system: str
     budget: int
@@ -28,13 +30,16 @@ class Difference:
 
 
 def differences(comparison: Comparison) -> list[Difference]:
-    """Compare lmkrag's recall with every baseline's by the paired bootstrap, every set weighing the same."""
+    """Compare lmkrag's recall with every baseline's by the paired bootstrap, every set weighing the
+    same.
+    """
     ours, *others = comparison.scores
     gains = []
     for system in others:
         for index, budget in enumerate(comparison.budgets):
             by_set = {
-                name: scores.overlaps[:, index, 0] - comparison.scores[system][name].overlaps[:, index, 0]
+                name: scores.overlaps[:, index, 0]
+                - comparison.scores[system][name].overlaps[:, index, 0]
                 for name, scores in comparison.scores[ours].items()
             }
             bounds = {name: paired_interval(values)[1:] for name, values in by_set.items()}
@@ -51,7 +56,9 @@ def differences(comparison: Comparison) -> list[Difference]:
 
 
 def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
-    """Return a system's ``[budgets, measures]`` and ``[rank measures]``, every set weighing the same."""
+    """Return a system's ``[budgets, measures]`` and ``[rank measures]``, every set weighing the
+    same.
+    """
     sets = comparison.scores[system].values()
     overlaps: Floats = np.mean([scores.overlaps.mean(0) for scores in sets], axis=0)
     ranks: Floats = np.mean([scores.ranks.mean(0) for scores in sets], axis=0)
@@ -73,7 +80,10 @@ def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, An
             }
             for system, sets in comparison.scores.items()
         },
-        "differences": [{name: getattr(difference, name) for name in Difference.__slots__} for difference in gains],
+        "differences": [
+            {name: getattr(difference, name) for name in Difference.__slots__}
+            for difference in gains
+        ],
     }
 
 
@@ -93,13 +103,20 @@ def to_text(comparison: Comparison, gains: Sequence[Difference]) -> str:
 def _lines(comparison: Comparison, gains: Sequence[Difference]) -> Iterator[str]:
     budgets = " / ".join(map(str, comparison.budgets))
     count = sum(map(len, comparison.queries.values()))
-    yield f"Average over {len(comparison.queries)} sets ({count} questions), in %; budgets {budgets} characters\n"
+    yield (
+        f"Average over {len(comparison.queries)} sets ({count} questions), in %; budgets "
+        f"{budgets} characters\n"
+    )
     yield "| system | " + " | ".join((*comparison.measures, *comparison.rank_measures)) + " |"
     yield "|---" * (1 + len(comparison.measures) + len(comparison.rank_measures)) + "|"
     for system in comparison.scores:
         overlaps, ranks = macro(comparison, system)
         cells = [_percent(overlaps[:, column]) for column in range(len(comparison.measures))]
-        yield f"| {system} | " + " | ".join([*cells, *(f"{100 * value:.1f}" for value in ranks)]) + " |"
+        yield (
+            f"| {system} | "
+            + " | ".join([*cells, *(f"{100 * value:.1f}" for value in ranks)])
+            + " |"
+        )
     yield f"\nRecall of each set at {budgets} characters\n"
     yield "| set | questions | " + " | ".join(comparison.scores) + " |"
     yield "|---" * (2 + len(comparison.scores)) + "|"
@@ -108,7 +125,10 @@ def _lines(comparison: Comparison, gains: Sequence[Difference]) -> Iterator[str]
         yield f"| {name} | {len(ids)} | " + " | ".join(cells) + " |"
     if not gains:
         return
-    yield f"\nRecall of {OURS} minus another's, in points, with its 95 % interval (paired bootstrap)\n"
+    yield (
+        f"\nRecall of {OURS} minus another's, in points, with its 95 % interval (paired "
+        "bootstrap)\n"
+    )
     yield "| against | budget | difference | sets significantly better | worse |"
     yield "|---|---|---|---|---|"
     for d in gains:
@@ -121,9 +141,13 @@ def _percent(values: Floats) -> str:
     return " / ".join(f"{100 * value:.1f}" for value in values)
 
 
-def write_report(comparison: Comparison, gains: Sequence[Difference], out: Path) -> tuple[Path, Path]:
+def write_report(
+    comparison: Comparison, gains: Sequence[Difference], out: Path
+) -> tuple[Path, Path]:
     """Write ``report.json`` and ``report.md``, and return their paths."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(json.dumps(to_json(comparison, gains), indent=1) + "\n", "utf-8")
+    (out / "report.json").write_text(
+        json.dumps(to_json(comparison, gains), indent=1) + "\n", "utf-8"
+    )
     (out / "report.md").write_text(to_text(comparison, gains) + "\n", "utf-8")
     return out / "report.json", out / "report.md"

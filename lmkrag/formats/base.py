@@ -42,11 +42,14 @@ class Loaded:
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     scanned: tuple[int, ...] = ()  # numbers, from 1, of pages that are pictures
-    left_out: Mapping[str, str] = field(default_factory=dict)  # parts that can't be read, and why: see Parts
+    left_out: Mapping[str, str] = field(
+        default_factory=dict
+    )  # parts that can't be read, and why: see Parts
 
 
 class Parts:
-    """Reads the parts of a file, such as sheets, pages or messages, so that one that fails leaves the others.
+    """Reads the parts of a file, such as sheets, pages or messages, so that one that fails leaves
+    the others.
 
     ``left_out`` has why parts are left out, by their names.
 
@@ -79,21 +82,30 @@ class Parts:
 
 def is_of_parser(error: BaseException) -> bool:
     """Return whether an error says that a file can't be parsed, and not that the program ends."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"  # of libraries in Rust
+    return (
+        isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    )  # of libraries in Rust
 
 
-OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # how a compound file begins: Office before 2007, or an encrypted one of today
+# how a compound file begins: Office before 2007, or an encrypted one of today
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MANIFEST = "META-INF/manifest.xml"  # of OpenDocument
 _VARIANT = re.compile(
-    rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*|openxmlformats-officedocument\."
+    rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*"
+    rb"|openxmlformats-officedocument\."
     rb"(wordprocessingml|presentationml)\.(?:template|slideshow))\.main\+xml"
 )
 _WORD, _SLIDES = (
     b"application/vnd.openxmlformats-officedocument.%s.main+xml" % name
     for name in (b"wordprocessingml.document", b"presentationml.presentation")
 )
-_PLAIN = {b"word": _WORD, b"wordprocessingml": _WORD, b"powerpoint": _SLIDES, b"presentationml": _SLIDES}
+_PLAIN = {
+    b"word": _WORD,
+    b"wordprocessingml": _WORD,
+    b"powerpoint": _SLIDES,
+    b"presentationml": _SLIDES,
+}
 _RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
@@ -102,7 +114,8 @@ _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 SOFT_HYPHEN = "\u00ad"  # where a word may be divided: not shown but at the end of a line
 _GAP = "\n\n"
 _PAGE_COUNT = re.compile(  # Page 1 of 9
-    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?+\s*+[–—-]?+\s*+\d{0,4}+\s*+[–—-]?+\s*+"
+    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p"
+    r"|s)\b\.?)?+\s*+[–—-]?+\s*+\d{0,4}+\s*+[–—-]?+\s*+"
     r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*+\d{0,4}+)?+\s*+",
     re.IGNORECASE,
 )
@@ -112,7 +125,9 @@ _SYMBOLS = {  # of the fonts Symbol and Wingdings, which Office has as private c
     **dict(enumerate("αβχδεφγηιϕκλμνοπθρστυϖωξψζ", 0xF061)),
     **{
         0xF000 + code: sign
-        for code, sign in zip(b"\xa3\xa5\xa8\xb0\xb1\xb3\xb4\xb7\xb8\xb9\xbb", "≤∞☐°±≥×•÷≠≈", strict=True)
+        for code, sign in zip(
+            b"\xa3\xa5\xa8\xb0\xb1\xb3\xb4\xb7\xb8\xb9\xbb", "≤∞☐°±≥×•÷≠≈", strict=True
+        )
     },
     **dict(enumerate("✗✓☒☑", 0xF0FB)),
 }
@@ -123,7 +138,9 @@ _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
 def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
-    """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises DocumentError."""
+    """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises
+    DocumentError.
+    """
     if data.startswith(OLD_OFFICE):
         if ENCRYPTED in data:
             raise DocumentError(f"encrypted {what} file: save it without a password")
@@ -136,12 +153,18 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
             return io.BytesIO(data)
         for name in archive.namelist() if _STRICT in relations else ():
             if name.endswith((".xml", ".rels")):
-                parts[name] = _STRICT_NAMES.sub(_TRANSITIONAL, parts.get(name) or archive.read(name))
+                parts[name] = _STRICT_NAMES.sub(
+                    _TRANSITIONAL, parts.get(name) or archive.read(name)
+                )
         return rewrite_archive(archive, parts)
 
 
-def open_package(data: bytes, what: str, suffix: str, open_file: Callable[[IO[bytes]], Part], parts: Parts) -> Part:
-    """Open a file of Office by a library that reads all of its XML at once; without the parts whose XML is broken."""
+def open_package(
+    data: bytes, what: str, suffix: str, open_file: Callable[[IO[bytes]], Part], parts: Parts
+) -> Part:
+    """Open a file of Office by a library that reads all of its XML at once; without the parts whose
+    XML is broken.
+    """
     from lxml import etree
 
     file = open_office_file(data, what, suffix)
@@ -159,7 +182,10 @@ def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     is_xml = name.endswith((".xml", ".rels"))
-    return not is_xml or parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
+    return (
+        not is_xml
+        or parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
+    )
 
 
 def rewrite_archive(
@@ -175,7 +201,9 @@ def rewrite_archive(
 
 
 def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, bytes]:
-    """The relations of parts, without those to missing parts, such as ``NULL``; only the changed files."""
+    """The relations of parts, without those to missing parts, such as ``NULL``; only the changed
+    files.
+    """
     names, changed = {name.lower() for name in kept}, {}
 
     for name in kept:
@@ -187,7 +215,9 @@ def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, b
             target = _TARGET.search(match[0])
             if target is None or b'"External"' in match[0]:
                 return match[0]
-            path = posixpath.normpath(posixpath.join(folder, unquote(target[1].decode("utf-8", "replace"))))
+            path = posixpath.normpath(
+                posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
+            )
             return match[0] if path.partition("#")[0].lstrip("/").lower() in names else b""
 
         relations = archive.read(name)
@@ -197,16 +227,19 @@ def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, b
 
 
 def mark_raised(before: str, text: str) -> str:
-    """Return a superscript, with ``^`` if it is an exponent or a note number: 10 with 6 must not become 106.
+    """Return a superscript, with ``^`` if it is an exponent or a note number: 10 with 6 must not
+    become 106.
 
     >>> [mark_raised("10", "6"), mark_raised("10", "-4"), mark_raised("the 4", "th"), mark_raised("see ", "3")]
     ['^6', '^-4', 'th', '3']
-    """
+    """  # noqa: E501
     return f"^{text}" if _EXPONENT.match(text) and before and not before[-1].isspace() else text
 
 
 def read_run(run: Any) -> str:
-    """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers and fractions."""
+    """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers
+    and fractions.
+    """
     if run.tag != MATH_TEXT:
         return show_symbols(str(run.text or "").replace(SOFT_HYPHEN, ""))
     part = next(run.iterancestors(*_MATH_SIGNS), None)
@@ -215,7 +248,9 @@ def read_run(run: Any) -> str:
 
 
 def show_symbols(text: str) -> str:
-    """Return a text with letters and signs in place of the private characters of Office's fonts of symbols."""
+    """Return a text with letters and signs in place of the private characters of Office's fonts of
+    symbols.
+    """
     return text.translate(_SYMBOLS)
 
 
@@ -230,7 +265,11 @@ def fold(text: str) -> str:
 
 def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute has, or a default."""
-    return int(text.partition(".")[0]) if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text) else default
+    return (
+        int(text.partition(".")[0])
+        if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text)
+        else default
+    )
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
@@ -260,7 +299,9 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive in memory. Raises DocumentError: it is encrypted, or would unpack to over ``MAX_UNPACKED``."""
+    """Open a zip archive in memory. Raises DocumentError: it is encrypted, or would unpack to over
+    ``MAX_UNPACKED``.
+    """
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:
@@ -272,7 +313,8 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
 
 
 def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
-    """Return the title and metadata of a package of python-docx or python-pptx; both empty if it has no properties.
+    """Return the title and metadata of a package of python-docx or python-pptx; both empty if it
+    has no properties.
 
     The libraries would fill in properties of their own, dated today.
     """
@@ -281,15 +323,21 @@ def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
     except KeyError:
         return "", {}
     properties = package.core_properties
-    return properties.title or "", describe_properties(properties.author, properties.modified or properties.created)
+    return properties.title or "", describe_properties(
+        properties.author, properties.modified or properties.created
+    )
 
 
 def describe_properties(author: str | None, changed: object) -> dict[str, str]:
-    """Return the metadata of a document by its properties: the author, and the ``date`` of its last change.
+    """Return the metadata of a document by its properties: the author, and the ``date`` of its last
+    change.
 
     Names and dates that libraries fill in are left out.
     """
     match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
     date = "-".join(match.groups()) if match else ""
-    meta = {"author": "" if author in _LIBRARIES else author or "", "date": "" if date in _OF_TEMPLATES else date}
+    meta = {
+        "author": "" if author in _LIBRARIES else author or "",
+        "date": "" if date in _OF_TEMPLATES else date,
+    }
     return {key: value for key, value in meta.items() if value}

@@ -7,7 +7,10 @@ YEAR = r"(?:19|20)\d\d"  # alone among numbers it names a column
 
 _LINE = re.compile(r"[^\n]+")
 _GAP = re.compile(r"(?<=\S) (?=\S)|(?<=\S)(?=[-–—\d$(])")
-_AMOUNT = re.compile(r"(?:(?:[$€£¥]|[A-Z]{3}) ?)?[(+\-–−]?[$€£¥]?\d[\d,.]*(?: ?[)%x])*|[-–—]|n/?[am]\b", re.IGNORECASE)
+_AMOUNT = re.compile(
+    r"(?:(?:[$€£¥]|[A-Z]{3}) ?)?[(+\-–−]?[$€£¥]?\d[\d,.]*(?: ?[)%x])*|[-–—]|n/?[am]\b",
+    re.IGNORECASE,
+)
 _BEFORE_AMOUNT, _AFTER_AMOUNT = "$€£¥", ")%"
 _WIDE = 0.8  # of the height of a line: a space takes about 0.3, in justified text some 0.5
 _INDENT = 4.0  # the same, from where the names of rows begin, for a line that has none
@@ -16,16 +19,24 @@ _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
 Box = tuple[float, float, float, float]  # (left, bottom, right, top) on a page
-Source = int | Box  # the number of a character on its page, or where it stands if it is none of the page's
-Measure = Callable[[int], Box | None]  # gives the box of a character, in points; None for one that has none
+Source = (
+    int | Box
+)  # the number of a character on its page, or where it stands if it is none of the page's
+Measure = Callable[
+    [int], Box | None
+]  # gives the box of a character, in points; None for one that has none
 
 
-def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[str, Sequence[Source]]:
-    """Return the text of a page with tabs between the columns of its tables, and the sources of its characters.
+def mark_columns(
+    text: str, sources: Sequence[Source], box: Measure
+) -> tuple[str, Sequence[Source]]:
+    """Return the text of a page with tabs between the columns of its tables, and the sources of its
+    characters.
 
-    A table is made of lines with several amounts whose words stand far apart, two at least, and the line above them if
-    it is divided like that. A tab takes the place of a space. It is added where the column of names is empty, and where
-    PDFium has no space, which happens before a single character.
+    A table is made of lines with several amounts whose words stand far apart, two at least, and the
+    line above them if it is divided like that. A tab takes the place of a space. It is added where
+    the column of names is empty, and where PDFium has no space, which happens before a single
+    character.
     """
     spans = [line.span() for line in _LINE.finditer(text)]
     rows = [_may_be_row(text[start:end]) for start, end in spans]
@@ -43,7 +54,9 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
 
 
 def _may_be_row(line: str) -> bool:
-    """Whether a line has several amounts, or is short and ends with one; only the page shows what stands far apart."""
+    """Whether a line has several amounts, or is short and ends with one; only the page shows what
+    stands far apart.
+    """
     amounts = [word for word in line.split() if _AMOUNT.fullmatch(word)]
     return len(amounts) >= _FEWEST_GAPS or (len(line) <= _SHORT and line.rstrip().endswith(_ENDS))
 
@@ -74,13 +87,19 @@ def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 
 def _find_gaps(text: str, start: int, end: int, box: Measure) -> list[int]:
-    """The spaces of a line that divide two columns, and the characters that begin one without a space before them."""
+    """The spaces of a line that divide two columns, and the characters that begin one without a
+    space before them.
+    """
     gaps = []
     for gap in _GAP.finditer(text, start, end):
         before, after = gap.start() - 1, gap.end()
         if text[before] in _BEFORE_AMOUNT or text[after] in _AFTER_AMOUNT:
             continue
         left, right = box(before), box(after)
-        if left is not None and right is not None and right[0] - left[2] > _WIDE * (left[3] - left[1]):
+        if (
+            left is not None
+            and right is not None
+            and right[0] - left[2] > _WIDE * (left[3] - left[1])
+        ):
             gaps.append(gap.start())
     return gaps

@@ -1,7 +1,7 @@
 """Word documents, by python-docx: headings, lists, tables, text boxes and notes in document order.
 
-python-docx gives the paragraphs that stand directly in the body; what is inside content controls, tracked insertions,
-text boxes and notes is found in its XML.
+python-docx gives the paragraphs that stand directly in the body; what is inside content controls,
+tracked insertions, text boxes and notes is found in its XML.
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,11 @@ from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, find_value, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
-_WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
+_WRAPPERS = tuple(
+    map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag"))
+)
+# the same once more, for old Word
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
 _LIFT = f"{qn('w:rPr')}/{qn('w:position')}"
 _NO_LEVEL = 9  # of an outline: text
@@ -48,10 +51,11 @@ _NOTES = (
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .docx file or one of its kin: a paragraph a line, headings as ``#``, table rows between ``|``.
+    """Read a .docx file or one of its kin: a paragraph a line, headings as ``#``, table rows
+    between ``|``.
 
-    Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment follows its
-    paragraph; headers and footers come first, each once.
+    Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment
+    follows its paragraph; headers and footers come first, each once.
     """
     parts = Parts()
     document = open_package(data, "Word", ".docx", docx.Document, parts)
@@ -62,26 +66,41 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 class _Reader:
-    """Reads the blocks of one document, in order. ``title`` is the first paragraph in the style of titles."""
+    """Reads the blocks of one document, in order. ``title`` is the first paragraph in the style of
+    titles.
+    """
 
     def __init__(self, document: Any, parts: Parts) -> None:
         self._part, self._parts, self._body = document.part, parts, document.element.body
         self._style = cache(self._name_style)
-        self._numbers = WordNumbers(next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element)
+        self._numbers = WordNumbers(
+            next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element
+        )
         self._notes = [
-            (mark, {note.get(qn("w:id")): note for root in self._related(kind) for note in root}, ordinals, count(1))
+            (
+                mark,
+                {note.get(qn("w:id")): note for root in self._related(kind) for note in root},
+                ordinals,
+                count(1),
+            )
             for mark, kind, ordinals in _NOTES
         ]
         self.title = ""
 
     def _name_style(self, key: str | None) -> str:
-        """The English name of a style, ``Heading 1`` of one that is made from it or stands on its level."""
+        """The English name of a style, ``Heading 1`` of one that is made from it or stands on its
+        level.
+        """
         style = first = self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH)
         for _ in range(MOST_BASES):
             if style is None:
                 break
             level = read_whole(find_value(style.element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
-            name = f"Heading {level + 1}" if level < _NO_LEVEL and style.name != "Title" else style.name or ""
+            name = (
+                f"Heading {level + 1}"
+                if level < _NO_LEVEL and style.name != "Title"
+                else style.name or ""
+            )
             if name == "Title" or (name.startswith("Heading") and name[-1].isdigit()):
                 return name
             style = style.base_style
@@ -92,14 +111,18 @@ class _Reader:
         for rel in self._part.rels.values():
             if rel.reltype == kind and not rel.is_external:
                 part = rel.target_part
-                root = self._parts.read(str(part.partname).lstrip("/"), partial(parse_xml, part.blob))
+                root = self._parts.read(
+                    str(part.partname).lstrip("/"), partial(parse_xml, part.blob)
+                )
                 yield from () if root is None else (root,)
 
     def margins(self) -> list[str]:
         """The headers and footers of all sections."""
         kinds = (RELATIONSHIP_TYPE.HEADER, RELATIONSHIP_TYPE.FOOTER)
         roots = [root for kind in kinds for root in self._related(kind)]
-        return read_margins(_text(paragraph) for root in roots for paragraph in root.iter(_PARAGRAPH))
+        return read_margins(
+            _text(paragraph) for root in roots for paragraph in root.iter(_PARAGRAPH)
+        )
 
     def all_blocks(self) -> Iterator[str]:
         """The blocks of the text, without those that can't be read."""
@@ -129,14 +152,20 @@ class _Reader:
     def _prefix(self, paragraph: Any, text: str) -> str:
         """What marks a heading or an item."""
         style = self._style(paragraph.style)
-        if (level := read_whole(find_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)) < _NO_LEVEL:
+        if (
+            level := read_whole(find_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
+        ) < _NO_LEVEL:
             style = f"Heading {level + 1}"
         number = self._numbers.next(paragraph)
         if style == "Title":
             self.title = self.title or fold(text)
             return "# "
         if style.startswith("Heading") and style[-1].isdigit():
-            return "#" * min(6, int(style[-1])) + " " + (number + " " if number not in ("", "-") else "")
+            return (
+                "#" * min(6, int(style[-1]))
+                + " "
+                + (number + " " if number not in ("", "-") else "")
+            )
         return (number or "-") + " " if number or style.startswith("List") else ""
 
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
@@ -148,7 +177,9 @@ class _Reader:
                 text = fold(" ".join(map(_text, _children(note, _PARAGRAPH))))
                 author = note.get(qn("w:author"))
                 comment = f"[{author}: {text}]" if author else f"[{text}]"
-                yield f"[^{format_ordinal(next(numbers), ordinals)}]: {text}" if ordinals else comment
+                yield (
+                    f"[^{format_ordinal(next(numbers), ordinals)}]: {text}" if ordinals else comment
+                )
 
     def _table(self, table: Any) -> Iterator[str]:
         grid = Grid()
@@ -159,8 +190,13 @@ class _Reader:
             column = read_whole(find_value(row, "w:trPr", "w:gridBefore"), 0)
             grid.add("", columns=column) if column else None
             for cell in _children(row, qn("w:tc")):
-                covered = [find_value(cell, "w:tcPr", merge, default="continue") for merge in ("w:vMerge", "w:hMerge")]
-                from_left = above.get(column - 1, "") if covered[1] == "continue" else self._cell(cell)
+                covered = [
+                    find_value(cell, "w:tcPr", merge, default="continue")
+                    for merge in ("w:vMerge", "w:hMerge")
+                ]
+                from_left = (
+                    above.get(column - 1, "") if covered[1] == "continue" else self._cell(cell)
+                )
                 text = above.get(column, "") if covered[0] == "continue" else from_left
                 width = max(1, read_whole(find_value(cell, "w:tcPr", "w:gridSpan"), 1))
                 above |= dict.fromkeys(range(column, column + min(width, MOST_COVERED)), text)
@@ -174,7 +210,9 @@ class _Reader:
 
     def _cell(self, cell: Any) -> str:
         """The text of a cell, tables and boxes in it included."""
-        numbered = ((self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH))
+        numbered = (
+            (self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH)
+        )
         return fold(" ".join(f"{number} {text}" for number, text in numbered if text))
 
 
@@ -188,7 +226,9 @@ def _children(parent: Any, *tags: str) -> Iterator[Any]:
 
 
 def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
-    """The elements of some kinds in a paragraph, not in another paragraph inside it, nor in what is not shown."""
+    """The elements of some kinds in a paragraph, not in another paragraph inside it, nor in what is
+    not shown.
+    """
     for element in paragraph.iter(*tags):
         above = list(element.iterancestors())
         inner = above[: above.index(paragraph)]
@@ -202,9 +242,14 @@ def _text(paragraph: Any) -> str:
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):
-        if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in ("w:strike", "w:dstrike", "w:vanish")):
+        if any(
+            find_value(run, "w:rPr", kind, default="1") in _ON
+            for kind in ("w:strike", "w:dstrike", "w:vanish")
+        ):
             continue  # what is no longer so, and what is not shown
-        symbols = "".join(chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym")))
+        symbols = "".join(
+            chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym"))
+        )
         lifts = [read_whole(lift.get(qn("w:val")), 0) for lift in run.iterfind(_LIFT)]
         raised = run.find(_RAISED) is not None or any(lift > 0 for lift in lifts)
         shown = read_run(run) + show_symbols(symbols)

@@ -1,4 +1,6 @@
-"""Charts and SmartArt of Office, which are parts of their own beside a slide or a text: their words and values."""
+"""Charts and SmartArt of Office, which are parts of their own beside a slide or a text: their words
+and values.
+"""
 
 import re
 from collections.abc import Iterator
@@ -11,27 +13,37 @@ from lmkrag.formats.base import MATH_TEXT, fold, mark_raised, read_run, table_ro
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
-DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
+DRAWING, _CHART, _DIAGRAM = (
+    f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram")
+)
 PARSER = etree.XMLParser(resolve_entities=False, no_network=True)  # of parts of Office files
 _RAISED = re.compile(r"\+?0*[1-9]")
 _MOST_POINTS = 10_000  # of a chart
 
 
 def read_drawings(element: Any, part: Any) -> Iterator[str]:
-    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists of words."""
+    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists
+    of words.
+    """
     for chart in element.iter(f"{_CHART}chart"):
         if key := chart.get(f"{_RELATIONSHIP}id"):
             yield from _read_chart(_open(part, key))
     for ids in element.iter(f"{_DIAGRAM}relIds"):
         points = _open(part, ids.get(f"{_RELATIONSHIP}dm")).iter(f"{_DIAGRAM}pt")
-        texts = (" ".join(map(read_paragraph, point.iter(f"{DRAWING}p"))).strip() for point in points)
+        texts = (
+            " ".join(map(read_paragraph, point.iter(f"{DRAWING}p"))).strip() for point in points
+        )
         if items := [f"- {text}" for text in texts if text]:
             yield "\n".join(items)
 
 
 def _open(part: Any, key: str) -> etree._Element:
     """The root of a part that another one names, an empty one where it is not there."""
-    return etree.fromstring(part.rels[key].target_part.blob, PARSER) if key in part.rels else etree.Element("none")
+    return (
+        etree.fromstring(part.rels[key].target_part.blob, PARSER)
+        if key in part.rels
+        else etree.Element("none")
+    )
 
 
 def read_paragraph(paragraph: Any) -> str:
@@ -41,16 +53,22 @@ def read_paragraph(paragraph: Any) -> str:
         properties = run.getparent().find(f"{DRAWING}rPr")
         if properties is not None and properties.get("strike", "noStrike") != "noStrike":
             continue  # what is no longer so
-        raised = properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
+        raised = (
+            properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
+        )
         part = " " if run.tag == f"{DRAWING}br" else read_run(run)
         text += mark_raised(text, part) if raised else part
     return fold(text)
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:
-    """The title of a chart of any kind, and a row for each category or point with the values of its series."""
+    """The title of a chart of any kind, and a row for each category or point with the values of its
+    series.
+    """
     title = root.find(f"{_CHART}chart/{_CHART}title")
-    if title is not None and (text := " ".join(map(read_paragraph, title.iter(f"{DRAWING}p"))).strip()):
+    if title is not None and (
+        text := " ".join(map(read_paragraph, title.iter(f"{DRAWING}p"))).strip()
+    ):
         yield text
     names, columns = [""], []
     categories: dict[int, str] = {}
@@ -58,7 +76,10 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
         categories = categories or _read_points(series, "cat") or _read_points(series, "xVal")
         columns.append(_read_points(series, "val") or _read_points(series, "yVal"))
         names.append(" ".join(_read_points(series, "tx").values()))
-    rows = [[categories.get(index, ""), *(column.get(index, "") for column in columns)] for index in categories]
+    rows = [
+        [categories.get(index, ""), *(column.get(index, "") for column in columns)]
+        for index in categories
+    ]
     if rows:
         yield "\n".join(map(table_row, [names, *rows]))
 

@@ -15,20 +15,36 @@ from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
-_LABEL = re.compile(rb"(?:charset|<\?xml[^<>]*\bencoding)\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
+_LABEL = re.compile(
+    rb"(?:charset|<\?xml[^<>]*\bencoding)\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE
+)
 _ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browsers read on
-_NESTED = re.compile(rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE)
+_NESTED = re.compile(
+    rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE
+)
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
 _TEXT = ".//text()[not(parent::script or parent::style)]"
 _STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"
 _HIDDEN = (
-    f"//*[(@hidden and @hidden!='until-found') or {_STYLE % 'display:none'} or {_STYLE % 'visibility:hidden'}]"
+    f"//*[(@hidden and @hidden!='until-found') or {_STYLE % 'display:none'} or "
+    f"{_STYLE % 'visibility:hidden'}]"
     "[not(self::html or self::body or self::main or self::article)]"
 )
-_DOUBLED = "//*[self::span or self::i][@aria-hidden='true']"  # signs, and words that are there once more
+_DOUBLED = (
+    "//*[self::span or self::i][@aria-hidden='true']"  # signs, and words that are there once more
+)
 _CONTROLS = "//@aria-controls | //@data-target | //@data-bs-target | //a/@href[starts-with(., '#')]"
-_REVEALED = re.compile(r"accordion|answer|collapse|collapsible|expand|faq|panel|spoiler|\btab|toggle", re.IGNORECASE)
-_DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "dc.date.issued", "dcterms.issued")
+_REVEALED = re.compile(
+    r"accordion|answer|collapse|collapsible|expand|faq|panel|spoiler|\btab|toggle", re.IGNORECASE
+)
+_DATES = (
+    "article:published_time",
+    "date",
+    "dc.date",
+    "dcterms.date",
+    "dc.date.issued",
+    "dcterms.issued",
+)
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
@@ -37,14 +53,24 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 def read(data: bytes, name: str) -> Loaded:
     """Read an HTML page: headings as ``#``, items as ``-`` or numbered, cells between ``|``.
 
-    ``meta`` has its address (canonical, RFC 6596, else https://ogp.me), as ``url``, its author and its date.
+    ``meta`` has its address (canonical, RFC 6596, else https://ogp.me), as ``url``, its author and
+    its date.
     """
     root = _parse(data)
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
     metas = root.findall("head/meta")
-    values = {(m.get("property") or m.get("name") or "").lower(): m.get("content", "").strip() for m in metas}
-    meta = describe_properties(values.get("author"), next(filter(None, map(values.get, _DATES)), ""))
-    links = [link for link in root.iterfind("head/link") if "canonical" in link.get("rel", "").lower().split()]
+    values = {
+        (m.get("property") or m.get("name") or "").lower(): m.get("content", "").strip()
+        for m in metas
+    }
+    meta = describe_properties(
+        values.get("author"), next(filter(None, map(values.get, _DATES)), "")
+    )
+    links = [
+        link
+        for link in root.iterfind("head/link")
+        if "canonical" in link.get("rel", "").lower().split()
+    ]
     for url in (*(link.get("href", "").strip() for link in links), values.get("og:url", "")):
         if url.startswith(("http://", "https://")):
             meta = {"url": url} | meta
@@ -59,7 +85,9 @@ def extract(data: bytes) -> str:
 
 def _parse(data: bytes) -> etree._Element:
     data = _ENDS.sub(b"</p>", decode_labelled(data, find_label(data)).encode("utf-8", "replace"))
-    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    parser = etree.HTMLParser(
+        encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
+    )
     root = etree.fromstring(data, parser) if data.strip() else None
     if _is_cut(parser):
         root = etree.fromstring(_NESTED.sub(b" ", data), parser)
@@ -72,7 +100,9 @@ def _parse(data: bytes) -> etree._Element:
 
 
 def _is_cut(parser: etree.HTMLParser) -> bool:
-    """Whether a page is nested deeper than libxml2 follows, which leaves out all that comes then."""
+    """Whether a page is nested deeper than libxml2 follows, which leaves out all that comes
+    then.
+    """
     return any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
 
 
@@ -83,13 +113,19 @@ def find_label(data: bytes) -> str | None:
 
 
 def _drop_hidden(root: etree._Element) -> None:
-    """Empty hidden elements, except those that a click reveals, such as panels, and those with most of the text."""
+    """Empty hidden elements, except those that a click reveals, such as panels, and those with most
+    of the text.
+    """
     hidden = root.xpath(_HIDDEN)
     total = len("".join(root.xpath(_TEXT))) if hidden else 0
     controlled = {name.lstrip("#") for name in root.xpath(_CONTROLS)} if hidden else set()
     doubled = root.xpath(_DOUBLED)
     for element in hidden:
-        names = [node.get(key, "") for node in (element, element.getparent()) for key in ("class", "id", "role")]
+        names = [
+            node.get(key, "")
+            for node in (element, element.getparent())
+            for key in ("class", "id", "role")
+        ]
         is_revealed = element.get("id") in controlled or any(map(_REVEALED.search, names))
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)
@@ -100,8 +136,12 @@ def _drop_hidden(root: etree._Element) -> None:
 
 
 def _read_styles(root: etree._Element) -> None:
-    """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of a style."""
-    raised = {name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")}
+    """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of
+    a style.
+    """
+    raised = {
+        name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")
+    }
     for span in root.iter("span") if raised else ():
         if raised.intersection(span.get("class", "").split()):
             span.tag = "sup"
@@ -118,22 +158,36 @@ def _read_styles(root: etree._Element) -> None:
 
 def read_svg(data: bytes, name: str) -> Loaded:
     """Read the texts of a drawing, a line each."""
-    root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
+    root = etree.fromstring(
+        data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+    )
     for span in root.iterfind(".//{*}tspan"):
         if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
             span.text = f" {span.text or ''}"
     elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
     lines = {element: fold("".join(element.itertext())) for element in elements}
-    title = next((text for element, text in lines.items() if etree.QName(element).localname == "title"), "")
+    title = next(
+        (text for element, text in lines.items() if etree.QName(element).localname == "title"), ""
+    )
     return Loaded("\n".join(dict.fromkeys(filter(None, lines.values()))), "svg", title)
 
 
 def read_epub(data: bytes, name: str) -> Loaded:
-    """Read an EPUB: chapters joined in reading order, that of the manifest where the spine is missing."""
+    """Read an EPUB: chapters joined in reading order, that of the manifest where the spine is
+    missing.
+    """
     with open_archive(data, "EPUB") as archive:
         names = {name.lower(): name for name in archive.namelist()}
-        container = etree.fromstring(archive.read(names[_CONTAINER]), _PARSER) if _CONTAINER in names else None
-        package = "" if container is None else str(container.xpath("string(//*[local-name()='rootfile']/@full-path)"))
+        container = (
+            etree.fromstring(archive.read(names[_CONTAINER]), _PARSER)
+            if _CONTAINER in names
+            else None
+        )
+        package = (
+            ""
+            if container is None
+            else str(container.xpath("string(//*[local-name()='rootfile']/@full-path)"))
+        )
         package = package or next((name for name in names if name.endswith(".opf")), _CONTAINER)
         opf = etree.fromstring(archive.read(names[package.lower()]), _PARSER)
         base = posixpath.dirname(package)
@@ -145,7 +199,9 @@ def read_epub(data: bytes, name: str) -> Loaded:
         for key in spine or pages:
             href = unquote(items[key].get("href", "").partition("#")[0]).replace("\\", "/")
             path = posixpath.normpath(posixpath.join(base, href))
-            chapters.append(parts.read(f"chapter {path}", partial(_read_chapter, archive, names, path)) or "")
+            chapters.append(
+                parts.read(f"chapter {path}", partial(_read_chapter, archive, names, path)) or ""
+            )
         title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
         author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()
     text = "\n\n".join(chapter for chapter in chapters if chapter)

@@ -1,4 +1,6 @@
-"""Write a tree of HTML as lines that the sentence splitter understands, equations on one line: ``v = s/t``."""
+"""Write a tree of HTML as lines that the sentence splitter understands, equations on one line: ``v
+= s/t``.
+"""
 
 import re
 
@@ -10,26 +12,37 @@ from lmkrag.formats.word_numbers import format_ordinal
 
 # rt: how to pronounce the text below it; del: what is no longer so
 _SKIPPED = frozenset(
-    """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()
+    """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()  # noqa: E501
 )
 _PARAGRAPHS = frozenset(
-    """p div section article main aside header footer blockquote figure figcaption table caption dl dt dd form
-    fieldset legend address details summary hr body option button dialog select textarea""".split()
+    """p div section article main aside header footer blockquote figure figcaption table caption
+    dl dt dd form fieldset legend address details summary hr body option button dialog select
+    textarea""".split()
 )
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _LISTS, _CELLS = ("ol", "ul"), ("td", "th")
 _BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre"])
-_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # of ordered lists
+_FORMATS = {
+    "a": "lowerLetter",
+    "A": "upperLetter",
+    "i": "lowerRoman",
+    "I": "upperRoman",
+}  # of ordered lists
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
-_SOURCES = ("application/x-tex", "StarMath 5.0")  # of annotations that say the same as people type it
+_SOURCES = (
+    "application/x-tex",
+    "StarMath 5.0",
+)  # of annotations that say the same as people type it
 _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
 def render(root: etree._Element) -> str:
-    """Return the text of a tree: headings as ``#``, list items as ``-`` or numbered, a line a row of a table."""
+    """Return the text of a tree: headings as ``#``, list items as ``-`` or numbered, a line a row
+    of a table.
+    """
     renderer = _Renderer()
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
@@ -50,7 +63,9 @@ def render(root: etree._Element) -> str:
 
 
 class _Lines:
-    """Text being written. State: its parts, the line ends it ends with, and a marker that waits for what it marks."""
+    """Text being written. State: its parts, the line ends it ends with, and a marker that waits for
+    what it marks.
+    """
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -64,7 +79,9 @@ class _Lines:
         self.marker, self.ends = "", 0
 
     def end(self, lines: int) -> None:
-        """Have the next text begin on a line of its own, or with two after a blank one; nothing twice."""
+        """Have the next text begin on a line of its own, or with two after a blank one; nothing
+        twice.
+        """
         if lines > self.ends and not self.marker:
             self.parts.append("\n" * (lines - self.ends))
             self.ends = lines
@@ -74,23 +91,34 @@ class _Lines:
 
 
 class _Renderer:
-    """Writes elements as they open and close. State: what is open, and the text of each that is kept apart."""
+    """Writes elements as they open and close. State: what is open, and the text of each that is
+    kept apart.
+    """
 
     def __init__(self) -> None:
         self._lines = [_Lines()]  # the page, and inside it cells and preformatted text
         self._preformatted = 0
         self._cells = 0
         self._raised = False  # is the next text in superscript?
-        self._lists: list[tuple[str, int]] = []  # the format of each, and the number of its last item
+        self._lists: list[
+            tuple[str, int]
+        ] = []  # the format of each, and the number of its last item
         self._tables: list[Grid | None] = []  # None for a table that lays out a page
 
     def write(self, text: str | None) -> None:
         if text and (shown := text.translate(_NOT_SHOWN)):
             if self._raised and not shown.isspace():
                 before = self._lines[-1].parts
-                shown, self._raised = mark_raised(before[-1] if before else "", shown.lstrip()), False
+                shown, self._raised = (
+                    mark_raised(before[-1] if before else "", shown.lstrip()),
+                    False,
+                )
             shown = shown if self._preformatted else _SPACE.sub(" ", shown)
-            is_double = shown[0] == " " and not self._preformatted and "".join(self._lines[-1].parts[-1:]).endswith(" ")
+            is_double = (
+                shown[0] == " "
+                and not self._preformatted
+                and "".join(self._lines[-1].parts[-1:]).endswith(" ")
+            )
             self._lines[-1].write(shown[1:] if is_double else shown)
 
     def open(self, element: etree._Element) -> None:
@@ -174,11 +202,15 @@ class _Renderer:
         number = read_whole(element.get("value"), last + 1)
         self._lists[-1] = kind, number
         shown = format_ordinal(number, kind)
-        return f"{shown}. " if kind == "decimal" else f"({shown}) "  # "a. " might be somebody's initial
+        return (
+            f"{shown}. " if kind == "decimal" else f"({shown}) "
+        )  # "a. " might be somebody's initial
 
     def finish(self) -> str:
         lines = self._lines[0].text().split("\n")
-        return "\n".join(line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines).strip()
+        return "\n".join(
+            line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines
+        ).strip()
 
 
 def _is_superscript(element: etree._Element) -> bool:
@@ -195,10 +227,15 @@ def _read_span(written: str) -> int:
 
 
 def _holds_data(table: etree._Element) -> bool:
-    """Whether a table is one: short cells side by side. Others lay out pages, mails and notes with a picture."""
+    """Whether a table is one: short cells side by side. Others lay out pages, mails and notes with
+    a picture.
+    """
     if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
         return False
-    texts = (["".join(cell.itertext()).strip() for cell in row.iterchildren("td", "th")] for row in table.iter("tr"))
+    texts = (
+        ["".join(cell.itertext()).strip() for cell in row.iterchildren("td", "th")]
+        for row in table.iter("tr")
+    )
     if not any(sum(map(bool, row)) > 1 for row in texts):
         return False
     for cell in table.iter("td", "th"):
@@ -210,7 +247,9 @@ def _holds_data(table: etree._Element) -> bool:
 
 
 def read_math(node: etree._Element) -> str:
-    """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its parts stand."""
+    """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its
+    parts stand.
+    """
     for annotation in node.iter("{*}annotation"):
         if annotation.get("encoding") in _SOURCES and (annotation.text or "").strip():
             return fold(annotation.text)
@@ -222,7 +261,11 @@ def read_math(node: etree._Element) -> str:
 
 def _read_math(node: etree._Element) -> str:
     name = etree.QName(node).localname
-    parts = [_read_math(child) for child in node.iterchildren("*") if etree.QName(child).localname != "annotation"]
+    parts = [
+        _read_math(child)
+        for child in node.iterchildren("*")
+        if etree.QName(child).localname != "annotation"
+    ]
     if not parts:
         text = fold(node.text or "")
         return f" {text} " if name == "mo" and text in ("=", "<", ">", "≤", "≥", "≈", "→") else text

@@ -1,8 +1,9 @@
-"""Read files of complex formats in a sandboxed process: a bad file can't crash or hang a run, or fill memory.
+"""Read files of complex formats in a sandboxed process: a bad file can't crash or hang a run, or
+fill memory.
 
-Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. Their process has
-limits on memory and time and no secrets in its environment, and ends with its parent. It is killed if a file takes too
-long; the next file gets a new one.
+Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. Their
+process has limits on memory and time and no secrets in its environment, and ends with its parent.
+It is killed if a file takes too long; the next file gets a new one.
 """
 
 import base64
@@ -43,8 +44,12 @@ from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0  # that one file may take; each megabyte adds to them
 SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
-OCR_SECONDS_PER_MEGABYTE = 1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
-_IDLE = 160 << 20  # bytes of data with which a process that has read a file may wait for the next, at most
+OCR_SECONDS_PER_MEGABYTE = (
+    1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
+)
+_IDLE = (
+    160 << 20
+)  # bytes of data with which a process that has read a file may wait for the next, at most
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process that its parent has not killed ends itself
 _HINT = "note: run with `RUST_BACKTRACE"  # how a panic in Rust ends, below what says why
@@ -57,19 +62,24 @@ sys.path[:] = json.loads(sys.argv[2])
 from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
-_SETTINGS = {"OPENBLAS_NUM_THREADS": "1"}  # each thread would take 40 MiB of address space when NumPy is imported
+_SETTINGS = {
+    "OPENBLAS_NUM_THREADS": "1"
+}  # each thread would take 40 MiB of address space when NumPy is imported
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 class _Limit(NamedTuple):
-    """The start of reading a file, by ``time.monotonic``, and the seconds that it may take in all."""
+    """The start of reading a file, by ``time.monotonic``, and the seconds that it may take in
+    all.
+    """
 
     began: float
     seconds: float
 
 
 class IsolatedLoader:
-    """Reads files as :func:`lmkrag.formats.load.load_document` does, complex formats in a limited process.
+    """Reads files as :func:`lmkrag.formats.load.load_document` does, complex formats in a limited
+    process.
 
     >>> with IsolatedLoader(seconds=30) as loader:
     ...     loader.load(Path("tests/data/corpus/beekeeping.html"), "bees").kind
@@ -77,7 +87,8 @@ class IsolatedLoader:
     """
 
     def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
-        """Set the limits of one file: seconds, by default those of its size, and the most bytes of memory.
+        """Set the limits of one file: seconds, by default those of its size, and the most bytes of
+        memory.
 
         Models of OCR run in a process of their own, since they take more memory than files may.
         """
@@ -87,21 +98,30 @@ class IsolatedLoader:
         self._ocr: IsolatedLoader | None = None
 
     def load(self, path: Path, doc_id: str) -> Document:
-        """Read one file, without its attachments. Raises DocumentError: it can't be read within the limits."""
+        """Read one file, without its attachments. Raises DocumentError: it can't be read within the
+        limits.
+        """
         return self.load_with_attachments(path, doc_id)[0]
 
-    def load_with_attachments(self, path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
-        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`."""
+    def load_with_attachments(
+        self, path: Path, doc_id: str
+    ) -> tuple[Document, list[Document], list[Skipped]]:
+        """Read one file and what is attached to it: see
+        :func:`lmkrag.formats.load.load_with_attachments`.
+        """
         if is_plain(path):
             return load_document(path, doc_id), [], []
         limit = _Limit(time.monotonic(), self._allowed_seconds(path, OCR_SECONDS_PER_MEGABYTE))
         reply = self._call(path, "load", doc_id=doc_id)
         document, *attached = (
-            Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
+            Document(**{**record, "page_starts": tuple(record["page_starts"])})
+            for record in reply["documents"]
         )
         skipped = [Skipped(**record) for record in reply["skipped"]]
         if SCANNED in document.meta and is_installed():
-            document, left_out = fill_scans(document, partial(self._read_scan, path, document.fingerprint, limit))
+            document, left_out = fill_scans(
+                document, partial(self._read_scan, path, document.fingerprint, limit)
+            )
             skipped += name_parts(doc_id, left_out)
         filled = []
         for attachment in attached:
@@ -116,28 +136,49 @@ class IsolatedLoader:
                 skipped.append(Skipped(attachment.doc_id, str(error)))
         return document, filled, skipped
 
-    def _fill_attached(self, document: Document, scan: str, limit: _Limit) -> tuple[Document, dict[str, str]]:
+    def _fill_attached(
+        self, document: Document, scan: str, limit: _Limit
+    ) -> tuple[Document, dict[str, str]]:
         with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
             file.write(base64.b64decode(scan))
             file.flush()
-            return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
+            return fill_scans(
+                document, partial(self._read_scan, Path(file.name), document.fingerprint, limit)
+            )
 
     def render_page(self, path: Path, fingerprint: str, number: int, **how: Any) -> bytes:
-        """Draw a page, from 1, of the file with a fingerprint: see :func:`lmkrag.formats.pdf.render_page`."""
-        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, **how))
+        """Draw a page, from 1, of the file with a fingerprint: see
+        :func:`lmkrag.formats.pdf.render_page`.
+        """
+        return base64.b64decode(
+            self._call(path, "render_page", fingerprint=fingerprint, number=number, **how)
+        )
 
-    def find_rectangles(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
+    def find_rectangles(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[Box]:
         """Find where characters of a page stand, or the shapes of a slide that have them."""
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
-        return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
+        return [
+            tuple(box)
+            for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)
+        ]
 
-    def find_scanned(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
-        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`."""
+    def find_scanned(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[Box]:
+        """Find where characters of a scanned page stand: see
+        :func:`lmkrag.formats.scans.find_boxes`.
+        """
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
-    def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:
+    def _read_scan(
+        self, path: Path, fingerprint: str, limit: _Limit | None, number: int
+    ) -> dict[str, Any]:
         self._ocr = self._ocr or IsolatedLoader(seconds=self._seconds, memory=OCR_MEMORY)
-        read = partial(self._ocr._call, path, "read_scan", limit, fingerprint=fingerprint, number=number)
+        read = partial(
+            self._ocr._call, path, "read_scan", limit, fingerprint=fingerprint, number=number
+        )
         return read_cached(fingerprint, number, read)
 
     def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> Any:
@@ -145,7 +186,11 @@ class IsolatedLoader:
         request = {"task": task, "path": str(path.absolute()), **arguments}
         reply: dict[str, Any] = json.loads(self._ask(request, limit))
         self._log(path)
-        if self._memory <= MEMORY and self._process is not None and _find_data(self._process.pid) > _IDLE:
+        if (
+            self._memory <= MEMORY
+            and self._process is not None
+            and _find_data(self._process.pid) > _IDLE
+        ):
             self._end()  # what parsers leave behind would count against the next file
         if "error" in reply:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
@@ -223,7 +268,14 @@ class IsolatedLoader:
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         return subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, str(allowed_memory(self._memory)), json.dumps(module_folders())],
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                _START,
+                str(allowed_memory(self._memory)),
+                json.dumps(module_folders()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -268,12 +320,16 @@ def _read_line(stream: IO[bytes], deadline: float) -> bytes:
 
 
 def _limit_time(seconds: int) -> None:
-    """Have the system end this process if a request takes longer: the parent, which would kill it, may be gone."""
+    """Have the system end this process if a request takes longer: the parent, which would kill it,
+    may be gone.
+    """
     signal.alarm(seconds + _GRACE)
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
-    resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most)
+    )
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
@@ -307,14 +363,18 @@ def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
     try:
         return asdict(arrange(find_lines(image)))
     except Exception as error:  # of the models, or of what runs them
-        raise DocumentError(f"page {number} can't be read by OCR ({type(error).__name__})", lasting=False) from error
+        raise DocumentError(
+            f"page {number} can't be read by OCR ({type(error).__name__})", lasting=False
+        ) from error
 
 
 def _read_unchanged(path: Path, fingerprint: str) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DocumentError(f"its file can't be read ({error.strerror or error})", lasting=False) from error
+        raise DocumentError(
+            f"its file can't be read ({error.strerror or error})", lasting=False
+        ) from error
     if hash_bytes(data) != fingerprint:
         raise DocumentError("its file has changed since it was indexed", lasting=False)
     return data
@@ -329,7 +389,9 @@ _TASKS: dict[str, Callable[..., Any]] = {
 
 
 def serve(memory: int) -> None:
-    """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
+    """Answer requests from standard input, a line each, until it ends; with a limit on memory in
+    bytes.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     limit_process(memory)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -345,8 +407,16 @@ def serve(memory: int) -> None:
             value = _TASKS[request.pop("task")](path, **request)
             packed = json.dumps({"value": value}, default=str).encode()
         except (DocumentError, MemoryError) as failed:
-            error = failed if isinstance(failed, DocumentError) else to_document_error(failed, path.suffix.lower())
-            failure = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
+            error = (
+                failed
+                if isinstance(failed, DocumentError)
+                else to_document_error(failed, path.suffix.lower())
+            )
+            failure = {
+                "error": str(error),
+                "lasting": error.lasting,
+                "empty": isinstance(error, EmptyDocument),
+            }
             packed = json.dumps({**failure, "traceback": traceback.format_exc()}).encode()
         signal.alarm(0)
         replies.write(packed + b"\n")

@@ -14,28 +14,48 @@ from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
-_OUTLINE = re.compile(r"(?:^|\.)(?:coordinates|arcs)$")  # lists of points, of GeoJSON (RFC 7946) and TopoJSON
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+_OUTLINE = re.compile(
+    r"(?:^|\.)(?:coordinates|arcs)$"
+)  # lists of points, of GeoJSON (RFC 7946) and TopoJSON
+_COMMENT = re.compile(
+    r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
+)
 _LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
-_NAMES = ("columns", "fields", "header", "headers", "names")  # of the list that names the columns of ``data``
+_NAMES = (
+    "columns",
+    "fields",
+    "header",
+    "headers",
+    "names",
+)  # of the list that names the columns of ``data``
 _ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "title")
 _CLOSING = {"[": "]", "{": "}"}
 
-_Piece = tuple[int, tuple[Any] | None]  # where a part of a text begins, and its value; None if it is broken
+_Piece = tuple[
+    int, tuple[Any] | None
+]  # where a part of a text begins, and its value; None if it is broken
 _Columns = list[tuple[str, list[Any]]]  # names and values
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are left out."""
+    """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are
+    left out.
+    """
     text = decode(data)
     content, left_out = _read_text(text)
-    if content is None and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):
+    if (
+        content is None
+        and any(map(str.isalpha, text))
+        and not name.lower().endswith(("l", ".ndjson"))
+    ):
         return Loaded(text, "text")
     if content is None:
         raise DocumentError("broken JSON (nothing in it is whole)")
     return Loaded(
-        "\n".join(filter(None, _read_value(content[0]))), "json", left_out={"records": left_out} if left_out else {}
+        "\n".join(filter(None, _read_value(content[0]))),
+        "json",
+        left_out={"records": left_out} if left_out else {},
     )
 
 
@@ -52,7 +72,9 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
         return _gather(text, lines)
     spans, open_brackets = _find_brackets(text)
     pieces = _parse_spans(text, spans[0])
-    if len(pieces) > len(values) and all(result for _, result in pieces):  # several on a line, or lines of one
+    if len(pieces) > len(values) and all(
+        result for _, result in pieces
+    ):  # several on a line, or lines of one
         return _gather(text, pieces)
     if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
         return _gather(text, lines)
@@ -121,7 +143,9 @@ class _Bracket:
 
 
 def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracket]]:
-    """The lists and objects of a text by their depth, and those that are never closed; deep ones are left out."""
+    """The lists and objects of a text by their depth, and those that are never closed; deep ones
+    are left out.
+    """
     spans: list[list[tuple[int, int]]] = [[] for _ in range(_MAX_DEPTH)]
     stack: list[_Bracket] = []
     deeper = 0
@@ -140,7 +164,9 @@ def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracke
             if stack:
                 stack[-1].end, stack[-1].count = match.end(), stack[-1].count + 1
         elif sign == "," and stack and not deeper:
-            stack[-1].count += not text[stack[-1].end : match.start()].isspace() and stack[-1].end < match.start()
+            stack[-1].count += (
+                not text[stack[-1].end : match.start()].isspace() and stack[-1].end < match.start()
+            )
             stack[-1].end = match.start()
     return spans, stack
 
@@ -172,13 +198,20 @@ def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
     """The lines of an object: of a table in one of the forms of pandas, and of its parts."""
     columns = _find_columns(value)
     cells = zip_longest(*(column for _, column in columns))
-    lines = [format_record(zip((name for name, _ in columns), map(_show, row), strict=True)) for row in cells]
+    lines = [
+        format_record(zip((name for name, _ in columns), map(_show, row), strict=True))
+        for row in cells
+    ]
     are_records = _are_alike([part for part in value.values() if isinstance(part, dict)])
     for key, part in value.items():
         if _is_outline(key, part) or (columns and isinstance(part, list | dict)):
             continue  # of a map, or in the table
         is_nested = isinstance(part, dict) and not are_records
-        read_part = _read_value if is_nested or (isinstance(part, list) and not _is_flat(part)) else _read_record
+        read_part = (
+            _read_value
+            if is_nested or (isinstance(part, list) and not _is_flat(part))
+            else _read_record
+        )
         lines += read_part(part, _join(name, key), depth + 1)
     return lines
 
@@ -195,11 +228,16 @@ def _find_columns(value: Mapping[str, Any]) -> _Columns:
 
 
 def _read_split(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340], ["M10", 12]]}``."""
+    """The columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340], ["M10",
+    12]]}``.
+    """
     names, rows = _find_list(value, _NAMES), _find_list(value, _ROWS)
     if not all(isinstance(row, list | None) for row in rows):
         return []
-    labels = (next(map(key.get, filter(key.get, _NAME)), "") if isinstance(key, dict) else key for key in names)
+    labels = (
+        next(map(key.get, filter(key.get, _NAME)), "") if isinstance(key, dict) else key
+        for key in names
+    )
     return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
 
 
@@ -208,12 +246,16 @@ def _find_list(value: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
 
 
 def _read_nested(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340, "1": 12}}``.
+    """The columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340, "1":
+    12}}``.
 
-    Its rows are numbered, or named in a column of their own if each column has values of its own type.
+    Its rows are numbered, or named in a column of their own if each column has values of its own
+    type.
     """
     parts = list(value.values())
-    if len(parts) < 2 or not all(isinstance(part, dict) and _is_flat(part.values()) for part in parts):
+    if len(parts) < 2 or not all(
+        isinstance(part, dict) and _is_flat(part.values()) for part in parts
+    ):
         return []
     rows = list(parts[0])
     if len(rows) < 2 or any(list(part) != rows for part in parts):
@@ -230,9 +272,13 @@ def _find_type(cell: Any) -> type:
 
 
 def _read_lists(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps beside a title."""
+    """The columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps beside a
+    title.
+    """
     columns = [(name, part) for name, part in value.items() if isinstance(part, list)]
-    fewest = 2 if len(columns) == len(value) else 3  # rows; beside a title, lists of two may be anything
+    fewest = (
+        2 if len(columns) == len(value) else 3
+    )  # rows; beside a title, lists of two may be anything
     if len(columns) < 2 or any(isinstance(part, dict) for part in value.values()):
         return []
     is_even = len({len(column) for _, column in columns}) == 1 and len(columns[0][1]) >= fewest
@@ -252,28 +298,50 @@ def _join(name: str, key: str) -> str:
 
 
 def _show(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (
+        ""
+        if value is None
+        else value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
-def _read_record(value: Any, name: str, depth: int, outer: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """The line of a record, and one for each of several records in it, which begins with what names the outer one."""
+def _read_record(
+    value: Any, name: str, depth: int, outer: Sequence[tuple[str, str]] = ()
+) -> list[str]:
+    """The line of a record, and one for each of several records in it, which begins with what names
+    the outer one.
+    """
     inner: list[tuple[Any, str]] = []
     pairs = list(_leaves(value, name, depth, inner))
     names = [pair for pair in pairs if pair[0].rpartition(".")[2].lower() in _NAME][:2] or pairs[:1]
     lines = [format_record([*outer, *pairs])] if len(pairs) > len(names) or not inner else []
-    return lines + [line for part, full in inner for line in _read_record(part, full, depth + 1, [*outer, *names])]
+    return lines + [
+        line
+        for part, full in inner
+        for line in _read_record(part, full, depth + 1, [*outer, *names])
+    ]
 
 
-def _leaves(value: Any, name: str, depth: int, inner: list[tuple[Any, str]]) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, value) of everything in a JSON value but lists of records, which ``inner`` gets."""
+def _leaves(
+    value: Any, name: str, depth: int, inner: list[tuple[Any, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, value) of everything in a JSON value but lists of records, which
+    ``inner`` gets.
+    """
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, part in value.items():
             yield from _leaves(part, _join(name, key), depth + 1, inner)
     elif depth < _MAX_DEPTH and _is_outline(name, value):
         return
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        keys = [{*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value]
-        if len(value) > 1 and all(len(names) > 1 for names in keys):  # {"name": "size", "value": 1} is no record
+        keys = [
+            {*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value
+        ]
+        if len(value) > 1 and all(
+            len(names) > 1 for names in keys
+        ):  # {"name": "size", "value": 1} is no record
             inner += [(part, name) for part in value]
             return
         for part in value:

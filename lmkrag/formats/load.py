@@ -46,7 +46,9 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "tabular.read_csv": ("table", ".csv .tsv"),
     "json_records.read": ("JSON", ".json .jsonl .ndjson .geojson .jsonld"),
 }
-_BY_SUFFIX = {suffix: reader for reader, (_, suffixes) in _READERS.items() for suffix in suffixes.split()}
+_BY_SUFFIX = {
+    suffix: reader for reader, (_, suffixes) in _READERS.items() for suffix in suffixes.split()
+}
 _ARCHIVES = ("docx.read", "html.read_epub", "opendocument.read", "slides.read", "spreadsheet.read")
 _MAGIC = {suffix: b"PK" for suffix, reader in _BY_SUFFIX.items() if reader in _ARCHIVES}
 _MAGIC |= {".pdf": b"%PDF-", ".gz": b"\x1f\x8b"}
@@ -61,7 +63,10 @@ _DEEPEST = 3  # of attachments to attachments
 _OLD = (".doc", ".ppt")
 _EXTRAS = {  # a reader, the module it needs, and the message without it
     "ocr.read_picture": ("rapidocr", "picture: pip install 'lmkrag[ocr]' reads its text"),
-    "spreadsheet.read_old": ("python_calamine", "old Excel file: pip install 'lmkrag[xls]' reads it"),
+    "spreadsheet.read_old": (
+        "python_calamine",
+        "old Excel file: pip install 'lmkrag[xls]' reads it",
+    ),
 }
 _HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
@@ -69,16 +74,17 @@ _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _LONGEST_TITLE = 200  # characters of a title that are compared
 _NO_TITLE = re.compile(  # what programs write into PDFs and slides where nobody gave a title
-    r"\W*+(?:untitled|anonymous|unspecified|(?:powerpoint )?presentation|document|slides?)?\W*+\d*+\W*+"
+    r"\W*+(?:untitled|anonymous|unspecified|(?:powerpoint "
+    r")?presentation|document|slides?)?\W*+\d*+\W*+"
     r"|microsoft \w+ - .*|.*\.(?:docx?|pptx?|xlsx?|indd|tex)",
     re.IGNORECASE,
 )
 _NOT_TEXT = frozenset(
-    """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
-    .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
-    .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .ppt .msg .pst
-    .mobi""".split()
+    """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv .webm .zip .bz2
+    .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo .bin
+    .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db
+    .parquet .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .ppt .msg
+    .pst .mobi""".split()
 )
 
 
@@ -107,7 +113,9 @@ def check_file(path: Path) -> None:
     _check_suffix(suffix)
     if _is_plain(suffix):
         read_mark(sample)
-    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(OLD_OFFICE):  # its reader says more
+    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(
+        OLD_OFFICE
+    ):  # its reader says more
         raise DocumentError(f"content is not {suffix[1:].upper()}")
 
 
@@ -133,11 +141,15 @@ class LoadedFile(NamedTuple):
     document: Document
     attached: list[Document]
     skipped: list[Skipped]
-    scans: dict[str, bytes]  # the bytes of attachments with scanned pages, which OCR is to read, by their names
+    scans: dict[
+        str, bytes
+    ]  # the bytes of attachments with scanned pages, which OCR is to read, by their names
 
 
 def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
-    """Read one file and the files attached to it, called ``doc_id/name``. Raises DocumentError: it can't be read."""
+    """Read one file and the files attached to it, called ``doc_id/name``. Raises DocumentError: it
+    can't be read.
+    """
     data, file_path = _read(path), printable(str(path))
     loaded = _parse(data, path.name, file_path)
     attached: dict[str, Document] = {}
@@ -151,7 +163,11 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
         for attachment in attachments:
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
-                skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
+                skipped.append(
+                    Skipped(
+                        name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"
+                    )
+                )
                 return LoadedFile(document, list(attached.values()), skipped, scans)
             try:
                 inner = _parse(attachment.data, attachment.name, name)
@@ -170,14 +186,22 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
 
 def name_parts(doc_id: str, left_out: Mapping[str, str]) -> list[Skipped]:
     """Return the parts of a file that are left out, the first of them by their names."""
-    parts = [Skipped(f"{doc_id}/{printable(part)}", f"left out: {why}") for part, why in left_out.items()]
+    parts = [
+        Skipped(f"{doc_id}/{printable(part)}", f"left out: {why}") for part, why in left_out.items()
+    ]
     more = len(parts) - _MOST_NAMED
-    return parts if more <= 0 else [*parts[:_MOST_NAMED], Skipped(f"{doc_id}/...", f"left out: {more:,} parts more")]
+    return (
+        parts
+        if more <= 0
+        else [*parts[:_MOST_NAMED], Skipped(f"{doc_id}/...", f"left out: {more:,} parts more")]
+    )
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
     stem, dot, suffix = name.rpartition(".")
-    names = (f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})" for number in count(2))
+    names = (
+        f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})" for number in count(2)
+    )
     return next(free for free in chain([name], names) if free not in taken)
 
 
@@ -207,7 +231,9 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise DocumentError(f"{what} without text") if what else EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if not _is_plain(suffix) and len(loaded.text) > allowed:
-        raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
+        raise DocumentError(
+            f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused"
+        )
     return loaded
 
 
@@ -223,7 +249,9 @@ def to_document_error(error: BaseException, suffix: str) -> DocumentError:
 
 
 def read_gzip(data: bytes, name: str) -> Loaded:
-    """Read the content of a .gz file. Plain text gets the kind ``gz``: its lines are not those of the file."""
+    """Read the content of a .gz file. Plain text gets the kind ``gz``: its lines are not those of
+    the file.
+    """
     inner = name[: -len(".gz")]
     unpacked = unpack_gzip(data, inner)
     loaded = _parse(unpacked, inner, name)
@@ -231,7 +259,11 @@ def read_gzip(data: bytes, name: str) -> Loaded:
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
-    title = "" if loaded.page_starts and _NO_TITLE.fullmatch(loaded.title[:_LONGEST_TITLE]) else loaded.title
+    title = (
+        ""
+        if loaded.page_starts and _NO_TITLE.fullmatch(loaded.title[:_LONGEST_TITLE])
+        else loaded.title
+    )
     try:
         return Document(
             doc_id=doc_id,
@@ -272,7 +304,9 @@ def _find_suffix(name: str, data: bytes) -> str:
 
 
 def name_format(suffix: str) -> str:
-    """Return what messages call a file with a suffix, such as ``Excel file``; nothing for plain text."""
+    """Return what messages call a file with a suffix, such as ``Excel file``; nothing for plain
+    text.
+    """
     what, _ = _READERS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
     return what
 
@@ -291,5 +325,7 @@ def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
         plugin: Callable[[bytes, str], Loaded] = load_plugin(FORMATS, suffix[1:])
         return plugin
     module, _, function = _BY_SUFFIX.get(suffix, "text.read").partition(".")
-    reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.formats.{module}"), function)
+    reader: Callable[[bytes, str], Loaded] = getattr(
+        import_module(f"lmkrag.formats.{module}"), function
+    )
     return reader

@@ -1,4 +1,6 @@
-"""Mail and mailboxes, by the standard library: who wrote to whom and when, the text, and the attachments."""
+"""Mail and mailboxes, by the standard library: who wrote to whom and when, the text, and the
+attachments.
+"""
 
 import base64
 import email
@@ -25,21 +27,33 @@ _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
 _TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE")
 _EVENT = ("SUMMARY", *_TIMES, "DURATION", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 _MAY_BE_POSTMARK = re.compile(rb"^From ([^\r\n]*)\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
-_WEEKDAY_AND_DAY = re.compile(rb"(?<![^ ])[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])")
+_WEEKDAY_AND_DAY = re.compile(
+    rb"(?<![^ ])[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])"
+)
 _HOUR = re.compile(rb" \d\d?:\d\d")
 _QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
 _HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
-_TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE)
+_TELLING = re.compile(
+    rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE
+)
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
-_LONG_HEADER, _MOST_ENCODED = 2_000, 20_000  # characters, of which the standard parsers take time by their square
+_LONG_HEADER, _MOST_ENCODED = (
+    2_000,
+    20_000,
+)  # characters, of which the standard parsers take time by their square
 _CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
-_STAMP, _ZONE = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"), re.compile(r'TZID="?/?([^";:]+)')
+_STAMP, _ZONE = (
+    re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"),
+    re.compile(r'TZID="?/?([^";:]+)'),
+)
 _PERSON = re.compile(r'CN="?([^";:]+)')
 
 
 class _Policy(email.policy.EmailPolicy):
-    """Reads long headers, such as a newsletter's recipients, and wrongly encoded ones as plain text."""
+    """Reads long headers, such as a newsletter's recipients, and wrongly encoded ones as plain
+    text.
+    """
 
     def header_fetch_parse(self, name: str, value: str) -> Any:
         return _read_header(name, value)
@@ -47,7 +61,9 @@ class _Policy(email.policy.EmailPolicy):
 
 @lru_cache(maxsize=256)  # a mail is asked for the types of its parts again and again
 def _read_header(name: str, value: str) -> Any:
-    parsed = email.policy.default.header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
+    parsed = (
+        email.policy.default.header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
+    )
     if parsed is not None and "=?" not in parsed and "\ufffd" not in parsed:
         return parsed
     value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
@@ -62,7 +78,9 @@ def _read_header(name: str, value: str) -> Any:
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .eml or .emlx file: its headers, a line each, and its texts; its attachments are files in it."""
+    """Read an .eml or .emlx file: its headers, a line each, and its texts; its attachments are
+    files in it.
+    """
     if name.lower().endswith(".emlx") and (size := re.match(rb"\s*(\d+)\s*\n", data)):
         data = data[size.end() : size.end() + int(size[1])]
     message, inside = _parse(data), _Inside()
@@ -100,7 +118,9 @@ def _show_titled(source: bytes, inside: "_Inside") -> str:
 def read_page(data: bytes, name: str) -> Loaded:
     """Read an .mht file, in which a browser saved a page with its pictures."""
     message = _parse(data)
-    inside = [(part.get_content_subtype(), part) for part in message.walk() if not part.is_multipart()]
+    inside = [
+        (part.get_content_subtype(), part) for part in message.walk() if not part.is_multipart()
+    ]
     parts = Parts()
     pages = [
         parts.read(f"page {number}", partial(_read_html, part)) or ""
@@ -124,7 +144,9 @@ def read_calendar(data: bytes, name: str) -> Loaded:
 
 
 def is_mailbox(head: bytes) -> bool:
-    """Return whether the beginning of a file is that of a mailbox, as mail programs store it without a suffix."""
+    """Return whether the beginning of a file is that of a mailbox, as mail programs store it
+    without a suffix.
+    """
     return next(_find_postmarks(head), (-1, -1))[0] == 0
 
 
@@ -135,7 +157,9 @@ def is_message(head: bytes) -> bool:
 
 
 def _find_postmarks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines before each mail of a mailbox begin and end: ``From ada@example.org Mon Jan 1 12:00:00 2024``."""
+    """Where the lines before each mail of a mailbox begin and end: ``From ada@example.org Mon Jan 1
+    12:00:00 2024``.
+    """
     for line in _MAY_BE_POSTMARK.finditer(data):
         day = _WEEKDAY_AND_DAY.search(line[1])
         if day is not None and _HOUR.search(line[1], day.end()):
@@ -143,7 +167,9 @@ def _find_postmarks(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _parse(data: bytes) -> EmailMessage:
-    data = re.sub(rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data)  # with a blank line or a postmark there are no headers
+    data = re.sub(
+        rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data
+    )  # with a blank line or a postmark there are no headers
     policy: Any = _Policy()
     return email.message_from_bytes(data, policy=policy)
 
@@ -157,7 +183,9 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 class _Inside:
-    """What is in a file of mails: attachments, and the parts that can't be read. State: both, while it is read."""
+    """What is in a file of mails: attachments, and the parts that can't be read. State: both, while
+    it is read.
+    """
 
     def __init__(self) -> None:
         self.attachments: list[Attachment] = []
@@ -169,7 +197,9 @@ class _Inside:
 
 
 def _show(message: EmailMessage, inside: _Inside) -> str:
-    """The text of a message, those of messages that it forwards included; its other attachments join the list."""
+    """The text of a message, those of messages that it forwards included; its other attachments
+    join the list.
+    """
     headers = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
     names: list[str] = []
     texts = _read_part(message, inside, names)
@@ -186,7 +216,10 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
     payload: Any = part.get_payload()
     if kind == "message" and subtype == "rfc822":
         inner = payload[0] if isinstance(payload, list) else payload
-        coding: dict[str, Any] = {"base64": base64.b64decode, "quoted-printable": quopri.decodestring}
+        coding: dict[str, Any] = {
+            "base64": base64.b64decode,
+            "quoted-printable": quopri.decodestring,
+        }
         if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
             with suppress(ValueError, TypeError):  # of what is not base64
                 inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
@@ -195,7 +228,10 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
         subject = _header(part, "Subject")
         of_message = f" of {subject}" if subject else ""
         texts = [
-            inside.parts.read(f"part {number}{of_message}", partial(_read_part, inner, inside, names)) or []
+            inside.parts.read(
+                f"part {number}{of_message}", partial(_read_part, inner, inside, names)
+            )
+            or []
             for number, inner in enumerate(payload, 1)
         ]
         if subtype == "alternative":
@@ -218,21 +254,31 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
     text = _decode(part)
     if subtype == "calendar":
         return ["\n".join(_read_events(text))]
-    return [_join_flowed(text, part.get_param("delsp") == "yes") if part.get_param("format") == "flowed" else text]
+    return [
+        _join_flowed(text, part.get_param("delsp") == "yes")
+        if part.get_param("format") == "flowed"
+        else text
+    ]
 
 
 def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
-    """The first of several texts that says at least half as much as the longest, and what calendars say."""
+    """The first of several texts that says at least half as much as the longest, and what calendars
+    say.
+    """
     sizes = [len(" ".join(text).split()) for text in texts]
     bodies = [number for number, kind in enumerate(kinds) if kind != "text/calendar"]
     most = max((sizes[number] for number in bodies), default=0)
-    body = next((texts[number] for number in bodies if sizes[number] and 2 * sizes[number] >= most), [])
+    body = next(
+        (texts[number] for number in bodies if sizes[number] and 2 * sizes[number] >= most), []
+    )
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
     return [text for part in (body, *events) for text in part]
 
 
 def _read_events(calendar: str) -> Iterator[str]:
-    """What happens, when, where and with whom, of a calendar (RFC 5545); nothing of alarms and time zones."""
+    """What happens, when, where and with whom, of a calendar (RFC 5545); nothing of alarms and time
+    zones.
+    """
     inside: list[str] = []
     fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"
     for line in re.sub(fold, "", calendar).split("\n"):
@@ -244,7 +290,12 @@ def _read_events(calendar: str) -> Iterator[str]:
             yield from [""] if value.upper() in _COMPONENTS else ()
         elif name == "END":
             inside = inside[:-1]
-        elif (name in _EVENT or value == "CANCELLED") and value and inside[-1:] and inside[-1] in _COMPONENTS:
+        elif (
+            (name in _EVENT or value == "CANCELLED")
+            and value
+            and inside[-1:]
+            and inside[-1] in _COMPONENTS
+        ):
             if "QUOTED-PRINTABLE" in options.upper():
                 value = decode(quopri.decodestring(value.encode()))
             if name in _TIMES:
@@ -285,7 +336,9 @@ def _decode(part: EmailMessage | Message) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
-    label = part.get_content_charset() or (find_label(data) if part.get_content_type() == "text/html" else None)
+    label = part.get_content_charset() or (
+        find_label(data) if part.get_content_type() == "text/html" else None
+    )
     try:
         return decode_labelled(data, label).replace("\r\n", "\n")
     except DocumentError:  # control characters

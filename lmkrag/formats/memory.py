@@ -1,16 +1,32 @@
 """How much memory the reader of a file may use, in the process that reads files.
 
-The limits were set by measuring readers of all formats on real files, on large ones, and on those that take most memory
-for their size: JSON of nested lists takes 120 bytes for each of its bytes, a table of Word 15 for each byte of its XML.
+The limits were set by measuring readers of all formats on real files, on large ones, and on those
+that take most memory for their size: JSON of nested lists takes 120 bytes for each of its bytes, a
+table of Word 15 for each byte of its XML.
 """
 
 import resource
 from pathlib import Path
 
-MEMORY = 1 << 30  # bytes of address space that the reader of a file may use beside the file itself, at most
+MEMORY = (
+    1 << 30
+)  # bytes of address space that the reader of a file may use beside the file itself, at most
 OCR_MEMORY = 4 << 30  # the same with the models of OCR, which take 2 GiB whatever the page
-_ANY_FILE, _EACH_BYTE, _EACH_UNPACKED_BYTE = 256 << 20, 128, 16  # bytes beside those of the process itself
-_OTHER = (".xls", ".xlsb", ".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")  # take memory by last cells, by pixels
+_ANY_FILE, _EACH_BYTE, _EACH_UNPACKED_BYTE = (
+    256 << 20,
+    128,
+    16,
+)  # bytes beside those of the process itself
+_OTHER = (
+    ".xls",
+    ".xlsb",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".webp",
+    ".tif",
+    ".tiff",
+)  # take memory by last cells, by pixels
 _STATUS = Path("/proc/self/statm")
 
 _most = 0  # bytes that a reader may use here; 0 in a process without limits
@@ -25,7 +41,9 @@ def limit_process(most: int) -> None:
 
 
 def limit_file(path: Path) -> None:
-    """Let the reader of a file use memory by its size, and all that readers may use if size says nothing."""
+    """Let the reader of a file use memory by its size, and all that readers may use if size says
+    nothing.
+    """
     global _most_of_file
     try:
         pages, size = int(_STATUS.read_text().split()[0]), path.stat().st_size
@@ -37,7 +55,9 @@ def limit_file(path: Path) -> None:
 
 
 def allow_unpacked(size: int) -> None:
-    """Let the reader of the file use more memory, by the bytes that it unpacks to; nothing in other processes."""
+    """Let the reader of the file use more memory, by the bytes that it unpacks to; nothing in other
+    processes.
+    """
     if _most:
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         _limit(min(soft + _EACH_UNPACKED_BYTE * size, _most_of_file))
@@ -55,4 +75,6 @@ def find_limit() -> int:
 
 def _limit(soft: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)
+    )

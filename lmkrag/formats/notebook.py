@@ -1,4 +1,6 @@
-"""Jupyter notebooks of all versions: Markdown cells as they are, code cells and what they printed in fences."""
+"""Jupyter notebooks of all versions: Markdown cells as they are, code cells and what they printed
+in fences.
+"""
 
 import json
 import re
@@ -13,9 +15,15 @@ from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
-_SCREEN = re.compile(r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE)  # overwritten lines, and colours
+_SCREEN = re.compile(
+    r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE
+)  # overwritten lines, and colours
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
-_FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}  # what version 3 calls it
+_FORMER = {
+    "text": "text/plain",
+    "html": "text/html",
+    "latex": "text/latex",
+}  # what version 3 calls it
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -44,7 +52,11 @@ def _join(value: Any) -> str:
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
     source = _join(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") != "code":
-        yield f"{'#' * int(cell.get('level', 1))} {source}" if cell.get("cell_type") == "heading" else source
+        yield (
+            f"{'#' * int(cell.get('level', 1))} {source}"
+            if cell.get("cell_type") == "heading"
+            else source
+        )
         return
     yield _fence(source)
     left = _MOST_PRINTED
@@ -60,13 +72,17 @@ def _fence(text: str) -> str:
 
 
 def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether an output is plain text, and the text; empty for warnings, pictures and what is only for a screen."""
+    """Whether an output is plain text, and the text; empty for warnings, pictures and what is only
+    for a screen.
+    """
     if output.get("output_type") == "stream":
         is_printed = "stderr" not in (output.get("name"), output.get("stream"))
         return True, _SCREEN.sub("", _join(output.get("text"))) if is_printed else ""
     if "ename" in output:
         return True, _SCREEN.sub("", f"{output['ename']}: {output.get('evalue', '')}\n")
-    data = output.get("data") or {kind: output[former] for former, kind in _FORMER.items() if former in output}
+    data = output.get("data") or {
+        kind: output[former] for former, kind in _FORMER.items() if former in output
+    }
     if "text/markdown" in data:
         return False, _join(data["text/markdown"])
     plain = _join(data.get("text/plain"))

@@ -1,7 +1,8 @@
-"""Text of scanned pages and pictures, by RapidOCR: PP-OCR's models as ONNX, which come with its package.
+"""Text of scanned pages and pictures, by RapidOCR: PP-OCR's models as ONNX, which come with its
+package.
 
-The extra ``ocr`` installs it. The models find and read lines; where these stand gives their order, columns and the rows
-of tables (recursive XY cuts; Nagy and Seth, 1984).
+The extra ``ocr`` installs it. The models find and read lines; where these stand gives their order,
+columns and the rows of tables (recursive XY cuts; Nagy and Seth, 1984).
 """
 
 import io
@@ -34,7 +35,9 @@ _ROW_GAP = 2.5  # the same between two tables
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page, its box (left, top, right, bottom) as shares of the page, and its recognition score."""
+    """A line of a page, its box (left, top, right, bottom) as shares of the page, and its
+    recognition score.
+    """
 
     text: str
     box: tuple[float, float, float, float]
@@ -48,7 +51,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` their mean score."""
+    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` their mean
+    score.
+    """
 
     text: str
     places: tuple[tuple[int, int, tuple[float, float, float, float]], ...]
@@ -62,12 +67,19 @@ def is_installed() -> bool:
 
 @cache
 def name_models() -> str:
-    """Return a name for what reads pages: a hash of the models and of this module; empty where OCR is not installed."""
+    """Return a name for what reads pages: a hash of the models and of this module; empty where OCR
+    is not installed.
+    """
     spec = find_spec("rapidocr")
     if spec is None:
         return ""
     folders = map(Path, spec.submodule_search_locations or ())
-    files = [path for folder in folders for suffix in ("onnx", "yaml") for path in folder.rglob(f"*.{suffix}")]
+    files = [
+        path
+        for folder in folders
+        for suffix in ("onnx", "yaml")
+        for path in folder.rglob(f"*.{suffix}")
+    ]
     digest = xxh3_64()
     for path in sorted([*files, Path(__file__)]):
         digest.update(path.read_bytes())
@@ -89,20 +101,31 @@ def find_lines(image: "Image") -> list[Line]:
     for corners, text, score in zip(output.boxes, output.txts, output.scores, strict=True):
         (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         if score < _MIN_BATCH_SCORE:
-            text, score = max((text, score), _recognize_alone(image, corners), key=lambda line: line[1])
+            text, score = max(
+                (text, score), _recognize_alone(image, corners), key=lambda line: line[1]
+            )
         if score >= _MIN_SCORE and text.strip():
-            box = round(left / width, 5), round(top / height, 5), round(right / width, 5), round(bottom / height, 5)
+            box = (
+                round(left / width, 5),
+                round(top / height, 5),
+                round(right / width, 5),
+                round(bottom / height, 5),
+            )
             lines.append(Line(text.strip(), box, float(score)))
     return lines
 
 
 def _recognize_alone(image: "Image", corners: Any) -> tuple[str, float]:
-    """Recognize one line alone. In a batch, long lines are scaled down to the width of shorter ones."""
+    """Recognize one line alone. In a batch, long lines are scaled down to the width of shorter
+    ones.
+    """
     import numpy as np
 
     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
     margin = 0.15 * (bottom - top)
-    cut = image.crop((int(left - margin), int(top - margin), int(right + margin), int(bottom + margin)))
+    cut = image.crop(
+        (int(left - margin), int(top - margin), int(right + margin), int(bottom + margin))
+    )
     lines = _engine()(np.asarray(cut)[:, :, ::-1], use_det=False, use_cls=False)
     return (lines.txts[0], float(lines.scores[0])) if lines.txts else ("", 0.0)
 
@@ -115,14 +138,18 @@ def _engine() -> Any:
 
 
 def arrange(lines: Sequence[Line]) -> PageText:
-    """Put lines into the order in which they are read: columns one after the other, rows of tables between bars."""
+    """Put lines into the order in which they are read: columns one after the other, rows of tables
+    between bars.
+    """
     text, places, scores = "", [], []
     previous: list[Line] = []
     for row in _rows(lines):
         if previous:
             gap = min(line.box[1] for line in row) - max(line.box[3] for line in previous)
             most = _PARAGRAPH_GAP if len(row) == 1 or len(previous) == 1 else _ROW_GAP
-            new = gap > most * row[0].height or gap < -row[0].height  # further down, or another column
+            new = (
+                gap > most * row[0].height or gap < -row[0].height
+            )  # further down, or another column
             text += "\n\n" if new else "\n"
         bars = len(row) > 1
         text += "| " if bars else ""
@@ -170,7 +197,9 @@ def _join_words(row: list[Line]) -> list[Line]:
 
 
 def _find_gutter(lines: Sequence[Line]) -> float | None:
-    """The middle of a blank strip from top to bottom between two columns of prose; cells of tables are too short."""
+    """The middle of a blank strip from top to bottom between two columns of prose; cells of tables
+    are too short.
+    """
     if len(lines) < 4:
         return None
     edges = sorted((line.box[0], line.box[2]) for line in lines)
@@ -178,7 +207,10 @@ def _find_gutter(lines: Sequence[Line]) -> float | None:
     for left, right in edges[1:]:
         if left - reach >= _GUTTER:
             middle = (left + reach) / 2
-            sides = [[line for line in lines if (line.box[2] <= middle) is first] for first in (True, False)]
+            sides = [
+                [line for line in lines if (line.box[2] <= middle) is first]
+                for first in (True, False)
+            ]
             if all(len(side) >= 2 and _is_prose(side) for side in sides):
                 return middle
         reach = max(reach, right)
@@ -188,11 +220,15 @@ def _find_gutter(lines: Sequence[Line]) -> float | None:
 def _is_prose(lines: Sequence[Line]) -> bool:
     left, right = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
     filled = sum(line.box[2] - line.box[0] for line in lines) / len(lines)
-    return filled >= _FILLS * (right - left) and sum(len(line.text) for line in lines) >= 20 * len(lines)
+    return filled >= _FILLS * (right - left) and sum(len(line.text) for line in lines) >= 20 * len(
+        lines
+    )
 
 
 def _find_cut(lines: Sequence[Line]) -> int | None:
-    """The number of lines above the first blank strip across the page below which the text is in columns."""
+    """The number of lines above the first blank strip across the page below which the text is in
+    columns.
+    """
     for number in range(1, len(lines)):
         is_blank = lines[number].box[1] >= max(line.box[3] for line in lines[:number])
         if is_blank and _find_gutter(lines[number:]) is not None:
@@ -204,7 +240,9 @@ _SMALLEST = (80, 24)  # pixels; an icon holds no text worth finding
 
 
 def read_picture(data: bytes, name: str) -> Loaded:
-    """Return a document without text whose pages are all scanned: one, or the frames of a TIFF file."""
+    """Return a document without text whose pages are all scanned: one, or the frames of a TIFF
+    file.
+    """
     with open_picture(data, 1) as image:
         if image.width < _SMALLEST[0] or image.height < _SMALLEST[1]:
             raise EmptyDocument("picture too small to hold text")
@@ -214,7 +252,9 @@ def read_picture(data: bytes, name: str) -> Loaded:
 
 
 def open_picture(data: bytes, number: int) -> "Image":
-    """Open a picture at a page, from 1. Raises DocumentError: it is broken, too large, or has no such page."""
+    """Open a picture at a page, from 1. Raises DocumentError: it is broken, too large, or has no
+    such page.
+    """
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -30,9 +30,18 @@ _NAMES = ("drawing", "office", "presentation", "style", "table", "text")
 _DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
+_HEADING, _PARAGRAPH, _NOTE, _COMMENT = (
+    f"{_TEXT}h",
+    f"{_TEXT}p",
+    f"{_TEXT}note",
+    f"{_OFFICE}annotation",
+)
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
-_MARGINS = [f"{_STYLE}{margin}{pages}" for margin in ("header", "footer") for pages in ("", "-left", "-first")]
+_MARGINS = [
+    f"{_STYLE}{margin}{pages}"
+    for margin in ("header", "footer")
+    for pages in ("", "-left", "-first")
+]
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
 _SUPERSCRIPT = re.compile(r"super|[1-9]\d*%")
 _MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
@@ -40,18 +49,23 @@ _KINDS = ("", "string-", "boolean-", "time-")  # of values
 _DAY = len("2024-03-01")
 _TOO_NARROW = re.compile("#+")  # a column for its numbers
 _PROPERTIES = f"{_STYLE}text-properties"
-_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+_PARSER = etree.XMLParser(
+    resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+)
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read an .odt, .ods or .odp file.
 
-    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows between ``|``;
-    notes, comments and text boxes follow their paragraph, and headers and footers come first, each once. Of a workbook,
-    each row is a line under the name of its sheet. Of a presentation, each slide is a page, with its notes at the end.
+    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows
+    between ``|``; notes, comments and text boxes follow their paragraph, and headers and footers
+    come first, each once. Of a workbook, each row is a line under the name of its sheet. Of a
+    presentation, each slide is a page, with its notes at the end.
     """
     with open_archive(data, "OpenDocument") as archive:
-        content, styles, about = (_open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml"))
+        content, styles, about = (
+            _open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml")
+        )
         _insert_equations(content, archive)
     return _read_parts(content, styles, about)
 
@@ -66,12 +80,19 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
     parts = Parts()
     _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
-    margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)]
+    margins = [
+        line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)
+    ]
     head = read_margins(map(_text, margins))
     kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
     if content.find(f"{body}spreadsheet") is not None:
-        sheets = ((sheet.get(f"{_TABLE}name", ""), sheet) for sheet in content.iter(f"{_TABLE}table"))
-        read = (parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "" for name, sheet in sheets)
+        sheets = (
+            (sheet.get(f"{_TABLE}name", ""), sheet) for sheet in content.iter(f"{_TABLE}table")
+        )
+        read = (
+            parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or ""
+            for name, sheet in sheets
+        )
         kind, pages = "ods", [_join(read)]
     elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
         kind = "odp"
@@ -80,7 +101,9 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
             for number, slide in enumerate(content.iter(f"{_DRAW}page"), 1)
         ]
     text, starts = join_pages(pages)
-    title, author, changed = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date"))
+    title, author, changed = (
+        about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date")
+    )
     meta = describe_properties(author, changed)
     return Loaded(text, kind, title, starts if kind == "odp" else (), meta, left_out=parts.left_out)
 
@@ -94,7 +117,9 @@ def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
 
 
 def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
-    """Put the text of equations, which are files of their own in the archive, where their frames are."""
+    """Put the text of equations, which are files of their own in the archive, where their frames
+    are.
+    """
     for shape in [*content.iter(f"{_DRAW}object")]:
         root = _open(archive, shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml")
         frame = shape.getparent()
@@ -107,7 +132,9 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
 
 
 def _read_styles(content: etree._Element, styles: etree._Element) -> None:
-    """Put a sign before exponents and numbers of notes, which are spans in superscript; empty those struck through."""
+    """Put a sign before exponents and numbers of notes, which are spans in superscript; empty those
+    struck through.
+    """
     raised, struck = set(), set()
     for properties in chain(styles.iter(_PROPERTIES), content.iter(_PROPERTIES)):
         name = properties.getparent().get(f"{_STYLE}name", "")
@@ -120,7 +147,10 @@ def _read_styles(content: etree._Element, styles: etree._Element) -> None:
         if name in struck:
             span.clear()
             span.tail = tail
-        elif name in raised and (part := next((part for part in span.iter() if part.text), None)) is not None:
+        elif (
+            name in raised
+            and (part := next((part for part in span.iter() if part.text), None)) is not None
+        ):
             part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
 
 
@@ -154,9 +184,14 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
 
 
 def _value(cell: etree._Element) -> str:
-    text, date = _text(cell), cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
+    text, date = (
+        _text(cell),
+        cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " "),
+    )
     numbers = {int(number) for number in re.findall(r"\d{1,9}", text)}
-    if len(date) == _DAY and numbers and int(date[-2:]) not in numbers:  # only its month or year is shown
+    if (
+        len(date) == _DAY and numbers and int(date[-2:]) not in numbers
+    ):  # only its month or year is shown
         date = date[:4] if text.isdecimal() else date[:7]
     shown = date or ("" if _TOO_NARROW.fullmatch(text) else text)
     stored = next(filter(None, (cell.get(f"{_OFFICE}{kind}value") for kind in _KINDS)), None)
@@ -191,8 +226,12 @@ def _read(node: etree._Element) -> list[str]:
         if child.tag in (_HEADING, _PARAGRAPH):
             blocks.append(_mark(child) + _text(child))
         elif child.tag == f"{_TEXT}list":
-            items = [item for item in child.iter(_PARAGRAPH, _HEADING) if not _is_aside(item, child)]
-            blocks.append("\n".join((_mark(item) or "- ") + text for item in items if (text := _text(item))))
+            items = [
+                item for item in child.iter(_PARAGRAPH, _HEADING) if not _is_aside(item, child)
+            ]
+            blocks.append(
+                "\n".join((_mark(item) or "- ") + text for item in items if (text := _text(item)))
+            )
         elif child.tag == f"{_TABLE}table":
             blocks.append("\n".join(bar_lines(_read_rows(child))))
         elif child.tag in _NO_TEXT:
@@ -206,7 +245,11 @@ def _read(node: etree._Element) -> list[str]:
 
 def _mark(node: etree._Element) -> str:
     """What marks a heading."""
-    return "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " " if node.tag == _HEADING else ""
+    return (
+        "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " "
+        if node.tag == _HEADING
+        else ""
+    )
 
 
 def _text(node: etree._Element) -> str:
@@ -227,7 +270,9 @@ def _pieces(node: etree._Element) -> Iterator[str]:
 
 
 def _is_anchored(node: etree._Element) -> bool:
-    """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of its text."""
+    """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of
+    its text.
+    """
     return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
 
 
@@ -241,10 +286,16 @@ def _beside(node: etree._Element) -> list[str]:
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag == _NOTE:
-            mark, body = (" ".join(map(_text, child.iter(f"{_TEXT}note-{part}"))) for part in ("citation", "body"))
+            mark, body = (
+                " ".join(map(_text, child.iter(f"{_TEXT}note-{part}")))
+                for part in ("citation", "body")
+            )
             blocks.append(f"[^{mark}]: {body}")
         elif child.tag == _COMMENT:
-            author, text = child.findtext(f"{_DC}creator"), " ".join(map(_text, child.iter(_PARAGRAPH)))
+            author, text = (
+                child.findtext(f"{_DC}creator"),
+                " ".join(map(_text, child.iter(_PARAGRAPH))),
+            )
             blocks.append(f"[{author}: {text}]" if author else f"[{text}]")
         else:
             blocks += _read(child) if _is_anchored(child) else _beside(child)

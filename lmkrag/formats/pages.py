@@ -21,7 +21,9 @@ _DRAWN = ("pdf", "image")
 
 
 class Pages:
-    """Draws pages one at a time: PDFium is not thread-safe. State: the sandboxed process, started on demand."""
+    """Draws pages one at a time: PDFium is not thread-safe. State: the sandboxed process, started
+    on demand.
+    """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -35,24 +37,35 @@ class Pages:
         return self._started
 
     def draw(
-        self, info: DocumentInfo, page: int | None = None, span: tuple[int, int] | None = None, **how: Any
+        self,
+        info: DocumentInfo,
+        page: int | None = None,
+        span: tuple[int, int] | None = None,
+        **how: Any,
     ) -> bytes:
-        """Return a page, from 1, as an image with characters ``[start, end)`` outlined: see ``pdf.render_page``.
+        """Return a page, from 1, as an image with characters ``[start, end)`` outlined: see
+        ``pdf.render_page``.
 
-        ``page`` defaults to the first that shows some of them. Raises UsageError: there is no such page, or it shows
-        none of them. DocumentError: it can't be drawn, or its file has changed.
+        ``page`` defaults to the first that shows some of them. Raises UsageError: there is no such
+        page, or it shows none of them. DocumentError: it can't be drawn, or its file has changed.
         """
         _check(info, page or 1, _DRAWN)
         places = [] if span is None else self.find_places(info, *span)
         number = page or next((place for place, rectangles in places if rectangles), 1)
         boxes = [box for place, rectangles in places if place == number for box in rectangles]
         if span is not None and not boxes:
-            raise UsageError(f"{info.doc_id}: page {number} shows none of the characters {span[0]} to {span[1]}")
+            raise UsageError(
+                f"{info.doc_id}: page {number} shows none of the characters {span[0]} to {span[1]}"
+            )
         with self._guard:
-            return self._loader.render_page(find_path(info.path), info.fingerprint, number, boxes=boxes, **how)
+            return self._loader.render_page(
+                find_path(info.path), info.fingerprint, number, boxes=boxes, **how
+            )
 
     def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
-        """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError, DocumentError."""
+        """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError,
+        DocumentError.
+        """
         from lmkrag.formats.scans import SCANNED
 
         _check(info, 1, (*_DRAWN, "pptx"))
@@ -64,7 +77,9 @@ class Pages:
                 with self._guard:
                     scanned = number in info.meta.get(SCANNED, ())
                     find = self._loader.find_scanned if scanned else self._loader.find_rectangles
-                    rectangles = find(find_path(info.path), info.fingerprint, number, low - first, high - first)
+                    rectangles = find(
+                        find_path(info.path), info.fingerprint, number, low - first, high - first
+                    )
                 places.append((number, rectangles))
         return places
 
@@ -81,6 +96,9 @@ def _check(info: DocumentInfo, number: int, kinds: Sequence[str]) -> None:
     if not 1 <= number <= info.pages:
         raise UsageError(f"{info.doc_id} has {info.pages} pages")
     if info.kind not in kinds:
-        raise DocumentError(f"{info.doc_id}: pages of {info.kind} files can't be shown, only those of PDF and pictures")
+        raise DocumentError(
+            f"{info.doc_id}: pages of {info.kind} files can't be shown, only those of "
+            "PDF and pictures"
+        )
     if ATTACHED_TO in info.meta:
         raise DocumentError(f"{info.doc_id} is an attachment: only files have images of pages")

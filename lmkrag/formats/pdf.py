@@ -1,4 +1,6 @@
-"""PDF, by pypdfium2 (PDFium): the text layer, page by page; pages as images, and where text stands on them."""
+"""PDF, by pypdfium2 (PDFium): the text layer, page by page; pages as images, and where text stands
+on them.
+"""
 
 import contextlib
 import ctypes
@@ -21,13 +23,25 @@ from lmkrag.formats.pdf_text import PageText
 from lmkrag.formats.titles import TITLE_MARK
 
 _MAGIC = b"%PDF"
-_FEW_CHARACTERS, _COVERED = 200, 0.5  # of a page that may be a scan with a stamp, and its share under the picture
+_FEW_CHARACTERS, _COVERED = (
+    200,
+    0.5,
+)  # of a page that may be a scan with a stamp, and its share under the picture
 _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
-_TITLE, _MOST_OFTEN = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE), 3  # times that a heading may come again
+_TITLE, _MOST_OFTEN = (
+    re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE),
+    3,
+)  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
-_FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
-_OUTLINE, _LINES = (220, 20, 60), 500  # its colour, and widths of its line on the longer side of a page
+_FEWEST_RUNNING, _RUNNING_SHARE = (
+    3,
+    0.4,
+)  # pages that share one, and share of all: left and right pages may differ
+_OUTLINE, _LINES = (
+    (220, 20, 60),
+    500,
+)  # its colour, and widths of its line on the longer side of a page
 _UNITS = 100_000  # that a page is divided into, either way
 
 
@@ -45,7 +59,8 @@ def read(data: bytes, name: str) -> Loaded:
     with contextlib.closing(pdf):
         pdf.init_forms()
         contents = [
-            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "") for number in range(len(pdf))
+            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "")
+            for number in range(len(pdf))
         ]
         metadata = pdf.get_metadata_dict(skip_empty=True)
         attached = [
@@ -58,10 +73,14 @@ def read(data: bytes, name: str) -> Loaded:
         faults = " or ".join(sorted({fault for _, fault in contents if fault}))
         pages = f"{len(scanned)} page{'s' * (len(scanned) != 1)} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
-    meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
+    meta = {
+        key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata
+    }
     meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
     attachments = tuple(filter(None, attached))
-    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned, parts.left_out)
+    return Loaded(
+        text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned, parts.left_out
+    )
 
 
 def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
@@ -74,7 +93,9 @@ def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages with spaces for running headers and footers, and for the marks of headings that often repeat."""
+    """Return pages with spaces for running headers and footers, and for the marks of headings that
+    often repeat.
+    """
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for lines in edges for key in lines)
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
@@ -82,14 +103,22 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
     blanked = []
     for page, lines in zip(pages, edges, strict=True):
         for key, (start, end) in lines.items():
-            if counts[key] >= least and titles[page[start:end]] != 1:  # else the title that headers repeat
+            if (
+                counts[key] >= least and titles[page[start:end]] != 1
+            ):  # else the title that headers repeat
                 page = page[:start] + " " * (end - start) + page[end:]
-        blanked.append(_TITLE.sub(lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page))
+        blanked.append(
+            _TITLE.sub(
+                lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page
+            )
+        )
     return blanked
 
 
 def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
-    """The spans of a page's first and last lines, by which of the two they are and their words without page numbers."""
+    """The spans of a page's first and last lines, by which of the two they are and their words
+    without page numbers.
+    """
     lines = [match.span() for match in _LINE.finditer(page)]
     edge = min(_EDGE, len(lines) // 4)
     edges = {}
@@ -101,11 +130,18 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
 
 
 def render_page(
-    data: bytes, number: int, scale: float = 2, boxes: Sequence[Box] = (), form: str = "PNG", longest: int | None = None
+    data: bytes,
+    number: int,
+    scale: float = 2,
+    boxes: Sequence[Box] = (),
+    form: str = "PNG",
+    longest: int | None = None,
 ) -> bytes:
-    """Draw a page as :func:`draw_page` does, with boxes outlined; return it as ``PNG``, ``JPEG`` or ``WEBP``.
+    """Draw a page as :func:`draw_page` does, with boxes outlined; return it as ``PNG``, ``JPEG`` or
+    ``WEBP``.
 
-    ``boxes`` are (left, top, right, bottom) as shares of the page, ``longest`` the most pixels of its longer side.
+    ``boxes`` are (left, top, right, bottom) as shares of the page, ``longest`` the most pixels of
+    its longer side.
     """
     from PIL import ImageDraw
 
@@ -114,15 +150,22 @@ def render_page(
         image.thumbnail((longest, longest))
     drawing, line = ImageDraw.Draw(image), max(2, max(image.size) // _LINES)
     for left, top, right, bottom in boxes:
-        (x0, y0), (x1, y1) = (left * image.width, top * image.height), (right * image.width, bottom * image.height)
-        drawing.rectangle((x0 - line, y0 - line, x1 + line, y1 + line), outline=_OUTLINE, width=line)
+        (x0, y0), (x1, y1) = (
+            (left * image.width, top * image.height),
+            (right * image.width, bottom * image.height),
+        )
+        drawing.rectangle(
+            (x0 - line, y0 - line, x1 + line, y1 + line), outline=_OUTLINE, width=line
+        )
     packed = io.BytesIO()
     image.save(packed, form, quality=80)
     return packed.getvalue()
 
 
 def draw_page(data: bytes, number: int, scale: float) -> Any:
-    """Return a page of a PDF, ``scale`` pixels to a point, or a picture. Raises DocumentError: it can't be drawn."""
+    """Return a page of a PDF, ``scale`` pixels to a point, or a picture. Raises DocumentError: it
+    can't be drawn.
+    """
     if _MAGIC not in data[:1024]:
         from lmkrag.formats.ocr import open_picture
 
@@ -132,11 +175,19 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
-    """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises DocumentError."""
+    """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises
+    DocumentError.
+    """
     with _open_page(data, number) as page:
         content = PageText(page)
-        boxes = (content.box(place) for place in range(start, end) if not content.text[place : place + 1].isspace())
-        lines = merge_boxes(box for box in boxes if box is not None)  # before a turned page is turned
+        boxes = (
+            content.box(place)
+            for place in range(start, end)
+            if not content.text[place : place + 1].isspace()
+        )
+        lines = merge_boxes(
+            box for box in boxes if box is not None
+        )  # before a turned page is turned
         return tuple(_to_shares(page, box) for box in lines)
 
 
@@ -164,9 +215,14 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _is_scan(page: Any, content: PageText) -> bool:
-    """Whether a page is a picture with a stamp or page number at most; a slide with few words is none."""
+    """Whether a page is a picture with a stamp or page number at most; a slide with few words is
+    none.
+    """
     width, height = page.get_size()
-    pictures = [picture.get_bounds() for picture in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)]
+    pictures = [
+        picture.get_bounds()
+        for picture in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)
+    ]
     if not content.text or not pictures:
         return bool(pictures)
     covered = max((right - left) * (top - bottom) for left, bottom, right, top in pictures)
@@ -174,20 +230,34 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for each line."""
+    """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for
+    each line.
+    """
     merged: list[Box] = []
     for box in boxes:
         last = merged[-1] if merged else box
-        height, common = min(last[3] - last[1], box[3] - box[1]), min(last[3], box[3]) - max(last[1], box[1])
-        if merged and common >= height / 2 and box[2] > last[0]:  # beside it: they share half of the lower one's height
-            merged[-1] = min(last[0], box[0]), min(last[1], box[1]), max(last[2], box[2]), max(last[3], box[3])
+        height, common = (
+            min(last[3] - last[1], box[3] - box[1]),
+            min(last[3], box[3]) - max(last[1], box[1]),
+        )
+        if (
+            merged and common >= height / 2 and box[2] > last[0]
+        ):  # beside it: they share half of the lower one's height
+            merged[-1] = (
+                min(last[0], box[0]),
+                min(last[1], box[1]),
+                max(last[2], box[2]),
+                max(last[3], box[3]),
+            )
         else:
             merged.append(box)
     return merged
 
 
 def _to_shares(page: Any, box: Box) -> Box:
-    """(left, top, right, bottom) on the page as it is shown, of a box (left, bottom, right, top) in its own units."""
+    """(left, top, right, bottom) on the page as it is shown, of a box (left, bottom, right, top) in
+    its own units.
+    """
     corners = []
     for x, y in ((box[0], box[1]), (box[2], box[3])):
         across, down = ctypes.c_int(), ctypes.c_int()

@@ -1,6 +1,8 @@
-"""Count how often the forms of a PDF are drawn: one that draws itself twice would be drawn 2^40 times by PDFium.
+"""Count how often the forms of a PDF are drawn: one that draws itself twice would be drawn 2^40
+times by PDFium.
 
-A form (ISO 32000-1, 8.10) is a stream that pages draw by the operator ``Do``, and that may draw others.
+A form (ISO 32000-1, 8.10) is a stream that pages draw by the operator ``Do``, and that may draw
+others.
 """
 
 import re
@@ -11,7 +13,9 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-MOST_DRAWN = 100_000  # forms that one may draw, with those that they draw: a drawing has some hundred
+MOST_DRAWN = (
+    100_000  # forms that one may draw, with those that they draw: a drawing has some hundred
+)
 _DEEPEST = 40  # forms in each other, which PDFium follows
 _MOST_UNPACKED = 32 << 20  # bytes of a stream
 _LONGEST_NAME = 24  # bytes of the numbers before "obj"
@@ -25,7 +29,9 @@ _ENTRY = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+(\d+)\s+\d+\s+R\b")
 
 
 class _Object(NamedTuple):
-    """An object: its dictionary or other value, and where its stream begins and ends in the file."""
+    """An object: its dictionary or other value, and where its stream begins and ends in the
+    file.
+    """
 
     value: bytes
     start: int = 0
@@ -33,31 +39,43 @@ class _Object(NamedTuple):
 
 
 def count_drawn(data: bytes) -> int:
-    """Return how many forms the form of a PDF that draws most draws, itself included; above a limit any number.
+    """Return how many forms the form of a PDF that draws most draws, itself included; above a limit
+    any number.
 
     What can't be unpacked here, as of an encrypted file, draws nothing.
     """
     objects = dict(_find_objects(data)) if b"/Form" in data else {}
-    forms = {number: form for number, form in objects.items() if form.start and _FORM.search(form.value)}
+    forms = {
+        number: form for number, form in objects.items() if form.start and _FORM.search(form.value)
+    }
     draws = {number: _find_draws(data, form, objects) for number, form in forms.items()}
     drawn = dict.fromkeys(forms, 1)
     for _ in range(_DEEPEST if any(draws.values()) else 0):
         drawn = {
-            number: min(1 + sum(times * drawn.get(inner, 0) for inner, times in draws[number].items()), MOST_DRAWN + 1)
+            number: min(
+                1 + sum(times * drawn.get(inner, 0) for inner, times in draws[number].items()),
+                MOST_DRAWN + 1,
+            )
             for number in forms
         }
     return max(drawn.values(), default=0)
 
 
 def _find_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
-    """The objects of a file by their numbers; those in streams follow the stream, and have none themselves."""
+    """The objects of a file by their numbers; those in streams follow the stream, and have none
+    themselves.
+    """
     start = 0
     while (stop := data.find(b"endobj", start)) >= 0:
         head = data.find(b"obj", start, stop)
         number = _NUMBER.search(data, max(start, head - _LONGEST_NAME), head) if head >= 0 else None
         if number is not None:
             begins = data.find(b"stream", head, stop)
-            found = _Object(data[head:stop]) if begins < 0 else _Object(data[head:begins], begins + len("stream"), stop)
+            found = (
+                _Object(data[head:stop])
+                if begins < 0
+                else _Object(data[head:begins], begins + len("stream"), stop)
+            )
             yield int(number[1]), found
             if _PACKED_OBJECTS.search(found.value):
                 yield from _unpack_objects(_read_stream(data, found))
@@ -75,7 +93,9 @@ def _unpack_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
 
 
 def _read_stream(data: bytes, found: _Object) -> bytes:
-    """The content of a stream; as it is stored if it is packed in another way than Flate, or damaged."""
+    """The content of a stream; as it is stored if it is packed in another way than Flate, or
+    damaged.
+    """
     stream = data[found.start : found.stop].lstrip(b"\r\n")
     if _FLATE.search(found.value):
         with suppress(zlib.error):

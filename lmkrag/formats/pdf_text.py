@@ -1,7 +1,8 @@
 """The text of a PDF's page as it is indexed, and where each of its characters stands on the page.
 
-PDFium gives characters in the order in which the page draws them. Here lines that it breaks for no reason are joined,
-words divided at a line's end are whole again, exponents get a sign, and what is filled in or noted on the page is read.
+PDFium gives characters in the order in which the page draws them. Here lines that it breaks for no
+reason are joined, words divided at a line's end are whole again, exponents get a sign, and what is
+filled in or noted on the page is read.
 """
 
 import ctypes
@@ -27,39 +28,69 @@ _AFTER = re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"(?:(?<![ \t])[ \t]+)?\r\n[ \t]*")
-_LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}  # of TeX's fonts of bitmaps
-_LIGATURE = re.compile(r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])")
+_LIGATURES = {
+    "\x0b": "ff",
+    "\x0c": "fi",
+    "\r": "fl",
+    "\x0e": "ffi",
+    "\x0f": "ffl",
+}  # of TeX's fonts of bitmaps
+_LIGATURE = re.compile(
+    r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])"
+)
 _ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)
-_UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
+_UNSEEN = re.compile(
+    "[\0\u200b\ufeff]|\u00ad(?!\r)"
+)  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
-_RAISED, _SMALLER = 0.15, 0.85  # of the size of the text: where an exponent begins, and its own size at most
-_CLOSE, _BACK = 0.12, 0.3  # of the height of a line: no space between two characters; how far one may reach back
+_RAISED, _SMALLER = (
+    0.15,
+    0.85,
+)  # of the size of the text: where an exponent begins, and its own size at most
+_CLOSE, _BACK = (
+    0.12,
+    0.3,
+)  # of the height of a line: no space between two characters; how far one may reach back
 _BESIDE = 1.5  # the same, between a box to tick and what it is for
 _ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
 _MOST_ODD = 0.3  # of the characters of a page
 _LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECASE)
-_ENOUGH, _FEWEST_VOWELS = 40, 0.7  # words that say something; share of them that have a vowel, in any language
+_ENOUGH, _FEWEST_VOWELS = (
+    40,
+    0.7,
+)  # words that say something; share of them that have a vowel, in any language
 _SAMPLE = 200  # characters
 _LARGE = 0.025  # of the height of a page: a line of a slide
 _BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
-_NOTES = "TEXT FREETEXT HIGHLIGHT UNDERLINE SQUIGGLY STRIKEOUT STAMP CARET SQUARE CIRCLE LINE POLYGON INK"
+_NOTES = (
+    "TEXT FREETEXT HIGHLIGHT UNDERLINE SQUIGGLY STRIKEOUT STAMP CARET SQUARE CIRCLE LINE "
+    "POLYGON INK"
+)
 _NOTE_KINDS = frozenset(getattr(raw, f"FPDF_ANNOT_{name}") for name in _NOTES.split())
 _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _PASSWORD = 1 << 13  # a flag of fields
 
-_Edit = tuple[int, int, str, Box | None]  # what takes the place of ``[start, stop)``; its box, if of no character
+_Edit = tuple[
+    int, int, str, Box | None
+]  # what takes the place of ``[start, stop)``; its box, if of no character
 
 
 class PageText:
-    """The text of a page of PDFium, values of forms that were initialized included, and its characters' boxes."""
+    """The text of a page of PDFium, values of forms that were initialized included, and its
+    characters' boxes.
+    """
 
     def __init__(self, page: Any) -> None:
         self._page, self._textpage = page, page.get_textpage()
         self._raw: str = self._textpage.get_text_range()
-        self._rect, self._matrix, self._name = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.create_string_buffer(256)
+        self._rect, self._matrix, self._name = (
+            raw.FS_RECTF(),
+            raw.FS_MATRIX(),
+            ctypes.create_string_buffer(256),
+        )
         text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
         first = len(text) - len(text.lstrip())
         self.text = text.strip()
@@ -73,7 +104,9 @@ class PageText:
 
     @property
     def is_garbage(self) -> bool:
-        """Whether the page's fonts do not say which characters their glyphs are, so that the text is none."""
+        """Whether the page's fonts do not say which characters their glyphs are, so that the text
+        is none.
+        """
         characters = re.sub("[ \r\n]", "", self._raw)
         odd = sum(unicodedata.category(sign) in _ODD or sign == "\ufffd" for sign in characters)
         if not characters or odd > _MOST_ODD * len(characters):
@@ -81,18 +114,26 @@ class PageText:
         vowels = [_VOWEL.search(word) is not None for word in _LATIN.findall(self._raw)]
         if len(vowels) >= _ENOUGH:
             return sum(vowels) < _FEWEST_VOWELS * len(vowels)
-        numbers = [self._number(place) for place in range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)]
-        unmapped = sum(raw.FPDFText_HasUnicodeMapError(self._textpage, number) == 1 for number in numbers)
+        numbers = [
+            self._number(place) for place in range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)
+        ]
+        unmapped = sum(
+            raw.FPDFText_HasUnicodeMapError(self._textpage, number) == 1 for number in numbers
+        )
         return bool(unmapped > 0.5 * len(numbers))
 
     def has_large_text(self) -> bool:
-        """Return whether a line is higher than one of prose, or of a stamp on a scan, for the size of the page."""
+        """Return whether a line is higher than one of prose, or of a stamp on a scan, for the size
+        of the page.
+        """
         height = _LARGE * self._page.get_height()
         boxes = map(self._measure, range(len(self.text)))
         return any(box is not None and box[3] - box[1] > height for box in boxes)
 
     def box(self, character: int) -> Box | None:
-        """Return the box of a character (left, bottom, right, top) in points; None if it has none."""
+        """Return the box of a character (left, bottom, right, top) in points; None if it has
+        none.
+        """
         if not 0 <= character < len(self._sources):
             return None
         source = self._sources[character]
@@ -107,10 +148,14 @@ class PageText:
         """The size of a character's font in points, as the page scales it."""
         number = self._number(place)
         raw.FPDFText_GetMatrix(self._textpage, number, self._matrix)
-        return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(self._matrix.c, self._matrix.d)
+        return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(
+            self._matrix.c, self._matrix.d
+        )
 
     def _look(self, character: int) -> tuple[float, bool]:
-        """The size of a character's font, and whether its name or its weight says that it is bold."""
+        """The size of a character's font, and whether its name or its weight says that it is
+        bold.
+        """
         source = self._sources[character]
         if not isinstance(source, int):
             return 0.0, False
@@ -118,7 +163,9 @@ class PageText:
         flags = ctypes.c_int()
         size = raw.FPDFText_GetFontInfo(self._textpage, number, self._name, len(self._name), flags)
         name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
-        is_bold = _BOLD.search(name) or raw.FPDFText_GetFontWeight(self._textpage, number) >= _BOLD_WEIGHT
+        is_bold = (
+            _BOLD.search(name) or raw.FPDFText_GetFontWeight(self._textpage, number) >= _BOLD_WEIGHT
+        )
         return self._size(source), bool(is_bold)
 
     @cached_property
@@ -128,7 +175,11 @@ class PageText:
 
     def _number(self, place: int) -> int:
         number = place if self._raw.isascii() else self._numbers[place]
-        return number if self._is_plain else int(raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, number))
+        return (
+            number
+            if self._is_plain
+            else int(raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, number))
+        )
 
     @cached_property
     def _is_plain(self) -> bool:
@@ -146,15 +197,25 @@ class PageText:
         if box is None or not self._has_turned_lines:
             return box
         left, bottom, right, top = box
-        turns = round(raw.FPDFText_GetCharAngle(self._textpage, self._number(place)) / (math.pi / 2)) % 4
+        turns = (
+            round(raw.FPDFText_GetCharAngle(self._textpage, self._number(place)) / (math.pi / 2))
+            % 4
+        )
         # PDFium counts against the clock
-        return (box, (bottom, -right, top, -left), (-right, -top, -left, -bottom), (-top, left, -bottom, right))[turns]
+        return (
+            box,
+            (bottom, -right, top, -left),
+            (-right, -top, -left, -bottom),
+            (-top, left, -bottom, right),
+        )[turns]
 
     @cached_property
     def _has_turned_lines(self) -> bool:
         ends = [0, *(match.end() for match in _LINE_END.finditer(self._raw)), len(self._raw) - 1]
         numbers = (self._number(place) for place in ends if 0 <= place < len(self._raw))
-        return any(abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers)
+        return any(
+            abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers
+        )
 
     def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
         pieces, position = [], 0
@@ -173,8 +234,12 @@ class PageText:
     def _edits(self) -> Iterator[_Edit]:
         yield from self._drop_outside()
         unseen = _UNSEEN.finditer(self._raw)
-        yield from ((*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in unseen)
-        yield from ((*match.span(), _LIGATURES[match[0]], None) for match in _LIGATURE.finditer(self._raw))
+        yield from (
+            (*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in unseen
+        )
+        yield from (
+            (*match.span(), _LIGATURES[match[0]], None) for match in _LIGATURE.finditer(self._raw)
+        )
         yield from self._join_words()
         lines = [*self._join_lines()]
         yield from lines
@@ -184,7 +249,9 @@ class PageText:
 
     def _drop_outside(self) -> Iterator[_Edit]:
         """What lies outside the page's box, which PDFium's bounded text lacks."""
-        if len("".join(self._textpage.get_text_bounded().split())) >= len("".join(self._raw.split())):
+        if len("".join(self._textpage.get_text_bounded().split())) >= len(
+            "".join(self._raw.split())
+        ):
             return
         left, bottom, right, top = self._page.get_bbox()
         for place, box in self._shown():
@@ -201,7 +268,8 @@ class PageText:
     def _join_words(self) -> Iterator[_Edit]:
         """Words divided at a line's end, with the line's end after them.
 
-        PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a compound.
+        PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a
+        compound.
         """
         if not (divisions := [match.span() for match in _DIVISION.finditer(self._raw)]):
             return
@@ -212,9 +280,17 @@ class PageText:
         for (start, stop), (before, after, rest, space) in zip(divisions, parts, strict=True):
             is_marked = stop - start == 1  # else the line's end is there
             is_word = before[-1:].islower() and after[:1].islower()
-            if is_word and rest[:1] not in ("-", "@", "/") and not _is_compound(before.lower(), after.lower(), words):
+            if (
+                is_word
+                and rest[:1] not in ("-", "@", "/")
+                and not _is_compound(before.lower(), after.lower(), words)
+            ):
                 yield start, stop, "", None
-            elif is_marked or is_word or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()):
+            elif (
+                is_marked
+                or is_word
+                or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit())
+            ):
                 yield start, stop, "-", None
             else:
                 continue  # a hyphen that may be a dash
@@ -229,18 +305,24 @@ class PageText:
         return (before[0] if before else "", *(after.groups() if after else ("", "", "")))
 
     def _join_lines(self) -> Iterator[_Edit]:
-        """Line ends: PDFium has some beside a single character and beside exponents, where the line goes on."""
+        """Line ends: PDFium has some beside a single character and beside exponents, where the line
+        goes on.
+        """
         for match in _LINE_END.finditer(self._raw):
             start, stop = match.span()
             gap = self._gap(start - 1, stop) if start > 0 and stop < len(self._raw) else None
             blank = stop - start > 2  # beside the line's end
             yield start, stop, "\n" if gap is None else " " if blank or gap > _CLOSE else "", None
-        for place in (item.end() for item in _ITEM.finditer(self._raw)):  # "1.Call" of a number beside an item
+        for place in (
+            item.end() for item in _ITEM.finditer(self._raw)
+        ):  # "1.Call" of a number beside an item
             if (gap := self._gap(place - 1, place)) is not None and gap > _CLOSE:
                 yield place, place, " ", None
 
     def _gap(self, before: int, after: int) -> float | None:
-        """The space between two characters of one line, in heights of it; None if they stand on different lines."""
+        """The space between two characters of one line, in heights of it; None if they stand on
+        different lines.
+        """
         first, second = self._upright(before), self._upright(after)
         if first is None or second is None:
             return None
@@ -254,7 +336,9 @@ class PageText:
         return gap / height if gap > -_BACK * height else None
 
     def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
-        """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are left out."""
+        """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are
+        left out.
+        """
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
             if start not in joined and (not start or self._raw[start - 1] == "\n"):
@@ -276,7 +360,9 @@ class PageText:
                     break
 
     def _order_ligatures(self) -> Iterator[_Edit]:
-        """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if each had its own."""
+        """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if
+        each had its own.
+        """
         for match in _ARABIC.finditer(self._raw):
             for box, group in groupby(range(*match.span()), key=self._box):
                 start, *others = group
@@ -290,7 +376,9 @@ class PageText:
         for number in range(raw.FPDFPage_GetAnnotCount(self._page)):
             annotation = raw.FPDFPage_GetAnnot(self._page, number)
             rect = raw.FS_RECTF()
-            if not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN and raw.FPDFAnnot_GetRect(annotation, rect):
+            if not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN and raw.FPDFAnnot_GetRect(
+                annotation, rect
+            ):
                 box = rect.left, min(rect.bottom, rect.top), rect.right, max(rect.bottom, rect.top)
                 annotations.append((annotation, raw.FPDFAnnot_GetSubtype(annotation), box))
             else:
@@ -300,14 +388,20 @@ class PageText:
     @property
     def _notes(self) -> Iterator[tuple[str, Box]]:
         for annotation, kind, box in self._annotations:
-            if kind in _NOTE_KINDS and (note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
+            if kind in _NOTE_KINDS and (
+                note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+            ):
                 yield note, box
             raw.FPDFPage_CloseAnnot(annotation)
 
     def _fill_in(self) -> Iterator[_Edit]:
         """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
         form = self._page.formenv
-        widgets = [(field, each) for each, kind, field in self._annotations if kind == raw.FPDF_ANNOT_WIDGET]
+        widgets = [
+            (field, each)
+            for each, kind, field in self._annotations
+            if kind == raw.FPDF_ANNOT_WIDGET
+        ]
         if form is None or not widgets:
             return
         shown = list(self._shown())
@@ -319,7 +413,9 @@ class PageText:
             row = [(box[0], box[2], place) for place, box in shown if _is_level(box, field)]
             before = [(right, place) for left, right, place in row if left < field[0]]
             most = field[2] + _BESIDE * (field[3] - field[1])
-            after = [(left, place) for left, right, place in row if field[2] <= right and left <= most]
+            after = [
+                (left, place) for left, right, place in row if field[2] <= right and left <= most
+            ]
             if kind in _TICKS and after:
                 place = min(after)[1]
                 yield place, place, f"{value} ", field
@@ -327,7 +423,12 @@ class PageText:
                 place = max(before)[1] + 1
                 yield place, place, f" {value}", field
             else:
-                yield len(self._raw), len(self._raw), f"\n{_name_field(form, annotation)}: {value}", field
+                yield (
+                    len(self._raw),
+                    len(self._raw),
+                    f"\n{_name_field(form, annotation)}: {value}",
+                    field,
+                )
 
 
 def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
@@ -340,7 +441,9 @@ def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
 
 
 def _is_level(box: Box, field: Box) -> bool:
-    """Whether a character stands in one line with a field: beside its middle, or inside its height."""
+    """Whether a character stands in one line with a field: beside its middle, or inside its
+    height.
+    """
     middle = (field[1] + field[3]) / 2
     return box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
 

@@ -1,6 +1,7 @@
 """Fill the scanned pages of a document with what OCR reads on them, page by page.
 
-Every page is read in the sandboxed process and cached on disk, so that an interrupted run can resume.
+Every page is read in the sandboxed process and cached on disk, so that an interrupted run can
+resume.
 """
 
 import json
@@ -19,16 +20,20 @@ from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.formats.ocr import name_models
 from lmkrag.types import Document
 
-SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
-ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
+# the metadata with the numbers of pages that only OCR can read: no text, or unreadable
+SCANNED = "scanned_pages"
+ReadPage = Callable[
+    [int], dict[str, Any]
+]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:
-    """Return a document with the text of its scanned pages and ``ocr_confidence``, and the pages left out, and why.
+    """Return a document with the text of its scanned pages and ``ocr_confidence``, and the pages
+    left out, and why.
 
     Raises:
-        EmptyDocument: there is no text on them. DocumentError: OCR fails on this machine, takes too long, or can't
-            read any page.
+        EmptyDocument: there is no text on them. DocumentError: OCR fails on this machine, takes too
+            long, or can't read any page.
     """
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
@@ -47,13 +52,18 @@ def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[
     text, starts = join_pages(pages)
     if not text.strip():
         reasons = [f"{page}: {why}" for page, why in left_out.items()]
-        raise DocumentError(reasons[0]) if reasons else EmptyDocument("no text on its scanned pages")
+        raise (
+            DocumentError(reasons[0]) if reasons else EmptyDocument("no text on its scanned pages")
+        )
     meta = {**document.meta, "ocr_confidence": round(sure / letters, 3) if letters else 0.0}
     return replace(document, text=text, page_starts=starts, meta=meta), left_out
 
 
-def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the text of a page from the user's cache; read and cache it if it is not there, or damaged.
+def read_cached(
+    fingerprint: str, number: int, read: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the text of a page from the user's cache; read and cache it if it is not there, or
+    damaged.
 
     What other models or another version of this package have read is not used.
     """
@@ -82,7 +92,9 @@ def _pack(name: str, page: dict[str, Any]) -> bytes:
 
 
 def _unpack(name: str, packed: bytes) -> dict[str, Any]:
-    """The page that :func:`_pack` packed. Raises ValueError: the data are damaged, or of another page."""
+    """The page that :func:`_pack` packed. Raises ValueError: the data are damaged, or of another
+    page.
+    """
     checksum, _, data = packed.partition(b"\n")
     if checksum != _checksum(name, data):
         raise ValueError("checksum")
@@ -94,8 +106,12 @@ def _checksum(name: str, data: bytes) -> bytes:
     return xxh3_64_hexdigest(name.encode() + b"\n" + data).encode()
 
 
-def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, float, float, float]]:
-    """Return the lines of a page on which characters ``[start, end)`` stand: boxes, cut to the characters."""
+def find_boxes(
+    page: dict[str, Any], start: int, end: int
+) -> list[tuple[float, float, float, float]]:
+    """Return the lines of a page on which characters ``[start, end)`` stand: boxes, cut to the
+    characters.
+    """
     boxes = []
     places = page["places"]
     first = bisect_left(places, start, key=lambda place: place[1])

@@ -1,4 +1,6 @@
-"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
+"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after
+it.
+"""
 
 import math
 from collections.abc import Iterator
@@ -31,12 +33,19 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]:
-    """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters of its text."""
+    """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters
+    of its text.
+    """
     presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, Parts())
     width, height = presentation.slide_width, presentation.slide_height
     rectangles, place = [], 0
     for text, shape in _read_slide(presentation, number, Parts()):
-        if place < end and start < place + len(text) and shape is not None and shape.left is not None:
+        if (
+            place < end
+            and start < place + len(text)
+            and shape is not None
+            and shape.left is not None
+        ):
             left, top, right, bottom = _measure(shape)
             rectangles.append((left / width, top / height, right / width, bottom / height))
         place += len(text + _GAP)
@@ -44,7 +53,9 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]
 
 
 def _measure(shape: Any) -> Box:
-    """The frame of a shape on the slide, turned and scaled as the shape and the groups around it are."""
+    """The frame of a shape on the slide, turned and scaled as the shape and the groups around it
+    are.
+    """
     angle = math.radians(getattr(shape, "rotation", 0))
     sin, cos = abs(math.sin(angle)), abs(math.cos(angle))
     width, height = shape.width * cos + shape.height * sin, shape.width * sin + shape.height * cos
@@ -52,7 +63,10 @@ def _measure(shape: Any) -> Box:
     for group in shape.element.iterancestors(qn("p:grpSp")):
         frame = group.grpSpPr.xfrm
         across, down = frame.ext.cx / (frame.chExt.cx or 1), frame.ext.cy / (frame.chExt.cy or 1)
-        left, top = frame.off.x + (left - frame.chOff.x) * across, frame.off.y + (top - frame.chOff.y) * down
+        left, top = (
+            frame.off.x + (left - frame.chOff.x) * across,
+            frame.off.y + (top - frame.chOff.y) * down,
+        )
         width, height = width * across, height * down
     return left, top, left + width, top + height
 
@@ -75,9 +89,12 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
-        texts = parts.read(f"slide {number}, {shape.name}", partial(_read_shape, shape, slide)) or []
+        texts = (
+            parts.read(f"slide {number}, {shape.name}", partial(_read_shape, shape, slide)) or []
+        )
         yield from ((text, shape) for text in texts)
-    # Shapes with equations, which python-pptx does not see: they have an alternative for other programs.
+    # Shapes with equations, which python-pptx does not see: they have an alternative for other
+    # programs.
     for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
         yield from ((text, None) for text in map(read_paragraph, choice.iter(qn("a:p"))) if text)
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
@@ -86,7 +103,9 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
 
 
 def _read_shape(shape: Any, slide: Any) -> list[str]:
-    """The text of a shape, its lines as items; a table between bars; what a chart or SmartArt says."""
+    """The text of a shape, its lines as items; a table between bars; what a chart or SmartArt
+    says.
+    """
     if shape.has_text_frame:
         lines = [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]
         return ["\n".join(f"- {line}" for line in lines)] if len(lines) > 1 else lines
@@ -96,7 +115,9 @@ def _read_shape(shape: Any, slide: Any) -> list[str]:
     for row in shape.table.rows:
         for cell in row.cells:
             if not cell.is_spanned:
-                height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
+                height, width = (
+                    (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
+                )
                 grid.add(_read_frame(cell), height, width)
         grid.end_row()
     return ["\n".join(bar_lines(grid.rows))]
@@ -104,7 +125,9 @@ def _read_shape(shape: Any, slide: Any) -> list[str]:
 
 def _read_frame(shape: Any) -> str:
     """The text of a shape or a cell on one line."""
-    return " ".join(read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs).strip()
+    return " ".join(
+        read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs
+    ).strip()
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

@@ -1,4 +1,6 @@
-"""Excel workbooks, by openpyxl: each sheet under its name, a line a row, each value beside its column's name."""
+"""Excel workbooks, by openpyxl: each sheet under its name, a line a row, each value beside its
+column's name.
+"""
 
 import datetime
 import io
@@ -50,7 +52,9 @@ _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"(?=[^0]*0[^0]*0)[0\- ()/\ue000-\uf8ff]*")
-_LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)  # Excel 97: the beginning of a workbook, and FILEPASS
+_LOCKED = re.compile(
+    rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL
+)  # Excel 97: the beginning of a workbook, and FILEPASS
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 
 
@@ -61,12 +65,18 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
         """Read what the sheets have in common, and open each, without those that are broken."""
         for part in (self.read_manifest, self.read_strings, self.read_workbook):
             part()
-        for part in (self.read_properties, self.read_theme, partial(apply_stylesheet, self.archive, self.wb)):
+        for part in (
+            self.read_properties,
+            self.read_theme,
+            partial(apply_stylesheet, self.archive, self.wb),
+        ):
             with suppress(Exception):  # of invalid values
                 part()
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:
-                open_sheet = partial(ReadOnlyWorksheet, self.wb, sheet.name, relation.target, self.shared_strings)
+                open_sheet = partial(
+                    ReadOnlyWorksheet, self.wb, sheet.name, relation.target, self.shared_strings
+                )
                 if (opened := parts.read(f"sheet {sheet.name}", open_sheet)) is not None:
                     yield opened
 
@@ -93,24 +103,33 @@ def _mark_raised(xml: bytes) -> bytes:
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an Excel file: the values last computed, as they are shown; comments and boxes follow their sheet."""
+    """Read an Excel file: the values last computed, as they are shown; comments and boxes follow
+    their sheet.
+    """
     file = open_office_file(data, "Excel", ".xlsx")
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
         warnings.simplefilter("ignore")  # of styles and validations, which are not read here
-        reader = _Reader(_mark_raised_runs(file, archive), read_only=True, data_only=True, keep_links=False)
+        reader = _Reader(
+            _mark_raised_runs(file, archive), read_only=True, data_only=True, keep_links=False
+        )
         parts = Parts()
-        sheets = [(sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)]
+        sheets = [
+            (sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)
+        ]
         workbook = reader.wb
         title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
-        core = archive.read(_CORE) if _CORE in archive.namelist() else b""  # openpyxl fills in today
+        core = (
+            archive.read(_CORE) if _CORE in archive.namelist() else b""
+        )  # openpyxl fills in today
         changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
     return Loaded(_join(sheets), "xlsx", title, meta=meta, left_out=parts.left_out)
 
 
 def read_old(data: bytes, name: str) -> Loaded:
-    """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no comments.
+    """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no
+    comments.
 
     Other files have these suffixes, too: HTML pages, CSV tables, and the XML of Excel 2003.
     """
@@ -123,9 +142,16 @@ def read_old(data: bytes, name: str) -> Loaded:
     if base.ENCRYPTED in data or _LOCKED.search(data):
         raise DocumentError("encrypted Excel file: save it without a password")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-    names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == calamine.SheetTypeEnum.WorkSheet]
+    names = [
+        sheet.name
+        for sheet in book.sheets_metadata
+        if sheet.typ == calamine.SheetTypeEnum.WorkSheet
+    ]
     parts = Parts()
-    sheets = [(name, parts.read(f"sheet {name}", partial(_read_old_sheet, book, name)) or []) for name in names]
+    sheets = [
+        (name, parts.read(f"sheet {name}", partial(_read_old_sheet, book, name)) or [])
+        for name in names
+    ]
     return Loaded(_join(sheets), "xlsx", left_out=parts.left_out)
 
 
@@ -138,7 +164,9 @@ def _read_old_sheet(book: Any, name: str) -> list[str]:
 
 
 def _read_dense(table: Any) -> list[list[str]]:
-    """The rows of a sheet that is held up to its last cell, empty ones without cells; from its first row and column."""
+    """The rows of a sheet that is held up to its last cell, empty ones without cells; from its
+    first row and column.
+    """
     indent = [""] * (table.start or (0, 0))[1]
     rows = []
     for row in table.iter_rows():
@@ -162,8 +190,15 @@ def _read_2003_sheet(sheet: etree._Element) -> list[str]:
     grid = Grid()
     for row in sheet.iter(f"{_SHEETS}Row"):
         for cell in row.iterchildren(f"{_SHEETS}Cell"):
-            text = "".join(cell.xpath("*[local-name()='Data']//text()")).strip().removesuffix("T00:00:00.000")
-            numbers = (read_whole(cell.get(_SHEETS + name), 0) for name in ("MergeDown", "MergeAcross", "Index"))
+            text = (
+                "".join(cell.xpath("*[local-name()='Data']//text()"))
+                .strip()
+                .removesuffix("T00:00:00.000")
+            )
+            numbers = (
+                read_whole(cell.get(_SHEETS + name), 0)
+                for name in ("MergeDown", "MergeAcross", "Index")
+            )
             down, across, place = numbers
             grid.add(text, down + 1, across + 1, place)
         grid.end_row()
@@ -185,16 +220,26 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]
     return lines
 
 
-def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[list[list[str]], list[str]]:
+def _read_cells(
+    sheet: Any, path: str, archive: zipfile.ZipFile
+) -> tuple[list[list[str]], list[str]]:
     """The cells of a sheet as they are shown, by rows, and the lines that these make."""
     xml = archive.read(path)
-    cells = ((cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace")) for cell in _NOT_COMPUTED.finditer(xml))
-    formulas = {coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}" for place, formula in cells}
+    cells = (
+        (cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace"))
+        for cell in _NOT_COMPUTED.finditer(xml)
+    )
+    formulas = {
+        coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}"
+        for place, formula in cells
+    }
     rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
         texts = [
-            formulas.get((number, column), "") if cell.value is None else _show(cell.value, _read_format(cell))
+            formulas.get((number, column), "")
+            if cell.value is None
+            else _show(cell.value, _read_format(cell))
             for column, cell in enumerate(row, 1)
         ]
         rows.append(texts if any(texts) else [])
@@ -215,11 +260,17 @@ def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
     return "".join(cell for cells in rows[row - 1 : row] for cell in cells[column - 1 : column])
 
 
-def _repeat(rows: list[list[str]], repeats: Repeats, left: int, top: int, right: int, bottom: int) -> None:
-    """Write the value of a merged cell into each row and column that it covers; one alone in its row is a caption."""
+def _repeat(
+    rows: list[list[str]], repeats: Repeats, left: int, top: int, right: int, bottom: int
+) -> None:
+    """Write the value of a merged cell into each row and column that it covers; one alone in its
+    row is a caption.
+    """
     value = _value(rows, top, left)
     right = min(right, left + MOST_COVERED)
-    for number, cells in enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]) if value else ():
+    for number, cells in (
+        enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]) if value else ()
+    ):
         repeats.count(value, right - left + 1)
         if sum(map(bool, cells)) > (number == 0):
             cells += [""] * (right - len(cells))
@@ -250,7 +301,9 @@ def _show(value: Any, number_format: str) -> str:
     """A value as people see it."""
     if isinstance(value, datetime.datetime) and value.time() == _MIDNIGHT:
         letters = _LITERAL.sub("", number_format).lower()
-        return value.isoformat()[: 10 if "d" in letters or "y" not in letters else 7 if "m" in letters else 4]
+        return value.isoformat()[
+            : 10 if "d" in letters or "y" not in letters else 7 if "m" in letters else 4
+        ]
     if isinstance(value, datetime.datetime | datetime.time):
         return str(value.replace(microsecond=0)).removesuffix(":00")
     if isinstance(value, datetime.timedelta):
@@ -259,7 +312,9 @@ def _show(value: Any, number_format: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         sections = [*number_format.split(";"), "", ""]
         chosen = sections[1] if value < 0 else sections[2] if value == 0 else ""
-        literal = _LITERAL.sub(lambda match: match[1] or match[2] or "", chosen or sections[0]).strip()
+        literal = _LITERAL.sub(
+            lambda match: match[1] or match[2] or "", chosen or sections[0]
+        ).strip()
         if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", chosen or sections[0])):
             return literal  # Yes, No
         return _show_number(value, "General" if _CONDITION.search(number_format) else sections[0])
@@ -267,7 +322,9 @@ def _show(value: Any, number_format: str) -> str:
 
 
 def _show_number(value: float, number_format: str) -> str:
-    """A number with the leading zeros, thousands, currency or unit of its format, else in full precision."""
+    """A number with the leading zeros, thousands, currency or unit of its format, else in full
+    precision.
+    """
     plain = f"{value:.0f}" if 10**_DIGITS <= abs(value) < 10**20 else f"{value:.{_DIGITS}g}"
     if number_format == "General":
         return plain

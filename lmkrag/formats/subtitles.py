@@ -9,13 +9,18 @@ from lmkrag.specs import BYTE_ORDER_MARK
 
 # The times of a cue, and the line before them: its number or its identifier.
 _TIMES = re.compile(
-    r"^(?:\d{1,9}[ \t]*\n|(?<=\n\n)[^\n]*\n)?[ \t]*(?:(\d{1,4}):)?(\d\d?):(\d\d?)[.,]\d{1,3}[ \t]*-->[^\n]*$",
+    (
+        r"^(?:\d{1,9}[ \t]*\n|(?<=\n\n)[^\n]*\n)?[ "
+        r"\t]*(?:(\d{1,4}):)?(\d\d?):(\d\d?)[.,]\d{1,3}[ \t]*-->[^\n]*$"
+    ),
     re.MULTILINE,
 )
 _BLANK_LINE = re.compile(r"^[ \t]+\n", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s++([^<>\n]+)>")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
-_STAMP = re.compile(r"<[\d:]+\.\d+>")  # of a word: each cue repeats the line before it, as if they rolled
+_STAMP = re.compile(
+    r"<[\d:]+\.\d+>"
+)  # of a word: each cue repeats the line before it, as if they rolled
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -26,8 +31,12 @@ def read(data: bytes, name: str) -> Loaded:
     _, *parts = _TIMES.split(text)
     cues, above = [], [""]
     for hours, minutes, seconds, body in zip(*(parts[first::4] for first in range(4)), strict=True):
-        body = body.lstrip("\n").partition("\n\n")[0] if is_vtt else body  # what follows are notes and styles
-        lines = [fold(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line)))) for line in body.split("\n")]
+        body = (
+            body.lstrip("\n").partition("\n\n")[0] if is_vtt else body
+        )  # what follows are notes and styles
+        lines = [
+            fold(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line)))) for line in body.split("\n")
+        ]
         speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
         if speech:

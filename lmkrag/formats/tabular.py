@@ -1,4 +1,6 @@
-"""Tables: their headers, captions and merged cells; CSV, a line a record, each value beside its column's name."""
+"""Tables: their headers, captions and merged cells; CSV, a line a record, each value beside its
+column's name.
+"""
 
 import csv
 import io
@@ -15,28 +17,38 @@ from lmkrag.formats.text import decode
 
 _SAMPLE = 100_000  # characters that tell the delimiter
 _LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
-_SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the first line, as Excel has it
+_SAYS_DELIMITER = re.compile(
+    r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE
+)  # the first line, as Excel has it
 _VALUE = re.compile(
     r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://"
 )  # a number, date, address: no column's name
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
     rf"(?:(?:{YEAR}(?:[-/.](?:\d\d?|{YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
-    rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
+    rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ "
+    r"T]+\d\d?:\d\d(?::[\d.]+)?Z?)?"
     r"|\d\d?:\d\d)$"
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
 _DIGIT = re.compile(rf"{YEAR}|\d")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
-_VALUES = frozenset("value values wert valeur valor valore waarde data content details answer setting".split())  # noqa: SIM905
+_VALUES = frozenset(
+    "value values wert valeur valor valore waarde data content details answer setting".split()
+)
 _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 MOST_COVERED = 1_000  # rows or columns that a cell covers
-_MOST_REPEATED, _BORDER = 30_000_000, 3  # characters of a table's cells that are there again, and of a border
+_MOST_REPEATED, _BORDER = (
+    30_000_000,
+    3,
+)  # characters of a table's cells that are there again, and of a border
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
-_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)  # a text that looks like a number, as Excel exports it
+_EXCEL_TEXT = re.compile(
+    r'="(.*)"', re.DOTALL
+)  # a text that looks like a number, as Excel exports it
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
@@ -49,14 +61,18 @@ def read_csv(data: bytes, name: str) -> Loaded:
     dialect: dict[str, Any] = {"skipinitialspace": True}
     if '\\"' in sample and '""' not in sample:
         dialect |= {"escapechar": "\\", "doublequote": False}
-    if '"' not in sample and all(line.startswith("'") for line in sample.split("\n") if line.strip()):
+    if '"' not in sample and all(
+        line.startswith("'") for line in sample.split("\n") if line.strip()
+    ):
         dialect["quotechar"] = "'"
 
     def parse(lines: str, **changed: Any) -> list[list[str]]:
         return list(csv.reader(io.StringIO(lines, newline=""), **{**dialect, **changed}))
 
     def is_regular(delimiter: str) -> tuple[bool, float, int]:
-        """Whether a delimiter divides the sample, the share of the rows with the usual number of cells, and that."""
+        """Whether a delimiter divides the sample, the share of the rows with the usual number of
+        cells, and that.
+        """
         counts = Counter(len(row) for row in parse(sample, delimiter=delimiter) if any(row))
         usual, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
         return usual > 1, rows / max(1, counts.total()), usual
@@ -65,14 +81,21 @@ def read_csv(data: bytes, name: str) -> Loaded:
     dialect["delimiter"] = max(delimiters, key=is_regular)
     rows = parse(text)
     quote = dialect.get("quotechar", '"')
-    if rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2:  # one that is never closed
+    if (
+        rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2
+    ):  # one that is never closed
         opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
         rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
-    return Loaded("\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)), "csv")
+    return Loaded(
+        "\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)),
+        "csv",
+    )
 
 
 class Repeats:
-    """Counts what cells of a table add by covering or repeating others: a few bytes may stand for gigabytes."""
+    """Counts what cells of a table add by covering or repeating others: a few bytes may stand for
+    gigabytes.
+    """
 
     def __init__(self) -> None:
         self._left = _MOST_REPEATED
@@ -81,11 +104,15 @@ class Repeats:
         """Count a cell that is there ``times`` more. Raises DocumentError: that is too much."""
         self._left -= times * (len(text) + _BORDER)
         if self._left < 0:
-            raise DocumentError(f"a table that repeats its cells for more than {_MOST_REPEATED:,} characters: refused")
+            raise DocumentError(
+                f"a table that repeats its cells for more than {_MOST_REPEATED:,} "
+                "characters: refused"
+            )
 
 
 class Grid:
-    """Rows of a table in which cells cover several rows and columns. State: the open row, and what reaches below it.
+    """Rows of a table in which cells cover several rows and columns. State: the open row, and what
+    reaches below it.
 
     Its methods raise DocumentError where cells repeat too much.
     """
@@ -94,11 +121,15 @@ class Grid:
         self.rows: list[list[str]] = []
         self._row: list[str] = []
         self._values = 0
-        self._above: dict[int, tuple[int, str]] = {}  # by column: rows that a cell still covers, and its text
+        self._above: dict[
+            int, tuple[int, str]
+        ] = {}  # by column: rows that a cell still covers, and its text
         self._repeats = Repeats()
 
     def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
-        """Add the next cell, right of those that reach down to the open row, in a column from 1 if given."""
+        """Add the next cell, right of those that reach down to the open row, in a column from 1 if
+        given.
+        """
         self._fill()
         while len(self._row) + 1 < min(place, MOST_COVERED):
             self._repeats.count("", 1)
@@ -147,7 +178,9 @@ class Grid:
 
 
 class Table(NamedTuple):
-    """The rows above a table's header, the names of its columns if there is a header, and the rows below."""
+    """The rows above a table's header, the names of its columns if there is a header, and the rows
+    below.
+    """
 
     captions: Sequence[Sequence[str]]
     names: Sequence[str]
@@ -155,7 +188,9 @@ class Table(NamedTuple):
 
 
 def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a line a row, each value beside its column's name if the column has one. Blank rows divide tables."""
+    """Return a line a row, each value beside its column's name if the column has one. Blank rows
+    divide tables.
+    """
     lines: list[str] = []
     names: Sequence[str] = ()
     above: Sequence[Sequence[str]] = ()
@@ -164,49 +199,73 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     groups = _divide(stripped)
     for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
         records: Sequence[Sequence[str]] = ()
-        is_table = not is_wide or any(sum(map(bool, row)) > 1 for row in captions)  # else it is a title or a remark
+        is_table = not is_wide or any(
+            sum(map(bool, row)) > 1 for row in captions
+        )  # else it is a title or a remark
         if is_table and (above or not _are_labels(captions, below)):
-            captions, names, records = split_table(captions, () if _are_unlike(above, captions) else names)
+            captions, names, records = split_table(
+                captions, () if _are_unlike(above, captions) else names
+            )
             above = records
         lines += [_show_unnamed([cell for cell, _ in groupby(caption)]) for caption in captions]
         for row in records:
             is_remark = len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
-            is_named = names and not is_remark  # a note below a table, or a label of the rows that follow
-            lines.append(format_record(zip_longest(names, row, fillvalue="")) if is_named else _show_unnamed(row))
+            is_named = (
+                names and not is_remark
+            )  # a note below a table, or a label of the rows that follow
+            lines.append(
+                format_record(zip_longest(names, row, fillvalue=""))
+                if is_named
+                else _show_unnamed(row)
+            )
     return lines
 
 
 def _show_unnamed(row: Sequence[str]) -> str:
-    """A row without names of columns: ``From: 1 May | To: 3 May``, if its cells are labels and values."""
+    """A row without names of columns: ``From: 1 May | To: 3 May``, if its cells are labels and
+    values.
+    """
     return format_record(("", cell) for cell in row).replace(": | ", ": ")
 
 
 def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
-    """The rows between blank ones; a header goes to those below a blank row, and a blank row after each is none."""
+    """The rows between blank ones; a header goes to those below a blank row, and a blank row after
+    each is none.
+    """
     groups: list[Sequence[Sequence[str]]] = [
-        list(group) for is_blank, group in groupby(rows, key=lambda row: not any(row)) if not is_blank
+        list(group)
+        for is_blank, group in groupby(rows, key=lambda row: not any(row))
+        if not is_blank
     ]
     if len(groups) > 2 and all(len(group) == 1 < len(group[0]) for group in groups):
         return [[row for group in groups for row in group]]
     for number in range(len(groups) - 2, -1, -1):
         first, below = groups[number : number + 2]
         joined = [*first, *below]
-        is_open = len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
+        is_open = (
+            len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
+        )
         if is_open and _has_figures_below(joined, 0):
             groups[number : number + 2] = [joined]
     return groups
 
 
 def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -> bool:
-    """Whether rows above the first table are labels and their values: it has more columns, and values are words."""
+    """Whether rows above the first table are labels and their values: it has more columns, and
+    values are words.
+    """
     is_narrow = max(map(len, rows)) == 2 < _usual_count(below)
     return is_narrow and any(_find_kind(row[-1]) == "words" for row in rows[1:])
 
 
 def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows can't go on with the table above a blank row: a column has words where that one has figures."""
+    """Whether rows can't go on with the table above a blank row: a column has words where that one
+    has figures.
+    """
     columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
-    is_new = (all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns)
+    is_new = (
+        all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns
+    )
     return len(rows) > 1 and any(is_new)
 
 
@@ -219,16 +278,20 @@ def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     if all(len({*row} - {""}) == 1 for row in rows):
         return ["".join({*row}) for row in rows]
     table = split_table(rows)
-    captions = [" | ".join(cell for cell, _ in groupby(caption) if cell) for caption in table.captions]
+    captions = [
+        " | ".join(cell for cell, _ in groupby(caption) if cell) for caption in table.captions
+    ]
     names = table.names or ([""] * max(map(len, table.records)) if len(table.records) > 1 else ())
     return [*captions, *map(table_row, [names, *table.records] if names else table.records)]
 
 
 def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
-    """Split a table at its header. A header of several rows is joined, and one that is repeated is no record.
+    """Split a table at its header. A header of several rows is joined, and one that is repeated is
+    no record.
 
-    Cells have no white space at their ends; a merged cell is in each row and column that it covers. ``names`` are those
-    of the columns of the table above, which goes on unless these rows have a header and figures below it.
+    Cells have no white space at their ends; a merged cell is in each row and column that it covers.
+    ``names`` are those of the columns of the table above, which goes on unless these rows have a
+    header and figures below it.
     """
     number = _find_header(rows, bool(names))
     if number is None:
@@ -245,21 +308,29 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     if _has_units(rows[last + 1 :]):
         last += 1
         header.append(["", *rows[last][1:]])
-    joined = [" ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")]
+    joined = [
+        " ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")
+    ]
     records = [row for row in rows[last + 1 :] if not any(_repeats(row, names) for names in header)]
     return Table(captions, joined, records)
 
 
 def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a row has names of columns once more, the first perhaps with a remark: ``Port (continued)``."""
+    """Whether a row has names of columns once more, the first perhaps with a remark: ``Port
+    (continued)``.
+    """
     if len(row) != len(names) or row[-1].casefold() != names[-1].casefold():
         return False  # as of most rows
     row, names = ([cell.casefold() for cell in cells] for cells in (row, names))
-    return row == names or (len(row) > 1 and row[1:] == names[1:] and bool(names[0]) and row[0].startswith(names[0]))
+    return row == names or (
+        len(row) > 1 and row[1:] == names[1:] and bool(names[0]) and row[0].startswith(names[0])
+    )
 
 
 def _has_units(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows below a header begin with units: short words without a name of the row, above figures."""
+    """Whether rows below a header begin with units: short words without a name of the row, above
+    figures.
+    """
     first, *below = rows
     return first[:1] in ([""], ["-"]) and all(
         len(column.name) <= _LONGEST_UNIT
@@ -270,7 +341,9 @@ def _has_units(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
-    """The names of groups of columns as if their cells were merged, where they tell equal names of columns apart."""
+    """The names of groups of columns as if their cells were merged, where they tell equal names of
+    columns apart.
+    """
     filled: list[str] = []
     for group, _ in zip_longest(groups, names, fillvalue=""):
         filled.append(group if group or not filled else filled[-1])
@@ -279,7 +352,9 @@ def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None
 
 
 class _Rank(NamedTuple):
-    """How well a row names columns: figures below it count most, then names, then that none is a date or a number."""
+    """How well a row names columns: figures below it count most, then names, then that none is a
+    date or a number.
+    """
 
     has_figures: bool
     names: int
@@ -309,7 +384,11 @@ def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | Non
     best, header = None, None
     for number, row in enumerate(rows[: min(_ROWS_ABOVE, len(rows) - 1)]):
         rank = _rank(rows, number)
-        if rank and (rank.has_figures or not need_figures) and (best is None or _is_better(rank, best)):
+        if (
+            rank
+            and (rank.has_figures or not need_figures)
+            and (best is None or _is_better(rank, best))
+        ):
             best, header = rank, number
         is_full = _count(row) >= _usual_count(rows[number + 1 : number + 1 + _SAMPLE_ROWS])
         if is_full and not _has_groups(row) and (rank is None or rank.has_words_only):
@@ -319,7 +398,9 @@ def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | Non
 
 
 def _is_better(rank: _Rank, best: _Rank) -> bool:
-    """Whether a row is the header, and not one above it: more names alone tell only if that has one."""
+    """Whether a row is the header, and not one above it: more names alone tell only if that has
+    one.
+    """
     return rank > best and (rank.has_figures or best.names < 2)
 
 
@@ -332,7 +413,9 @@ def _has_figures_below(rows: Sequence[Sequence[str]], number: int) -> bool:
 def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
     """How well a row names columns; None for a record, and for prose."""
     row, sample = rows[number], rows[number + 1 : number + 1 + _SAMPLE_ROWS]
-    below = [other for other in sample if not any(_repeats(other, names) for names in rows[: number + 1])]
+    below = [
+        other for other in sample if not any(_repeats(other, names) for names in rows[: number + 1])
+    ]
     columns = _read_columns(row, below)
     values = [column for column in columns if _VALUE.match(column.name)]
     count, usual = _count(row), _usual_count(below)
@@ -342,12 +425,18 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
         return None
     if not all(_names_column(column, row) for column in values):
         return None
-    has_figures = any(column.cells and 2 * column.count_figures() >= len(column.cells) for column in columns)
+    has_figures = any(
+        column.cells and 2 * column.count_figures() >= len(column.cells) for column in columns
+    )
     return _Rank(has_figures, count, not values)
 
 
-def _is_prose(row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]) -> bool:
-    """Whether a row and those below it are sentences, lines of a text or paragraphs side by side."""
+def _is_prose(
+    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
+) -> bool:
+    """Whether a row and those below it are sentences, lines of a text or paragraphs side by
+    side.
+    """
     if _usual_count(below) == 1 and row[0].endswith(_SENTENCE_ENDS):
         return True
     are_sentences = all(cell.endswith(_SENTENCE_ENDS[:3]) for cell in chain(row, *below) if cell)
@@ -360,31 +449,45 @@ def _has_paragraphs(column: _Column) -> bool:
     return len(column.name) > _LONG_NAME and 2 * len(long_cells) >= len(column.cells)
 
 
-def _is_record(row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]) -> bool:
+def _is_record(
+    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
+) -> bool:
     """Whether a row has what those below it have."""
     has_value = any(column.name in column.cells or _has_code(column) for column in columns)
     return has_value or _has_label(row, below) or (len(below) > 1 and _is_written_alike(columns))
 
 
 def _has_code(column: _Column) -> bool:
-    """Whether a name is a code as those below it: G5210 is, above G5200 and G5220, and MTFCC10 is none."""
+    """Whether a name is a code as those below it: G5210 is, above G5200 and G5220, and MTFCC10 is
+    none.
+    """
     shape = _find_shape(column.name)
-    if not shape or not any(map(str.isdigit, column.name)) or {*map(_find_shape, column.cells)} != {shape}:
+    if (
+        not shape
+        or not any(map(str.isdigit, column.name))
+        or {*map(_find_shape, column.cells)} != {shape}
+    ):
         return False
     prefixes = {*map(_drop_numbers, column.cells)}
     return len(column.cells) == 1 or len(prefixes) > 1 or _drop_numbers(column.name) in prefixes
 
 
 def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row is a label and its value: ``From: | 1 May``, ``IBAN | DE12 3456``, above values of other kinds."""
+    """Whether a row is a label and its value: ``From: | 1 May``, ``IBAN | DE12 3456``, above values
+    of other kinds.
+    """
     if len(row) != 2 or row[0].endswith(":"):
         return row[0].endswith(":")
     is_number = len(_DIGIT.findall(row[1])) > 4 and not _VALUE.match(row[1])
-    return is_number or (row[1].casefold() not in _VALUES and len({_find_kind(other[-1]) for other in below}) > 2)
+    return is_number or (
+        row[1].casefold() not in _VALUES and len({_find_kind(other[-1]) for other in below}) > 2
+    )
 
 
 def _is_written_alike(columns: Sequence[_Column]) -> bool:
-    """Whether some columns are in small letters and the others are not, names included: oak beside Quercus."""
+    """Whether some columns are in small letters and the others are not, names included: oak beside
+    Quercus.
+    """
     styles = {frozenset(map(_is_lower, (column.name, *column.cells))) for column in columns}
     return styles == {frozenset({True}), frozenset({False})}
 
@@ -395,10 +498,11 @@ def _is_lower(cell: str) -> bool | None:
 
 
 def _names_column(column: _Column, row: Sequence[str]) -> bool:
-    """Whether a number or a date is the name of a column: a period, or, beside words, a span or one of a series.
+    """Whether a number or a date is the name of a column: a period, or, beside words, a span or one
+    of a series.
 
-    2023 and 1 May are periods, 5 % and 100-499 are spans, and 1, 2 and 3 a series. Any figure names a
-    column of words.
+    2023 and 1 May are periods, 5 % and 100-499 are spans, and 1, 2 and 3 a series. Any figure names
+    a column of words.
     """
     name, cells = column
     figures = column.count_figures()
@@ -416,7 +520,9 @@ def _names_column(column: _Column, row: Sequence[str]) -> bool:
 def _is_series(row: Sequence[str]) -> bool:
     """Whether the small numbers of a row count from 0 or 1."""
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
-    return len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
+    return (
+        len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
+    )
 
 
 def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
@@ -424,7 +530,9 @@ def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
 
 
 def _find_shape(cell: str) -> str:
-    """A cell with a letter for each word and a figure for each number, as codes have it: ``a-9``."""
+    """A cell with a letter for each word and a figure for each number, as codes have it:
+    ``a-9``.
+    """
     return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
 
 
@@ -442,7 +550,9 @@ def _find_kind(cell: str) -> str:
 
 
 def _count(row: Sequence[str]) -> int:
-    """The values of a row, and its corner: a name of columns may be missing above the names of rows."""
+    """The values of a row, and its corner: a name of columns may be missing above the names of
+    rows.
+    """
     return sum(map(bool, row)) + (len(row) > 2 and not row[0])
 
 
@@ -466,5 +576,9 @@ def _strip(row: Sequence[str]) -> list[str]:
 
 def format_record(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values on one line, ``name: value`` between bars."""
-    cells = (f"{name.strip()}: {value}" if name.strip() else value for name, value in pairs if value.strip())
+    cells = (
+        f"{name.strip()}: {value}" if name.strip() else value
+        for name, value in pairs
+        if value.strip()
+    )
     return " | ".join(map(fold, cells))

@@ -1,4 +1,6 @@
-"""Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file itself."""
+"""Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file
+itself.
+"""
 
 import codecs
 import gzip
@@ -22,17 +24,19 @@ _logger = logging.getLogger(__name__)
 MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd", ".rmd"})
 RST = frozenset({".rst", ".rest"})
 CODE = frozenset(
-    """.py .pyi .pyx .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp .hh .cs .fs
-    .go .rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh .fish .ps1 .bat .sql .hs .ml .mli .ex .exs
-    .erl .clj .cljs .lisp .el .scm .vim .css .scss .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake
-    .mk .asm .s .zig .nim .d .dart .v .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env
-    .dockerfile .po .pot""".split()
+    """.py .pyi .pyx .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp
+    .cxx .hpp .hh .cs .fs .go .rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh
+    .fish .ps1 .bat .sql .hs .ml .mli .ex .exs .erl .clj .cljs .lisp .el .scm .vim .css .scss
+    .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake .mk .asm .s .zig .nim .d .dart .v
+    .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env .dockerfile .po .pot""".split()
 )
 
 SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
 _MOST_WIDE, _FEWEST_WIDE = 4_096, 12  # bytes that tell UTF-16, and characters
 _MOST_FRONT_MATTER = 65_536
-_MOST_NESTED = 1_000  # lists, mappings and keys in each other: each more costs the parser all those around it
+_MOST_NESTED = (
+    1_000  # lists, mappings and keys in each other: each more costs the parser all those around it
+)
 _MOST_BEFORE_TITLE = 20_000
 _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
@@ -40,9 +44,13 @@ _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
 }
 _ERAS = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME
 _FEW = 8  # bytes beyond ASCII, in which no language shows
-_WESTERN = frozenset("àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—™¡¢£§©«®°±²³´µ·»¼½¾¿×÷".encode("cp1252"))
+_WESTERN = frozenset(
+    "àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—™¡¢£§©«®°±²³´µ·»¼½¾¿×÷".encode("cp1252")
+)
 _HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+")
-_BY_LABEL = {  # the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's name
+# the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's
+# name
+_BY_LABEL = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
@@ -51,11 +59,19 @@ _BY_LABEL = {  # the codec that browsers read a label's bytes with (https://enco
 _ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
-_FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
+_FRONT_MATTER = re.compile(
+    rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL
+)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*)", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
-_TITLES = {**dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE), **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE)}
+_ADOC_TITLE, _LATEX_TITLE = (
+    re.compile(r"^= +(\S.*)", re.MULTILINE),
+    re.compile(r"\\title\{([^{}]+)\}"),
+)
+_TITLES = {
+    **dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE),
+    **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE),
+}
 _RST_HEADING = re.compile(
     r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*)\n"
     r"(?P<under>([=\-~^\"'#*+:.])\5{2,})[ \t]*\r?$",
@@ -75,7 +91,9 @@ def describe(text: str, name: str) -> Loaded:
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
-        return Loaded(text, "markdown", str(meta.get("title") or find_markdown_title(text)), meta=meta)
+        return Loaded(
+            text, "markdown", str(meta.get("title") or find_markdown_title(text)), meta=meta
+        )
     if suffix in RST:
         meta = read_rst_fields(text)
         return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
@@ -87,7 +105,9 @@ def describe(text: str, name: str) -> Loaded:
 
 
 def decode(data: bytes) -> str:
-    """Decode bytes by their mark, as UTF-8, or by a guess; nothing is dropped. Raises DocumentError: no text."""
+    """Decode bytes by their mark, as UTF-8, or by a guess; nothing is dropped. Raises
+    DocumentError: no text.
+    """
     sample = data[:SAMPLE]
     encoding = read_mark(sample)
     if encoding is None:
@@ -99,7 +119,9 @@ def decode(data: bytes) -> str:
 
 
 def decode_labelled(data: bytes, label: str | None) -> str:
-    """Decode bytes as browsers do, UTF-8 whatever their label says, else a guess. Raises DocumentError: no text."""
+    """Decode bytes as browsers do, UTF-8 whatever their label says, else a guess. Raises
+    DocumentError: no text.
+    """
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
     for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
         try:
@@ -118,7 +140,9 @@ def decode_labelled(data: bytes, label: str | None) -> str:
 
 
 def read_mark(sample: bytes) -> str | None:
-    """Return the encoding that a byte order mark or UTF-16's zeros tell, else None. Raises DocumentError: not text."""
+    """Return the encoding that a byte order mark or UTF-16's zeros tell, else None. Raises
+    DocumentError: not text.
+    """
     for bom, encoding in _BOMS.items():
         if sample.startswith(bom):
             return encoding
@@ -132,7 +156,8 @@ def read_mark(sample: bytes) -> str | None:
 
 
 def _find_wide(sample: bytes, controls: int) -> str | None:
-    """The byte order of UTF-16 in which all characters can be shown; None for ASCII with a few control characters.
+    """The byte order of UTF-16 in which all characters can be shown; None for ASCII with a few
+    control characters.
 
     Raises DocumentError: it is neither, so it is no text.
     """
@@ -147,7 +172,9 @@ def _find_wide(sample: bytes, controls: int) -> str | None:
 
 
 def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
-    """Return the likely encoding of a file by its first bytes, and by it ``decoded`` as UTF-8, which it is not."""
+    """Return the likely encoding of a file by its first bytes, and by it ``decoded`` as UTF-8,
+    which it is not.
+    """
     damaged = wide = 0
     for piece in decoded:
         damaged += piece.count("\ufffd")
@@ -157,21 +184,30 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
     telling = b"\n".join(line for line in sample.split(b"\n") if not line.isascii())
     runs = _HIGH.findall(telling)
     high = b"".join(runs).translate(None, bytes(range(128)))
-    if len(high) < _FEW and _WESTERN.issuperset(high) and all(len(run) < 2 + 2 * run[:1].isalpha() for run in runs):
+    if (
+        len(high) < _FEW
+        and _WESTERN.issuperset(high)
+        and all(len(run) < 2 + 2 * run[:1].isalpha() for run in runs)
+    ):
         return "cp1252"
     codec = codecs.lookup(chardet.detect(telling, encoding_era=_ERAS)["encoding"] or "cp1252").name
     return _BY_LABEL.get(codec, codec)
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what is none."""
+    """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what
+    is none.
+    """
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
         return {}
     import yaml
 
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
+        if any(
+            isinstance(event, yaml.AliasEvent)
+            for event in yaml.parse(match.group(1), yaml.SafeLoader)
+        ):
             return {}  # nested aliases could expand to gigabytes
         loaded = yaml.safe_load(match.group(1))
         meta = to_json_value(loaded) if isinstance(loaded, dict) else {}
@@ -182,7 +218,8 @@ def read_front_matter(text: str) -> dict[str, Any]:
 
 
 def read_rst_fields(text: str) -> dict[str, Any]:
-    r"""Return the fields that a text begins with, in the form of reStructuredText or of mail (RFC 822), as in PEPs.
+    r"""Return the fields that a text begins with, in the form of reStructuredText or of mail (RFC
+    822), as in PEPs.
 
     >>> read_rst_fields("PEP: 8\nTitle: Style Guide\n  for Code\n\nText.")
     {'pep': '8', 'title': 'Style Guide for Code'}
@@ -190,13 +227,19 @@ def read_rst_fields(text: str) -> dict[str, Any]:
     text = text.removeprefix(BYTE_ORDER_MARK)[:_MOST_FRONT_MATTER]
     fields = _RST_FIELDS.match(text)
     pairs = _RST_FIELD.findall(fields[0]) if fields else []
-    if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(pairs) < 2 and text[0] != ":"):
+    if (
+        not fields
+        or text[fields.end() :].lstrip(" \t\r")[:1].strip()
+        or (len(pairs) < 2 and text[0] != ":")
+    ):
         return {}  # prose that begins with a word and a colon
     return {name.lower(): fold(value) for name, value in pairs}
 
 
 def find_rst_title(text: str) -> str:
-    """Return the first heading of a text, unless others stand on its level: then none is the title."""
+    """Return the first heading of a text, unless others stand on its level: then none is the
+    title.
+    """
     headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
     return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
@@ -217,10 +260,14 @@ _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
 def unpack_gzip(data: bytes, name: str) -> bytes:
-    """Return the content of a .gz file. Raises DocumentError: it is an archive by its name, or too large."""
+    """Return the content of a .gz file. Raises DocumentError: it is an archive by its name, or too
+    large.
+    """
     if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")
-    allow_unpacked(min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED))  # the size that the file itself names
+    allow_unpacked(
+        min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED)
+    )  # the size that the file itself names
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         unpacked = file.read(_MOST_UNPACKED + 1)
     if len(unpacked) > _MOST_UNPACKED:

@@ -8,9 +8,19 @@ from typing import NamedTuple
 from lmkrag.formats.columns import Measure, Source
 
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_LARGER, _LARGER_NUMBERED, _NO_SMALLER = 1.12, 1.06, 0.9  # than most text: headings, and bold text that may be one
-_SAME, _LEADING = 0.06, 2.0  # of a height: how lines of one heading differ, and the most between their bottoms
-_APART, _CENTRED = 2.0, 0.1  # heights of a letter between columns; of the width of a title in the middle of a page
+_LARGER, _LARGER_NUMBERED, _NO_SMALLER = (
+    1.12,
+    1.06,
+    0.9,
+)  # than most text: headings, and bold text that may be one
+_SAME, _LEADING = (
+    0.06,
+    2.0,
+)  # of a height: how lines of one heading differ, and the most between their bottoms
+_APART, _CENTRED = (
+    2.0,
+    0.1,
+)  # heights of a letter between columns; of the width of a title in the middle of a page
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 TITLE_MARK = "## "
 ROMAN = "[IVXLC]{1,7}"
@@ -19,23 +29,31 @@ _NUMBERED = re.compile(r"(?:\d{1,2}(?:\.\d{1,2})*\.?|[^\W\d_][.)]) ?[^\W\d_]")
 _PAGE_BEFORE, _PAGE_AFTER = re.compile(r"\d{3,} "), re.compile(r"[^\W\d_]\W+\d{1,4}$")
 _TWO_WORDS = re.compile(r"\w \w")
 CUT = re.compile(  # a line that goes on
-    r"(?i)(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
-    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have|can|may|see|use|using"
+    r"(?i)(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder"
+    r"|der|die|das|dem|den|für|von"
+    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have"
+    r"|can|may|see|use|using"
     r"|this|these|which|following|includes?|called)$|\([^)]*$"
 )
 _NONE = re.compile(
     CUT.pattern + r"|\t|://|www\.|\S@\S|(?:[.…_*] ?){4,}|[,;:.!–—#-]$"
-    r"|^(?:note|important|tip|warning|caution|hinweis|achtung|warnung|remarque|attention|avertissement|nota|aviso)$"
-    r"|^(?:figure|fig\.|table|tab\.|listing|algorithm|chart|abbildung|abb\.|tabelle|tableau|figura|tabla|tabella|tabela)"
+    r"|^(?:note|important|tip|warning|caution|hinweis|achtung|warnung|remarque|attention"
+    r"|avertissement|nota|aviso)$"
+    r"|^(?:figure|fig\.|table|tab\.|listing|algorithm|chart|abbildung|abb\.|tabelle|tableau|figura"
+    r"|tabla|tabella|tabela)"
     r"\s*[A-Z]?[.-]?\d|^(?:page|seite|página|pagina)\s*\d"
-    r"|^(?:\d\d?\.? (?:de )?)?(?:(?:janu|febru)ary?|m(?:ar(?:ch|s|zo)|ärz|a[iy]o?)|a(?:p|v|b)ril|a(?:ugust|oût|gosto)"
-    r"|ju(?:n[eio]+|l[yio]+|in|illet)|\w{3,5}emb(?:er|re)|o[ck]t[ou]b(?:er|re)|janvier|février|enero|febrero)"
+    r"|^(?:\d\d?\.? (?:de "
+    r")?)?(?:(?:janu|febru)ary?|m(?:ar(?:ch|s|zo)|ärz|a[iy]o?)|a(?:p|v|b)ril|a(?:ugust|oût|gosto)"
+    r"|ju(?:n[eio]+|l[yio]+|in|illet)|\w{3,5}emb(?:er|re)|o[ck]t[ou]b(?:er|re)|janvier|février"
+    r"|enero|febrero)"
     r" (?:de )?(?:\d\d?,? )?\d{4}$"
 )
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-Look = Callable[[int], tuple[float, bool]]  # gives the size of a character's font, in points, and whether it is bold
+Look = Callable[
+    [int], tuple[float, bool]
+]  # gives the size of a character's font, in points, and whether it is bold
 
 
 class _Line(NamedTuple):
@@ -47,32 +65,49 @@ class _Line(NamedTuple):
     is_numbered: bool
 
 
-def mark_titles(text: str, sources: Sequence[Source], box: Measure, look: Look) -> tuple[str, Sequence[Source]]:
-    """Return the text of a page with ``##`` before its headings, and the sources of its characters."""
+def mark_titles(
+    text: str, sources: Sequence[Source], box: Measure, look: Look
+) -> tuple[str, Sequence[Source]]:
+    """Return the text of a page with ``##`` before its headings, and the sources of its
+    characters.
+    """
     pieces: list[str] = []
     marked: list[Source] = []
     position = 0
     for start, end in _Page(text, box, look).find_titles():
         pieces += [text[position:start], TITLE_MARK, text[start:end].replace("\n", " ")]
-        marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK), *sources[start:end]]
+        marked += [
+            *sources[position:start],
+            *[sources[start]] * len(TITLE_MARK),
+            *sources[start:end],
+        ]
         position = end
     return "".join([*pieces, text[position:]]), [*marked, *sources[position:]]
 
 
 class _Page:
-    """Finds the headings of a page by its text, its lines, and how its characters look and stand."""
+    """Finds the headings of a page by its text, its lines, and how its characters look and
+    stand.
+    """
 
     def __init__(self, text: str, box: Measure, look: Look) -> None:
         self._text, self._box, self._look = text, box, look
         self._lines = [self._read_line(*match.span()) for match in _LINE.finditer(text)]
 
     def _read_line(self, start: int, end: int) -> _Line:
-        """A line, which is as large as most of it, since its first letter may be larger, and bold if all of it is."""
+        """A line, which is as large as most of it, since its first letter may be larger, and bold
+        if all of it is.
+        """
         middle = (start + end) // 2
         if self._text[middle].isspace():
             middle -= 1
         sizes, bold = zip(*map(self._look, (start, middle, end - 1)), strict=True)
-        return _Line(start, end, (sorted(sizes)[1], all(bold)), _NUMBERED.match(self._text, start) is not None)
+        return _Line(
+            start,
+            end,
+            (sorted(sizes)[1], all(bold)),
+            _NUMBERED.match(self._text, start) is not None,
+        )
 
     def find_titles(self) -> Iterator[tuple[int, int]]:
         """Yield the (start, end) of headings, which may have several lines."""
@@ -87,7 +122,9 @@ class _Page:
             first = stop
 
     def _compare_looks(self) -> list[bool]:
-        """Which lines are larger than most text of the page, or bold where that is not; none if most are: a poster."""
+        """Which lines are larger than most text of the page, or bold where that is not; none if
+        most are: a poster.
+        """
         sizes: Counter[float] = Counter()
         bold = 0
         for start, end, (size, is_bold), _ in self._lines:
@@ -105,7 +142,11 @@ class _Page:
 
     def _is_heading(self, first: int, stop: int) -> bool:
         """Whether lines that stand out are the heading of the line after them."""
-        start, end, following = self._lines[first].start, self._lines[stop - 1].end, self._lines[stop]
+        start, end, following = (
+            self._lines[first].start,
+            self._lines[stop - 1].end,
+            self._lines[stop],
+        )
         title = self._text[start:end].replace("\n", " ")
         if self._look(following.start) == self._lines[stop - 1].look or stop - first > _MOST_LINES:
             return False
@@ -117,16 +158,23 @@ class _Page:
         return first == 0 or self._lines[first].is_numbered or not self._is_beside(first, stop)
 
     def _continues(self, first: int, number: int) -> bool:
-        """Whether a line goes on with the heading that begins at another: right below, and looking the same."""
+        """Whether a line goes on with the heading that begins at another: right below, and looking
+        the same.
+        """
         (size, is_bold), (other, other_bold) = self._lines[first].look, self._lines[number].look
-        above, below = self._box(self._lines[number - 1].start), self._box(self._lines[number].start)
+        above, below = (
+            self._box(self._lines[number - 1].start),
+            self._box(self._lines[number].start),
+        )
         if self._lines[number].is_numbered or above is None or below is None:
             return False
         is_alike = is_bold is other_bold and abs(other - size) <= _SAME * size
         return is_alike and 0 < above[1] - below[1] <= _LEADING * size
 
     def _is_beside(self, first: int, stop: int) -> bool:
-        """Whether a title stands beside the line after it, as a cell and a name at a picture do, and is not centred."""
+        """Whether a title stands beside the line after it, as a cell and a name at a picture do,
+        and is not centred.
+        """
         ends = [(self._box(line.start), self._box(line.end - 1)) for line in self._lines]
         edges = [(head[0], tail[2], head[1]) for head, tail in ends if head and tail]
         if len(edges) < len(ends):
@@ -140,17 +188,27 @@ class _Page:
         """Whether words of a line stand so far apart that they name the columns of a table."""
         spaces = re.compile(r"(?<=\S) (?=\S)").finditer(self._text, start, end)
         sides = ((self._box(space.start() - 1), self._box(space.end())) for space in spaces)
-        return any(left and right and right[0] - left[2] > _APART * (left[3] - left[1]) for left, right in sides)
+        return any(
+            left and right and right[0] - left[2] > _APART * (left[3] - left[1])
+            for left, right in sides
+        )
 
 
 def _has_page_number(line: str) -> bool:
-    """Whether a line has the number of a page before or after it, as titles have in headers and in the contents."""
+    """Whether a line has the number of a page before or after it, as titles have in headers and in
+    the contents.
+    """
     after = _PAGE_AFTER.search(line)
     return bool(_PAGE_BEFORE.match(line) or (after and _TWO_WORDS.search(line, 0, after.start())))
 
 
 def _is_title(title: str) -> bool:
-    if len(title) > _LONGEST or not _TITLE.match(title) or _NONE.search(title) or not _WORD.search(title):
+    if (
+        len(title) > _LONGEST
+        or not _TITLE.match(title)
+        or _NONE.search(title)
+        or not _WORD.search(title)
+    ):
         return False
     first = next(character for character in title if character.isalpha())
     return not first.islower() and 2 * sum(map(str.isalpha, title)) > len(title.replace(" ", ""))

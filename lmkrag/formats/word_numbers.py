@@ -1,4 +1,6 @@
-"""The numbers of Word's lists and clauses, which are in no text: Word counts them when it shows a document."""
+"""The numbers of Word's lists and clauses, which are in no text: Word counts them when it shows a
+document.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -13,7 +15,9 @@ MOST_BASES = 20  # of a style; a broken file may have a circle of them
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How one level of a list counts: ``text`` is ``%1.%2`` for 7.2, ``style`` that of the paragraphs it numbers."""
+    """How one level of a list counts: ``text`` is ``%1.%2`` for 7.2, ``style`` that of the
+    paragraphs it numbers.
+    """
 
     start: int = 1
     format: str = "decimal"
@@ -29,14 +33,18 @@ class _List:
 
 
 class WordNumbers:
-    """Counts the entry paragraphs of a document, asked for in order. State: where each list has got to."""
+    """Counts the entry paragraphs of a document, asked for in order. State: where each list has got
+    to.
+    """
 
     def __init__(self, numbering: Any | None, styles: Any) -> None:
         """Take the roots of the document's numbering, None without one, and of its styles."""
         lists: dict[str, _List] = {}
         self._lists: dict[str, _List] = {}  # by number; several may go on counting one list
         self._restarts: dict[str, dict[int, int]] = defaultdict(dict)
-        self._styles = {style.get(qn("w:styleId")): style for style in styles.findall(qn("w:style"))}
+        self._styles = {
+            style.get(qn("w:styleId")): style for style in styles.findall(qn("w:style"))
+        }
         if numbering is None:
             return
         for element in numbering.findall(qn("w:abstractNum")):
@@ -55,7 +63,9 @@ class WordNumbers:
                     self._restarts[number][level] = read_whole(start, 1)
 
     def next(self, paragraph: Any) -> str:
-        """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty for nothing."""
+        """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty
+        for nothing.
+        """
         number, level = self._find(paragraph)
         entry = self._lists.get(number)
         if entry is None or level not in entry.levels:
@@ -68,7 +78,9 @@ class WordNumbers:
             return "-"
         shown = current.text
         for depth, other in entry.levels.items():
-            ordinal = format_ordinal(entry.counts.get(depth, other.start), "decimal" if current.plain else other.format)
+            ordinal = format_ordinal(
+                entry.counts.get(depth, other.start), "decimal" if current.plain else other.format
+            )
             shown = shown.replace(f"%{depth + 1}", ordinal)
         return shown.strip()
 
@@ -81,7 +93,11 @@ class WordNumbers:
             numbering = properties.find(qn("w:numPr")) if properties is not None else None
             if numbering is not None and (number := find_value(numbering, "w:numId")):
                 levels = self._lists[number].levels if number in self._lists else {}
-                of_style = (depth for depth, level in levels.items() if named_style and level.style == named_style)
+                of_style = (
+                    depth
+                    for depth, level in levels.items()
+                    if named_style and level.style == named_style
+                )
                 return number, read_whole(find_value(numbering, "w:ilvl"), next(of_style, 0))
             if style not in self._styles:
                 break
@@ -104,7 +120,9 @@ def _read_levels(element: Any) -> dict[int, _Level]:
 
 
 def find_value(element: Any, *path: str, default: str = "") -> str:
-    """Return the value of an element inside another; a default where it has none, empty where it is not there."""
+    """Return the value of an element inside another; a default where it has none, empty where it is
+    not there.
+    """
     child = element.find("/".join(map(qn, path)))
     return "" if child is None else child.get(qn("w:val"), default)
 
@@ -114,11 +132,12 @@ _ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
 
 
 def format_ordinal(count: int, kind: str) -> str:
-    """Return a number as a list shows it, in one of Word's formats; those that are not known are written in decimals.
+    """Return a number as a list shows it, in one of Word's formats; those that are not known are
+    written in decimals.
 
     >>> [format_ordinal(4, kind) for kind in ("decimal", "lowerLetter", "upperRoman", "decimalZero")]
     ['4', 'd', 'IV', '04']
-    """
+    """  # noqa: E501
     if kind == "none":
         return ""
     if kind == "decimalZero":

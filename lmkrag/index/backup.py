@@ -1,7 +1,8 @@
 """Copy an index that is in use: the copy is one committed state, and an ordinary index.
 
-SQLite's backup copies the catalog. Segments never change: they become hard links where the file system allows that,
-else copies. The copy is built beside its place, verified, and takes its place in one step.
+SQLite's backup copies the catalog. Segments never change: they become hard links where the file
+system allows that, else copies. The copy is built beside its place, verified, and takes its place
+in one step.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ from lmkrag.index.verify import find_problems
 from lmkrag.index.working import WorkingFolder
 from lmkrag.system import locate_index
 
-_MARKER = "backup.json"  # in a copy: its path, so that an index restored elsewhere is not taken for a copy
+# in a copy: its path, so that an index restored elsewhere is not taken for a copy
+_MARKER = "backup.json"
 _TRIES = 20  # of a copy whose segments a writer replaces meanwhile
 
 
@@ -37,13 +39,16 @@ class Backup:
 
 
 def back_up_index(index: Path, copy: Path) -> Backup:
-    """Copy the state that an index has now to the directory ``copy``; a copy that is there is replaced.
+    """Copy the state that an index has now to the directory ``copy``; a copy that is there is
+    replaced.
 
-    If the process is killed, the earlier copy stays complete, and the next call reuses the files copied so far.
+    If the process is killed, the earlier copy stays complete, and the next call reuses the files
+    copied so far.
 
-    Raises UsageError: ``copy`` holds something else, or one directory is inside the other. IndexNotFound: there is no
-    index. IndexLocked: another process makes this copy, or writes to it. IndexCorrupt: the index is damaged; the
-    earlier copy stays. StorageError: the copy can't be written.
+    Raises UsageError: ``copy`` holds something else, or one directory is inside the other.
+    IndexNotFound: there is no index. IndexLocked: another process makes this copy, or writes to it.
+    IndexCorrupt: the index is damaged; the earlier copy stays. StorageError: the copy can't be
+    written.
     """
     work = WorkingFolder(copy, "backup")
     source = locate_index(index)
@@ -61,13 +66,24 @@ def back_up_index(index: Path, copy: Path) -> Backup:
                 with contextlib.closing(IndexStore.open(work.new)) as new:
                     if problems := find_problems(new):
                         raise IndexCorrupt(f"{source}: {problems[0]}; an earlier copy is unchanged")
-                for path in (work.new / CATALOG, work.new / _MARKER, work.new / "segments", work.new):
+                for path in (
+                    work.new / CATALOG,
+                    work.new / _MARKER,
+                    work.new / "segments",
+                    work.new,
+                ):
                     sync(path)
-                with lock_index(work.index) if IndexStore.exists(work.index) else contextlib.nullcontext():
+                with (
+                    lock_index(work.index)
+                    if IndexStore.exists(work.index)
+                    else contextlib.nullcontext()
+                ):
                     work.take_place()
                 work.remove()
         except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"{copy}: can't be written ({error}); an earlier copy is unchanged") from error
+            raise StorageError(
+                f"{copy}: can't be written ({error}); an earlier copy is unchanged"
+            ) from error
     return backup
 
 
@@ -80,11 +96,15 @@ def _check_place(copy: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         recorded = None
     if recorded != str(copy):
-        raise UsageError(f"{copy}: exists and was not made by lmkrag backup; choose another directory")
+        raise UsageError(
+            f"{copy}: exists and was not made by lmkrag backup; choose another directory"
+        )
 
 
 def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
-    """Copy the catalog and its segments to ``work.new``; a newer state if a writer replaces segments meanwhile."""
+    """Copy the catalog and its segments to ``work.new``; a newer state if a writer replaces
+    segments meanwhile.
+    """
     segments = work.new / "segments"
     segments.mkdir(parents=True, exist_ok=True)
     for attempt in range(_TRIES):
@@ -104,11 +124,17 @@ def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
                 if catalog.generation(snapshot.connection) == generation or attempt + 1 == _TRIES:
                     raise
     (work.new / _MARKER).write_text(json.dumps({"path": str(work.index)}) + "\n", "utf-8")
-    return Backup(len(documents.keys), documents.sentences, len(new), sum(file.bytes for file in new))
+    return Backup(
+        len(documents.keys), documents.sentences, len(new), sum(file.bytes for file in new)
+    )
 
 
-def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target: Path) -> list[File]:
-    """Make ``target`` hold the files of segments and no others; return those that only the index had."""
+def _place_segments(
+    named: list[SegmentFile], index: Path, earlier: Path, target: Path
+) -> list[File]:
+    """Make ``target`` hold the files of segments and no others; return those that only the index
+    had.
+    """
     files = {name: file for segment in named for name, file in segment.files.items()}
     for path in target.iterdir():
         if path.name not in files or not files[path.name].is_at(path):  # of an interrupted run

@@ -1,4 +1,6 @@
-"""All SQL. Functions over an open SQLite connection; transactions belong to the caller (reader and store)."""
+"""All SQL. Functions over an open SQLite connection; transactions belong to the caller (reader and
+store).
+"""
 
 import json
 import sqlite3
@@ -19,7 +21,8 @@ from lmkrag.system import FileStamp
 from lmkrag.types import Document
 
 FORMAT_VERSION = 6
-PAGE_SIZE = 8_192  # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
+# bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
+PAGE_SIZE = 8_192
 TEXT_PER_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 SENTENCES_PER_BLOCK = 512
 
@@ -27,12 +30,18 @@ _NEARBY = 250  # names on each side of one that is not there, among which one li
 _CACHE = 8_192  # KiB of pages each connection keeps
 
 _FIXED = ("format", "encoder", "recipe")  # never change; under one checksum
-_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value changes the sum
+_FACTORS = (
+    0x9E3779B97F4A7C15,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+)  # odd: one changed value changes the sum
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """What the catalog knows of a document, its text aside. ``id`` is the row's, ``doc_id`` the user's."""
+    """What the catalog knows of a document, its text aside. ``id`` is the row's, ``doc_id`` the
+    user's.
+    """
 
     id: int
     doc_id: str
@@ -66,10 +75,16 @@ _COLUMNS = ", ".join(column.name for column in fields(DocumentRow))
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """Open a catalog whose commits are durable; ``immutable`` needs no locks. Raises sqlite3.OperationalError."""
+    """Open a catalog whose commits are durable; ``immutable`` needs no locks. Raises
+    sqlite3.OperationalError.
+    """
     mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=30,
     )
     try:
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
@@ -99,8 +114,12 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what is recorded of the index itself, or raise IndexCorrupt: format, generation, encoder, recipe."""
-    if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != ("table",):
+    """Return what is recorded of the index itself, or raise IndexCorrupt: format, generation,
+    encoder, recipe.
+    """
+    if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != (
+        "table",
+    ):
         raise IndexCorrupt("the catalog has no table of what the index is made with")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     if meta["format"] == str(FORMAT_VERSION) and meta["checksum"] != _checksum_fixed(meta):
@@ -130,7 +149,9 @@ def next_generation(connection: sqlite3.Connection) -> None:
 
 
 def read_number(connection: sqlite3.Connection, key: str) -> int:
-    """Return a number that is recorded of the index itself, such as ``live_documents``: see :func:`sum_documents`."""
+    """Return a number that is recorded of the index itself, such as ``live_documents``: see
+    :func:`sum_documents`.
+    """
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     try:
         return int(row[0])
@@ -139,24 +160,35 @@ def read_number(connection: sqlite3.Connection, key: str) -> int:
 
 
 def sum_documents(table: Ids) -> int:
-    """Return a sum over documents ``[n, 3]`` (row id, first sentence, sentences) that a lost or changed one changes."""
+    """Return a sum over documents ``[n, 3]`` (row id, first sentence, sentences) that a lost or
+    changed one changes.
+    """
     with np.errstate(over="ignore"):
         return int((table.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum())
 
 
 def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
-    total = (read_number(connection, "live_documents") + sign * sum_documents(np.array([document], np.int64))) % 2**64
+    total = (
+        read_number(connection, "live_documents")
+        + sign * sum_documents(np.array([document], np.int64))
+    ) % 2**64
     connection.execute("UPDATE meta SET value = ? WHERE key = 'live_documents'", (str(total),))
 
 
 def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
-    """Record a document with its text and sentences, inside a transaction; return the id of its first sentence."""
+    """Record a document with its text and sentences, inside a transaction; return the id of its
+    first sentence.
+    """
     document, text, ends = staged.document, staged.text, staged.sentences.ends
     first = read_number(connection, "next_sentence")
-    last = connection.execute("SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1").fetchone()
+    last = connection.execute(
+        "SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1"
+    ).fetchone()
     if first < (last or (1,))[0]:
         raise IndexCorrupt(f"the catalog's next sentence id is damaged; {REPAIR}")
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),))
+    connection.execute(
+        "UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),)
+    )
     values: tuple[Any, ...] = (
         document.doc_id,
         document.path,
@@ -174,7 +206,9 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     )
     names = _COLUMNS.removeprefix("id, ")
     places = ", ".join("?" * (len(values) + 1))
-    cursor = connection.execute(f"INSERT INTO document ({names}, row_checksum) VALUES ({places})", (*values, b""))
+    cursor = connection.execute(
+        f"INSERT INTO document ({names}, row_checksum) VALUES ({places})", (*values, b"")
+    )
     key = cursor.lastrowid
     assert key is not None
     _set_checksum(connection, (key, *values))
@@ -195,7 +229,9 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
 
 
 def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
-    connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
+    connection.execute(
+        "UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0])
+    )
 
 
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
@@ -212,11 +248,16 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
-    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
+    _set_checksum(
+        connection,
+        connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone(),
+    )
 
 
 def find_row(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
-    """Return the row of a document, for a writer; readers ask the snapshot, which notices a lost row."""
+    """Return the row of a document, for a writer; readers ask the snapshot, which notices a lost
+    row.
+    """
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)
 
 
@@ -241,22 +282,31 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
     return [
         name
         for side in sides
-        for (name,) in connection.execute(f"SELECT doc_id FROM document WHERE {side} LIMIT ?", (doc_id, _NEARBY))
+        for (name,) in connection.execute(
+            f"SELECT doc_id FROM document WHERE {side} LIMIT ?", (doc_id, _NEARBY)
+        )
     ]
 
 
 def scan_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
-    """Yield every row that is there by ``doc_id``, for :mod:`lmkrag.index.verify`: lost ones are not noticed."""
+    """Yield every row that is there by ``doc_id``, for :mod:`lmkrag.index.verify`: lost ones are
+    not noticed.
+    """
     return _documents(connection, "ORDER BY doc_id", ())
 
 
-def list_documents(connection: sqlite3.Connection, known: Ids, after: str, limit: int | None) -> Iterator[DocumentRow]:
-    """Yield documents by ``doc_id``, at most ``limit`` after one. Raises IndexCorrupt: a row is lost.
+def list_documents(
+    connection: sqlite3.Connection, known: Ids, after: str, limit: int | None
+) -> Iterator[DocumentRow]:
+    """Yield documents by ``doc_id``, at most ``limit`` after one. Raises IndexCorrupt: a row is
+    lost.
 
     ``known`` ``[n]`` are the row ids of all documents.
     """
     before, following = (
-        connection.execute(f"SELECT COUNT(*) FROM document WHERE doc_id {side} ?", (after,)).fetchone()[0]
+        connection.execute(
+            f"SELECT COUNT(*) FROM document WHERE doc_id {side} ?", (after,)
+        ).fetchone()[0]
         for side in ("<=", ">")
     )
     check_count(before + following if after else following, len(known))
@@ -292,7 +342,9 @@ def list_some_documents(
 
 
 def check_count(found: int, known: int) -> None:
-    """Raise IndexCorrupt unless as many rows of documents were found as are known: whoever reads some calls this."""
+    """Raise IndexCorrupt unless as many rows of documents were found as are known: whoever reads
+    some calls this.
+    """
     if found != known:
         raise IndexCorrupt(f"the catalog has {found} of {known} documents: rows are lost; {REPAIR}")
 
@@ -311,13 +363,23 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
     return rows
 
 
-def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
-    for *columns, recorded in connection.execute(f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values):
+def _documents(
+    connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]
+) -> Iterator[DocumentRow]:
+    for *columns, recorded in connection.execute(
+        f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values
+    ):
         if recorded != _checksum_row(tuple(columns)):
-            raise IndexCorrupt(f"the catalog's row of document {columns[1]!r} is damaged (checksum); {REPAIR}")
+            raise IndexCorrupt(
+                f"the catalog's row of document {columns[1]!r} is damaged (checksum); {REPAIR}"
+            )
         try:
             meta, starts = map(json.loads, columns[6:8])
-            if not isinstance(meta, dict) or not isinstance(starts, list) or {int}.union(map(type, starts)) != {int}:
+            if (
+                not isinstance(meta, dict)
+                or not isinstance(starts, list)
+                or {int}.union(map(type, starts)) != {int}
+            ):
                 raise ValueError("its metadata or its page_starts are of another type")
         except (ValueError, TypeError, RecursionError) as error:
             raise IndexCorrupt(
@@ -333,18 +395,29 @@ def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
     return {row[0]: SkippedFile(*row) for row in rows}
 
 
-def write_skipped(connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]) -> None:
+def write_skipped(
+    connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]
+) -> None:
     """Remember files that can't be indexed as they are, and forget others, inside a transaction."""
-    connection.executemany("DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten))
-    connection.executemany("INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)", map(astuple, skipped))
+    connection.executemany(
+        "DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten)
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)", map(astuple, skipped)
+    )
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
-    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or missing."""
+    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or
+    missing.
+    """
     end = min(end, row.length)
     first = start - start % TEXT_PER_BLOCK
     blocks = connection.execute(
-        "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
+        (
+            "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start "
+            "< ? ORDER BY start"
+        ),
         (row.id, first, end),
     )
     text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
@@ -354,8 +427,12 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     return piece
 
 
-def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
-    """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or raise IndexCorrupt."""
+def read_sentences(
+    connection: sqlite3.Connection, row: DocumentRow, first: int
+) -> tuple[Ids, Bytes]:
+    """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or
+    raise IndexCorrupt.
+    """
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
     block = connection.execute(query, (row.id, first)).fetchone()
     if block is None:
@@ -364,17 +441,26 @@ def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int)
 
 
 def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
-    """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
-    packed = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
+    """Return the hash of each window a document was read in, and the ordinal of its first own
+    sentence.
+    """
+    packed = connection.execute(
+        "SELECT data FROM window_list WHERE document = ?", (row.id,)
+    ).fetchone()
     if packed is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
     return codec.unpack_windows(packed[0], row.id)
 
 
 def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
-    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise IndexCorrupt."""
+    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise
+    IndexCorrupt.
+    """
     text = read_text(connection, row, 0, row.length)
-    blocks = [read_sentences(connection, row, first) for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
+    blocks = [
+        read_sentences(connection, row, first)
+        for first in range(0, row.sentences, SENTENCES_PER_BLOCK)
+    ]
     ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
     if codec.checksum_content(row.doc_id, text, ends) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")

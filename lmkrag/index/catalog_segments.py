@@ -23,10 +23,17 @@ _LISTED = 200  # skipped files
 
 def insert_segment(connection: Connection, file: SegmentFile, runs: Ids) -> None:
     """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
-    details = json.dumps({key: value for key, value in asdict(file).items() if key != "name"}, sort_keys=True)
+    details = json.dumps(
+        {key: value for key, value in asdict(file).items() if key != "name"}, sort_keys=True
+    )
     connection.execute(
         "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
-        (file.name, details, codec.pack_runs(runs, file.name), codec.checksum(file.name, details.encode())),
+        (
+            file.name,
+            details,
+            codec.pack_runs(runs, file.name),
+            codec.checksum(file.name, details.encode()),
+        ),
     )
 
 
@@ -41,7 +48,9 @@ def read_segments(connection: Connection) -> list[tuple[SegmentFile, Ids]]:
     query = "SELECT name, facts, runs, row_checksum FROM segment ORDER BY id"
     for name, text, packed, recorded in connection.execute(query):
         if recorded != codec.checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
-            raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
+            raise IndexCorrupt(
+                f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}"
+            )
         details = json.loads(text)
         parts = (File(**details[part]) for part in ("vectors", "words", "structure"))
         file = SegmentFile(name, details["rows"], build_recipe(details["recipe"]), *parts)
@@ -49,12 +58,16 @@ def read_segments(connection: Connection) -> list[tuple[SegmentFile, Ids]]:
     return segments
 
 
-def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
+def read_status(
+    path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe
+) -> IndexStatus:
     """Return what an index holds, without reading its documents or vectors."""
     counts = count_documents(connection)
     segments = read_segments(connection)
     # The catalog was last written when its log was; readers make one without content.
-    written = [file.stat() for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")]
+    written = [
+        file.stat() for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")
+    ]
     changed = max(file.st_mtime for file in written if file.st_size)
     return IndexStatus(
         path=str(path),
@@ -72,6 +85,8 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
         skipped_files=tuple(
             Skipped(*row)
-            for row in connection.execute("SELECT path, reason FROM skipped_file ORDER BY path LIMIT ?", (_LISTED,))
+            for row in connection.execute(
+                "SELECT path, reason FROM skipped_file ORDER BY path LIMIT ?", (_LISTED,)
+            )
         ),
     )

@@ -20,15 +20,22 @@ def checksum(key: str, data: bytes) -> bytes:
 
 
 def pack(data: bytes, key: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it is too large."""
+    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it
+    is too large.
+    """
     if len(data) > _MAX_UNPACKED:
-        raise UsageError(f"{key}: {len(data):,} bytes are more than an index holds in one place ({_MAX_UNPACKED:,})")
+        raise UsageError(
+            f"{key}: {len(data):,} bytes are more than an index holds in one place "
+            f"({_MAX_UNPACKED:,})"
+        )
     body = zlib.compress(data, 6)
     return checksum(key, body) + body
 
 
 def unpack(packed: bytes, key: str) -> bytes:
-    """Return what :func:`pack` was given. Raises IndexCorrupt: it is damaged, or was packed for another key."""
+    """Return what :func:`pack` was given. Raises IndexCorrupt: it is damaged, or was packed for
+    another key.
+    """
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(key, body):
         raise IndexCorrupt(f"the catalog is damaged at {key} (checksum); {REPAIR}")
@@ -54,12 +61,18 @@ def unpack_text(packed: bytes, document: int, start: int) -> str:
 
 def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: int) -> bytes:
     """Encode sentences ``[n]`` of a document from ordinal ``first`` on."""
-    data = starts[:1].astype("<i8").tobytes() + (ends - starts).astype("<i4").tobytes() + kinds.tobytes()
+    data = (
+        starts[:1].astype("<i8").tobytes()
+        + (ends - starts).astype("<i4").tobytes()
+        + kinds.tobytes()
+    )
     return pack(data, f"sentences {document} {first}")
 
 
 def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Bytes]:
-    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences. Raises IndexCorrupt: it is damaged."""
+    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences. Raises
+    IndexCorrupt: it is damaged.
+    """
     data = unpack(packed, f"sentences {document} {first}")
     count = (len(data) - 8) // 5
     start = np.frombuffer(data, "<i8", 1)
@@ -68,8 +81,12 @@ def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Byt
 
 
 def pack_windows(hashes: Hashes, ordinals: Ids, document: int) -> bytes:
-    """Encode the windows of a document: the hash of each, and the ordinal of its first own sentence."""
-    return pack(hashes.astype("<u8").tobytes() + ordinals.astype("<i8").tobytes(), f"windows {document}")
+    """Encode the windows of a document: the hash of each, and the ordinal of its first own
+    sentence.
+    """
+    return pack(
+        hashes.astype("<u8").tobytes() + ordinals.astype("<i8").tobytes(), f"windows {document}"
+    )
 
 
 def unpack_windows(packed: bytes, document: int) -> tuple[Hashes, Ids]:
@@ -90,7 +107,9 @@ def unpack_runs(packed: bytes, segment: str) -> Ids:
 
 
 def checksum_content(doc_id: str, text: Text, ends: Ids) -> str:
-    """Return the XXH3 (128 bits) of a document's name, text and sentence borders, which ``verify`` compares."""
+    """Return the XXH3 (128 bits) of a document's name, text and sentence borders, which ``verify``
+    compares.
+    """
     digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
     digest.update(b"\0")
     for start in range(0, len(text), _SLICE):

@@ -1,10 +1,12 @@
-"""Columns of the catalog: documents by blocks of 512 row ids, field by field, so that nobody has to read all rows.
+"""Columns of the catalog: documents by blocks of 512 row ids, field by field, so that nobody has to
+read all rows.
 
-The column ``""`` of a block has its documents and what they are in all; the others have the values of their fields. The
-rows of documents are what counts: a transaction that changes some writes the columns of their blocks anew.
+The column ``""`` of a block has its documents and what they are in all; the others have the values
+of their fields. The rows of documents are what counts: a transaction that changes some writes the
+columns of their blocks anew.
 
-A column of fields is JSON of the values of each (:class:`FieldValues`), a line end, and the counts and places of all of
-them, end to end, as packed numbers.
+A column of fields is JSON of the values of each (:class:`FieldValues`), a line end, and the counts
+and places of all of them, end to end, as packed numbers.
 """
 
 import json
@@ -32,8 +34,8 @@ _OWN = ("doc_id", "title", "kind", "root", "path", "modified")
 class FieldValues(NamedTuple):
     """The values that documents of a block have in one field, each value once.
 
-    ``counts[n]`` documents have ``values[n]``. Their places in the block, from 0, are in ``places``,
-    those of one value after those of the value before it.
+    ``counts[n]`` documents have ``values[n]``. Their places in the block, from 0, are in
+    ``places``, those of one value after those of the value before it.
     """
 
     values: list[Any]
@@ -42,7 +44,9 @@ class FieldValues(NamedTuple):
 
 
 _Places = dict[str, tuple[Any, list[int]]]
-"""Each value of a field with the places of the documents that have it, by its JSON: 1, 1.0 and True differ."""
+"""Each value of a field with the places of the documents that have it, by its JSON: 1, 1.0 and True
+differ.
+"""
 
 
 def fields_of(row: DocumentRow) -> dict[str, Any]:
@@ -51,13 +55,20 @@ def fields_of(row: DocumentRow) -> dict[str, Any]:
     front_matter = {str(key).lower(): value for key, value in row.meta.items()}
     paths = [row.doc_id, row.path]
     parts = [path.replace("\\", "/").split("/") for path in paths]
-    folders = [folder for names in parts for stop in range(1, len(names)) if (folder := "/".join(names[:stop]))]
+    folders = [
+        folder
+        for names in parts
+        for stop in range(1, len(names))
+        if (folder := "/".join(names[:stop]))
+    ]
     changed = row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
     return {**front_matter, **columns, "path": paths + folders, "modified": changed or None}
 
 
 def refresh_columns(connection: Connection) -> None:
-    """Write the columns of the blocks whose documents have changed, inside the transaction that changes them."""
+    """Write the columns of the blocks whose documents have changed, inside the transaction that
+    changes them.
+    """
     for (block,) in connection.execute("SELECT block FROM stale_block").fetchall():
         built = _build(connection, block)
         names = ((name, block) for name in ("", *_OWN, *map(str, range(_SHARED))))
@@ -71,20 +82,32 @@ def refresh_columns(connection: Connection) -> None:
 
 def find_wrong_columns(connection: Connection) -> Iterator[str]:
     """Yield a line for each block whose columns are not what the rows of its documents say."""
-    blocks = "SELECT id / ? FROM document UNION SELECT block FROM document_column UNION SELECT block FROM stale_block"
+    blocks = (
+        "SELECT id / ? FROM document UNION SELECT block FROM document_column UNION SELECT "
+        "block FROM stale_block"
+    )
     for (block,) in connection.execute(blocks, (_BLOCK,)).fetchall():
-        rows = connection.execute("SELECT name, data FROM document_column WHERE block = ?", (block,))
+        rows = connection.execute(
+            "SELECT name, data FROM document_column WHERE block = ?", (block,)
+        )
         try:
             stored = {name: _unpack(data, name, block) for name, data in rows}
             if stored != _build(connection, block):
-                yield f"catalog: the columns of documents {block * _BLOCK} and following are wrong; {REPAIR}"
+                yield (
+                    f"catalog: the columns of documents {block * _BLOCK} and following are "
+                    f"wrong; {REPAIR}"
+                )
         except IndexCorrupt as error:
             yield str(error)
 
 
 def _column(key: str) -> str:
     """The name of the column that a field is in."""
-    return key if key in _OWN else str(xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")) % _SHARED)
+    return (
+        key
+        if key in _OWN
+        else str(xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")) % _SHARED)
+    )
 
 
 def _build(connection: Connection, block: int) -> dict[str, bytes]:
@@ -125,7 +148,9 @@ def _items(value: Any) -> Iterator[Any]:
 
 def _lay_out(field: _Places) -> FieldValues:
     places = [places for _, places in field.values()]
-    return FieldValues([value for value, _ in field.values()], list(map(len, places)), list(chain(*places)))
+    return FieldValues(
+        [value for value, _ in field.values()], list(map(len, places)), list(chain(*places))
+    )
 
 
 def _write(fields: Mapping[str, FieldValues]) -> bytes:
@@ -176,28 +201,43 @@ def _unpack(packed: bytes, name: str, block: int) -> bytes:
 
 
 def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
-    """Id, first sentence and sentences of the documents of a block ``[n, 3]``, and what they are in all."""
+    """Id, first sentence and sentences of the documents of a block ``[n, 3]``, and what they are in
+    all.
+    """
     data = _unpack(packed, "", block)
     stop = 8 + 24 * int.from_bytes(data[:8], "little")
     return np.frombuffer(data[8:stop], "<i8").reshape(-1, 3), json.loads(data[stop:])
 
 
 def count_documents(connection: Connection) -> dict[str, Any]:
-    """Return how many documents, sentences, characters and unread pages there are, and documents by kind and root."""
+    """Return how many documents, sentences, characters and unread pages there are, and documents by
+    kind and root.
+    """
     totals = Counter(documents=0, sentences=0, characters=0, unread_pages=0)
     named: dict[str, Counter[str]] = {"kinds": Counter(), "roots": Counter()}
-    for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ''"):
+    for block, packed in connection.execute(
+        "SELECT block, data FROM document_column WHERE name = ''"
+    ):
         table, facts = _read_documents(block, packed)
         totals.update(documents=len(table), sentences=int(table[:, 2].sum()))
         totals.update(characters=facts["characters"], unread_pages=facts["unread"])
         for key, of in named.items():
             of.update(facts[key])
-    return {**totals, **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()}}
+    return {
+        **totals,
+        **{key: {name: of[name] for name in sorted(of) if name} for key, of in named.items()},
+    }
 
 
-def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1) -> DocumentRanges:
-    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` then, the ``known``."""
-    changed = "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
+def read_ranges(
+    connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1
+) -> DocumentRanges:
+    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` then,
+    the ``known``.
+    """
+    changed = (
+        "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
+    )
     columns, tables = dict(known.columns), []
     for block, packed in connection.execute(changed, (since,)):
         table, facts = _read_documents(block, packed)
@@ -214,15 +254,23 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
     return DocumentRanges(table[:, 0], table[:, 1], table[:, 1] + table[:, 2], columns)
 
 
-def match_field(connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]) -> Mask:
-    """Return which documents have a value of a field that passes a test, None where there is none; or IndexCorrupt."""
+def match_field(
+    connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]
+) -> Mask:
+    """Return which documents have a value of a field that passes a test, None where there is none;
+    or IndexCorrupt.
+    """
     name, without = _column(key), test(None)
     passed, present = np.zeros((2, len(documents.keys)), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
-    for block, packed in connection.execute("SELECT block, data FROM document_column WHERE name = ?", (name,)):
+    for block, packed in connection.execute(
+        "SELECT block, data FROM document_column WHERE name = ?", (name,)
+    ):
         missing.discard(block)
         values, counts, places = _read(_unpack(packed, name, block), key)
-        hits = np.fromiter(test.each(values) if hasattr(test, "each") else map(test, values), bool, len(values))
+        hits = np.fromiter(
+            test.each(values) if hasattr(test, "each") else map(test, values), bool, len(values)
+        )
         if hits.any() or without:
             positions = places + np.searchsorted(documents.keys, block * _BLOCK)
             present[positions] = True

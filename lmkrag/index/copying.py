@@ -1,6 +1,7 @@
 """Put the documents of an index into another; nothing is encoded.
 
-``copy_documents`` copies them between indexes of any kind; ``adopt_index`` links their segments in one commit.
+``copy_documents`` copies them between indexes of any kind; ``adopt_index`` links their segments in
+one commit.
 """
 
 import contextlib
@@ -32,27 +33,40 @@ _BATCH = 16_384  # sentences of a commit: what a killed copy has to repeat
 
 
 def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
-    """Copy documents with their vectors; those that ``new`` has already are left, and others of its own stay.
+    """Copy documents with their vectors; those that ``new`` has already are left, and others of its
+    own stay.
 
-    Raises IndexMismatch: another encoder made it. IndexCorrupt: a document of ``old`` is damaged; those before it are
-    copied.
+    Raises IndexMismatch: another encoder made it. IndexCorrupt: a document of ``old`` is damaged;
+    those before it are copied.
     """
     if new.encoder.fingerprint != old.encoder.fingerprint:
-        raise IndexMismatch(f"{new.place}: made with {new.encoder.name!r}, {old.place} with {old.encoder.name!r}")
+        raise IndexMismatch(
+            f"{new.place}: made with {new.encoder.name!r}, {old.place} with {old.encoder.name!r}"
+        )
     with new.writing(), old.reader.snapshot() as snapshot:
         with new.reader.snapshot(segments=False) as there:
-            known = {row.doc_id: (row.fingerprint, row.content_checksum) for row in there.all_documents()}
+            known = {
+                row.doc_id: (row.fingerprint, row.content_checksum) for row in there.all_documents()
+            }
         documents = list(snapshot.all_documents())
-        rows = [row for row in documents if known.get(row.doc_id) != (row.fingerprint, row.content_checksum)]
+        rows = [
+            row
+            for row in documents
+            if known.get(row.doc_id) != (row.fingerprint, row.content_checksum)
+        ]
         for part in _divide(rows):
             staged = [catalog.read_stored(snapshot.connection, row) for row in part]
-            vectors = [snapshot.read_vectors(row.first_sentence + np.arange(row.sentences)) for row in part]
+            vectors = [
+                snapshot.read_vectors(row.first_sentence + np.arange(row.sentences)) for row in part
+            ]
             new.commit(staged, [new.stage_segment(vectors, *build_tables(staged))])
             new.merge_small()
     updated = sum(row.doc_id in known for row in rows)
     sentences, characters = sum(row.sentences for row in rows), sum(row.length for row in rows)
     unchanged = len(documents) - len(rows)
-    return IndexReport(len(rows) - updated, updated, unchanged, sentences=sentences, characters=characters)
+    return IndexReport(
+        len(rows) - updated, updated, unchanged, sentences=sentences, characters=characters
+    )
 
 
 def _divide(rows: list[catalog.DocumentRow]) -> Iterator[list[catalog.DocumentRow]]:
@@ -70,36 +84,48 @@ def build_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
     for staged in documents:
         kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
         borders = pairwise([0, *staged.sentences.ends.tolist()])
-        sentences = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
-        texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, sentences, staged.document.kind)]
+        sentences = [
+            Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)
+        ]
+        texts = [
+            sentence.read(staged.text)
+            for sentence in with_contexts(staged.text, sentences, staged.document.kind)
+        ]
         document = staged.document
         title = "" if document.kind == CODE else document.title
         words.add(texts, document_language(staged.text, document.kind), title)
-        structure.add(((staged.text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
+        structure.add(
+            ((staged.text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker()
+        )
     return words.take(len(words)), structure.take(len(structure))
 
 
 def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
-    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`; return their counts.
+    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`; return
+    their counts.
 
-    A document replaces the one here of the same ``doc_id``; an attachment that the new version no longer has is
-    removed. Every file and value of the other index is compared with its checksum. Nothing was ever removed from
-    ``folder``, and it is on the same file system: the files of its segments are linked under fresh names.
+    A document replaces the one here of the same ``doc_id``; an attachment that the new version no
+    longer has is removed. Every file and value of the other index is compared with its checksum.
+    Nothing was ever removed from ``folder``, and it is on the same file system: the files of its
+    segments are linked under fresh names.
 
-    Raises IndexNotFound: ``folder`` is no index. IndexMismatch: another encoder made it. IndexCorrupt: it is damaged;
-    nothing was taken.
+    Raises IndexNotFound: ``folder`` is no index. IndexMismatch: another encoder made it.
+    IndexCorrupt: it is damaged; nothing was taken.
     """
     with contextlib.closing(IndexStore.open(folder)) as other, other.reader.snapshot() as snapshot:
         if other.encoder.fingerprint != store.encoder.fingerprint:
             raise IndexMismatch(
-                f"{folder}: made with encoder {other.encoder.name!r} ({other.encoder.fingerprint[:8]}), "
+                f"{folder}: made with encoder {other.encoder.name!r} "
+                f"({other.encoder.fingerprint[:8]}), "
                 f"this index with {store.encoder.name!r} ({store.encoder.fingerprint[:8]})"
             )
         rows = sorted(snapshot.all_documents(), key=lambda row: row.first_sentence)
         return _adopt(store, folder, snapshot, rows)
 
 
-def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catalog.DocumentRow]) -> IndexReport:
+def _adopt(
+    store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catalog.DocumentRow]
+) -> IndexReport:
     segments = catalog_segments.read_segments(snapshot.connection)
     if sum(file.rows for file, _ in segments) != snapshot.documents.sentences:
         raise IndexCorrupt(f"{folder}: its segments hold more than its documents")
@@ -111,12 +137,18 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catal
         here: list[int] = []  # the first sentence that each document gets
         for row in rows:
             if old := catalog.find_row(connection, row.doc_id):
-                gone = [item for item in catalog.find_attachments(connection, old) if item.doc_id not in names]
+                gone = [
+                    item
+                    for item in catalog.find_attachments(connection, old)
+                    if item.doc_id not in names
+                ]
                 for deleted in (*gone, old):
                     catalog.delete_document(connection, deleted)
                 updated += 1
                 removed += len(gone)
-            here.append(catalog.insert_document(connection, catalog.read_stored(snapshot.connection, row)))
+            here.append(
+                catalog.insert_document(connection, catalog.read_stored(snapshot.connection, row))
+            )
         for file, (_, runs) in zip(linked, segments, strict=True):
             parts, owners = clip_runs(runs, snapshot.documents.first, snapshot.documents.stop)
             parts[:, 1] += (np.array(here, np.int64) - snapshot.documents.first)[owners]
@@ -125,7 +157,9 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catal
         catalog.next_generation(connection)
         store.check_files(linked)
     sentences, characters = sum(row.sentences for row in rows), sum(row.length for row in rows)
-    return IndexReport(len(rows) - updated, updated, removed=removed, sentences=sentences, characters=characters)
+    return IndexReport(
+        len(rows) - updated, updated, removed=removed, sentences=sentences, characters=characters
+    )
 
 
 def _link(store: IndexStore, other: Path, file: SegmentFile) -> SegmentFile:

@@ -23,7 +23,9 @@ from lmkrag.system import computed_once
 
 Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
-_BLOCK = 1 << 14  # bytes under one checksum: a vector that is read alone brings the others of its block with it
+_BLOCK = (
+    1 << 14
+)  # bytes under one checksum: a vector that is read alone brings the others of its block with it
 _HEADER = 1_024  # bytes of a file of arrays before the first
 
 
@@ -31,8 +33,8 @@ _HEADER = 1_024  # bytes of a file of arrays before the first
 class File:
     """An immutable file as the catalog records it.
 
-    The checksums of its blocks (XXH3, 64 bits) stand at its end; the catalog has the checksum of these (128 bits). The
-    first files of format 6 have no blocks: the checksum is that of all bytes.
+    The checksums of its blocks (XXH3, 64 bits) stand at its end; the catalog has the checksum of
+    these (128 bits). The first files of format 6 have no blocks: the checksum is that of all bytes.
     """
 
     bytes: int
@@ -49,13 +51,16 @@ class File:
 
 
 class MappedFile:
-    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use.
+    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is
+    read before use.
 
     A block of it is compared with its checksum before its first use.
     """
 
     def __init__(self, path: Path, file: File) -> None:
-        """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another size."""
+        """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another
+        size.
+        """
         self.path, self.file = path, file
         try:
             self._data = _map(path)
@@ -71,22 +76,30 @@ class MappedFile:
 
     @computed_once
     def _sound(self) -> Mask:
-        """Which blocks were compared with their checksums, once these were compared with the catalog's."""
+        """Which blocks were compared with their checksums, once these were compared with the
+        catalog's.
+        """
         if xxh3_128_hexdigest(self._data[len(self.content) :] or self._data) != self.file.checksum:
             raise self._damaged()
         return np.full(max(1, len(self._checksums)), not self.file.block)
 
     def check(self, start: Ids, stop: Ids) -> None:
-        """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one differs."""
+        """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one
+        differs.
+        """
         first = start // self._block
         blocks = expand_ranges(first, -(-stop // self._block) - first)
         blocks = np.unique(blocks[~self._sound[blocks]])
-        if not np.array_equal(_digest(self.content, blocks * self._block, self._block), self._checksums[blocks]):
+        if not np.array_equal(
+            _digest(self.content, blocks * self._block, self._block), self._checksums[blocks]
+        ):
             raise self._damaged()
         self._sound[blocks] = True
 
     def read(self, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return a range of bytes, all by default, once its blocks were compared with their checksums."""
+        """Return a range of bytes, all by default, once its blocks were compared with their
+        checksums.
+        """
         stop = len(self.content) if stop is None else stop
         if not self._sound[start // self._block : -(-stop // self._block)].all():
             self.check(np.array([start]), np.array([stop]))
@@ -128,15 +141,27 @@ def seal_file(path: Path, head: int = 0) -> File:
 
 
 def write_tables(path: Path, tables: Tables) -> File:
-    """Write named arrays as a safetensors file and make it durable; what lies in other files is never in memory."""
+    """Write named arrays as a safetensors file and make it durable; what lies in other files is
+    never in memory.
+    """
     header, stop = {}, 0
-    ordered = dict(sorted(tables.items(), key=lambda item: -item[1].itemsize))  # each begins at a multiple of its size
+    ordered = dict(
+        sorted(tables.items(), key=lambda item: -item[1].itemsize)
+    )  # each begins at a multiple of its size
     for name, array in ordered.items():
         dtype = next(dtype for dtype, known in _DTYPES.items() if known == array.dtype)
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [stop, stop + array.nbytes]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [stop, stop + array.nbytes],
+        }
         stop += array.nbytes
     blocks = -(-(_HEADER + stop) // _BLOCK)
-    header["checksums"] = {"dtype": "U64", "shape": [blocks], "data_offsets": [stop, stop + 8 * blocks]}
+    header["checksums"] = {
+        "dtype": "U64",
+        "shape": [blocks],
+        "data_offsets": [stop, stop + 8 * blocks],
+    }
     text = json.dumps(header).encode().ljust(_HEADER - 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
@@ -146,13 +171,17 @@ def write_tables(path: Path, tables: Tables) -> File:
 
 
 class Scratch:
-    """An array that grows in a file without a name, so that it takes no memory that can't be given back."""
+    """An array that grows in a file without a name, so that it takes no memory that can't be given
+    back.
+    """
 
     def __init__(self, folder: Path, dtype: type[np.generic]) -> None:
         self._file, self._dtype, self._bytes = tempfile.TemporaryFile(dir=folder), dtype, 0  # noqa: SIM115
 
     def append(self, values: NDArray[Any]) -> None:
-        self._bytes += self._file.write(np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data)
+        self._bytes += self._file.write(
+            np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data
+        )
 
     def read(self) -> NDArray[Any]:
         """Return all values, one after the other."""
@@ -162,7 +191,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """The arrays of a file by their names, each with its place, as views that are compared with checksums when used."""
+    """The arrays of a file by their names, each with its place, as views that are compared with
+    checksums when used.
+    """
 
     file: MappedFile
     arrays: dict[str, tuple[int, NDArray[Any]]]
@@ -186,7 +217,10 @@ def read_tables(file: MappedFile) -> TableFile:
     for name, entry in json.loads(bytes(file.read(8, start))).items():
         if name not in ("checksums", "__metadata__"):
             place = start + entry["data_offsets"][0]
-            arrays[name] = place, np.frombuffer(file.content, _DTYPES[entry["dtype"]], entry["shape"][0], place)
+            arrays[name] = (
+                place,
+                np.frombuffer(file.content, _DTYPES[entry["dtype"]], entry["shape"][0], place),
+            )
     return TableFile(file, arrays)
 
 
@@ -194,7 +228,9 @@ LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
 def _has_locks(path: Path) -> bool:
-    """Return whether the file system of an existing file knows flock, without which filelock's file is the lock."""
+    """Return whether the file system of an existing file knows flock, without which filelock's file
+    is the lock.
+    """
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -205,19 +241,27 @@ def _has_locks(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't be written to."""
+    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't
+    be written to.
+    """
     from filelock import FileLock, Timeout  # slow to import, and reading needs no lock
 
-    lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
+    lock = FileLock(
+        str(path / LOCK), timeout=0, is_singleton=False
+    )  # a forked child needs one of its own
     try:
         lock.acquire()
     except Timeout:
         if not _has_locks(path / LOCK):
             raise StorageError(
-                f"{path}: this file system has no locks (flock), and write.lock is there, which an interrupted writer "
-                "may have left; keep the index on a local disk, or remove that file if nobody is writing"
+                f"{path}: this file system has no locks (flock), and write.lock is there, which an "
+                "interrupted writer "
+                "may have left; keep the index on a local disk, or remove that file if nobody is "
+                "writing"
             ) from None
-        raise IndexLocked(f"{path}: another process is writing to this index; try again when it is done") from None
+        raise IndexLocked(
+            f"{path}: another process is writing to this index; try again when it is done"
+        ) from None
     except OSError as error:
         raise StorageError(f"{path}: can't be written to ({error})") from error
     try:

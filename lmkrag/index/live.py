@@ -1,4 +1,6 @@
-"""Segments in a snapshot: their live rows, the rows that a filter selects, and which segments to merge."""
+"""Segments in a snapshot: their live rows, the rows that a filter selects, and which segments to
+merge.
+"""
 
 import math
 from collections import defaultdict
@@ -19,7 +21,9 @@ class LiveSegment:
     """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents that are alive."""
+        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents that
+        are alive.
+        """
         self.segment = segment
         self.runs, _ = clip_runs(runs, *documents.living)
         self.alive = int(self.runs[:, 2].sum())
@@ -55,11 +59,15 @@ class LiveSegment:
 
 
 class Selection:
-    """The documents that a filter selects, by increasing positions in the snapshot; rows of a segment are cached."""
+    """The documents that a filter selects, by increasing positions in the snapshot; rows of a
+    segment are cached.
+    """
 
     def __init__(self, documents: DocumentRanges, positions: Ids) -> None:
         self.documents, self.positions = documents, positions
-        chosen = DocumentRanges(documents.keys[positions], documents.first[positions], documents.stop[positions])
+        chosen = DocumentRanges(
+            documents.keys[positions], documents.first[positions], documents.stop[positions]
+        )
         self._living = chosen.living
         self._masks: dict[str, Mask] = {}
 
@@ -74,8 +82,9 @@ class Selection:
 def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
     """Return which segments to merge into one each: those of a size, when there are many.
 
-    Sizes grow by a factor, so that a row is rewritten, and a search visits segments, as often as the logarithm of the
-    rows. The largest of the small ones is left alone while it outweighs the others.
+    Sizes grow by a factor, so that a row is rewritten, and a search visits segments, as often as
+    the logarithm of the rows. The largest of the small ones is left alone while it outweighs the
+    others.
     """
     sizes = defaultdict[int, list[LiveSegment]](list)
     for live in segments:
@@ -98,7 +107,9 @@ def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
 def lay_sentences(
     segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[SegmentFile, Ids]]:
-    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments, or raise ValueError."""
+    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments, or raise
+    ValueError.
+    """
     remaining = [(first, count) for first, count in reversed(ranges) if count]
     for file in segments:
         runs, row = [], 0

@@ -1,4 +1,6 @@
-"""Reading an index: pooled connections, the newest state, open segments; for any number of threads."""
+"""Reading an index: pooled connections, the newest state, open segments; for any number of
+threads.
+"""
 
 import contextlib
 import json
@@ -46,9 +48,11 @@ class _IndexState(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """A file that is read instead of a catalog that SQLite can't open, and the stamp that the catalog had then.
+    """A file that is read instead of a catalog that SQLite can't open, and the stamp that the
+    catalog had then.
 
-    It is a copy in ``folder``, or, where there is no room for one, the catalog itself, which somebody may change.
+    It is a copy in ``folder``, or, where there is no room for one, the catalog itself, which
+    somebody may change.
     """
 
     folder: Path
@@ -62,15 +66,17 @@ _UNREAD = _IndexState(-1, NO_DOCUMENTS, ())
 class IndexReader:
     """Snapshots of an index directory.
 
-    Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A closed reader refuses
-    new snapshots; those that are held stay good, and the last one closes what is left. In a forked process the reader
-    refuses: see :func:`lmkrag.system.refuse_fork`.
+    Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A
+    closed reader refuses new snapshots; those that are held stay good, and the last one closes what
+    is left. In a forked process the reader refuses: see :func:`lmkrag.system.refuse_fork`.
     """
 
     segment_type = Segment
 
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
-        """Take an index directory and the encoder that made it; nothing is opened before the first snapshot."""
+        """Take an index directory and the encoder that made it; nothing is opened before the first
+        snapshot.
+        """
         self.path = path
         self.encoder = encoder
         self._closed = False
@@ -85,12 +91,17 @@ class IndexReader:
 
     def _forget(self) -> None:
         self._state = _UNREAD
-        self._documents = (_UNREAD.generation, _UNREAD.documents)  # those last read, and their generation
+        self._documents = (
+            _UNREAD.generation,
+            _UNREAD.documents,
+        )  # those last read, and their generation
         self._segments: dict[str, Segment] = {}
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
-        """Hold one committed state, with or without ``segments``. Raises IndexClosed, StorageError, IndexCorrupt."""
+        """Hold one committed state, with or without ``segments``. Raises IndexClosed, StorageError,
+        IndexCorrupt.
+        """
         refuse_fork(self._process, self.path)
         outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
         try:
@@ -119,7 +130,9 @@ class IndexReader:
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
         if not segments:
-            return Snapshot(connection, partial(self._read_documents, connection, self._identity), ())
+            return Snapshot(
+                connection, partial(self._read_documents, connection, self._identity), ()
+            )
         state = self._load_state(connection, nested=nested)
         return Snapshot(connection, lambda: state.documents, state.segments)
 
@@ -127,7 +140,9 @@ class IndexReader:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection, one of 16; others wait. Raises IndexClosed, StorageError, sqlite3.Error."""
+        """Borrow a connection, one of 16; others wait. Raises IndexClosed, StorageError,
+        sqlite3.Error.
+        """
         with self._guard:
             while self._borrowed >= _MOST and not self._closed:
                 self._guard.wait()
@@ -149,7 +164,9 @@ class IndexReader:
 
     @contextlib.contextmanager
     def _notice_change(self, copy: _Copy | None) -> Iterator[None]:
-        """Raise SnapshotExpired if a catalog that is read without a lock of SQLite has changed meanwhile."""
+        """Raise SnapshotExpired if a catalog that is read without a lock of SQLite has changed
+        meanwhile.
+        """
         try:
             yield
         except (IndexCorrupt, sqlite3.DatabaseError):
@@ -158,8 +175,14 @@ class IndexReader:
         self._check_unchanged(copy)
 
     def _check_unchanged(self, copy: _Copy | None) -> None:
-        if copy is not None and copy.folder == self.path and self._is_outdated(copy, FileStamp.of(self._stat())):
-            raise SnapshotExpired(f"{self.path}: somebody has written to the index meanwhile; read again")
+        if (
+            copy is not None
+            and copy.folder == self.path
+            and self._is_outdated(copy, FileStamp.of(self._stat()))
+        ):
+            raise SnapshotExpired(
+                f"{self.path}: somebody has written to the index meanwhile; read again"
+            )
 
     def _is_outdated(self, copy: _Copy, stamp: FileStamp) -> bool:
         return copy.stamp != stamp or self._has_log()
@@ -173,7 +196,9 @@ class IndexReader:
             self._close_idle()
 
     def _open(self) -> tuple[sqlite3.Connection, tuple[object, _Copy | None]]:
-        """An idle connection or a new one, to the file that is the catalog now; and what it was opened on."""
+        """An idle connection or a new one, to the file that is the catalog now; and what it was
+        opened on.
+        """
         for _ in range(_TRIES):
             with self._guard:
                 self._check_source()
@@ -186,16 +211,23 @@ class IndexReader:
                     return catalog.connect(copy.folder / CATALOG, immutable=True), source
                 return catalog.connect(self.path / CATALOG), source
             except sqlite3.OperationalError as error:
-                # Where this process can't write, SQLite can only share a write-ahead log that is there.
-                has_room = not (_is_full(error) or error.sqlite_errorname.startswith("SQLITE_CANTOPEN"))
+                # Where this process can't write, SQLite can only share a write-ahead log that is
+                # there.
+                has_room = not (
+                    _is_full(error) or error.sqlite_errorname.startswith("SQLITE_CANTOPEN")
+                )
                 if (os.access(self.path, os.W_OK) and has_room) or self._has_log():
                     raise
             with self._guard:
                 self._make_copy()
-        raise StorageError(f"{self.path}: the catalog changes faster than it can be copied; try again")
+        raise StorageError(
+            f"{self.path}: the catalog changes faster than it can be copied; try again"
+        )
 
     def _check_source(self) -> None:
-        """Forget what belongs to a file that is no longer the catalog, or to an older copy of it."""
+        """Forget what belongs to a file that is no longer the catalog, or to an older copy of
+        it.
+        """
         status = self._stat()
         identity = (status.st_dev, status.st_ino)
         outdated = self._copy is not None and self._is_outdated(self._copy, FileStamp.of(status))
@@ -224,7 +256,9 @@ class IndexReader:
             return
         if EncoderSpec(**json.loads(catalog.read_meta(connection)["encoder"])) != self.encoder:
             self._identity = None
-            raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
+            raise IndexMismatch(
+                f"{self.path}: replaced by an index of another encoder; open it again"
+            )
 
     def _has_log(self) -> bool:
         """Whether there is a write-ahead log with content; readers make one without."""
@@ -286,7 +320,8 @@ class IndexReader:
                     raise SnapshotExpired(
                         f"{self.path}: another index has taken this one's place; read again"
                     ) from None
-                # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
+                # A compaction may have replaced the file after this snapshot was taken: then there
+                # is a newer one.
                 if nested:
                     raise
                 connection.execute("ROLLBACK")
@@ -295,15 +330,21 @@ class IndexReader:
                     raise
                 continue
             if sum(part.alive for part in live) != documents.sentences:
-                raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; {REPAIR}")
+                raise IndexCorrupt(
+                    f"{self.path}: the segments do not hold each sentence once; {REPAIR}"
+                )
             names = {part.segment.file.name for part in live}
             state = _IndexState(generation, documents, live)
             with self._guard:
                 self._state = state
-                self._segments = {name: segment for name, segment in self._segments.items() if name in names}
+                self._segments = {
+                    name: segment for name, segment in self._segments.items() if name in names
+                }
             return state
 
-    def _read_documents(self, connection: sqlite3.Connection, source: tuple[int, int] | None) -> DocumentRanges:
+    def _read_documents(
+        self, connection: sqlite3.Connection, source: tuple[int, int] | None
+    ) -> DocumentRanges:
         """The documents of a snapshot of the catalog ``source``, the device and inode."""
         if source != self._identity:  # another index has taken its place
             return read_ranges(connection)
@@ -341,8 +382,13 @@ def _is_full(error: sqlite3.DatabaseError) -> bool:
 def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
     """Return what to raise for an error of SQLite."""
     if _is_full(error):
-        room = "free some room elsewhere, then lmkrag remove and lmkrag index-tools compact can make more"
+        room = (
+            "free some room elsewhere, then lmkrag remove and lmkrag index-tools compact can "
+            "make more"
+        )
         return StorageError(f"{path}: the disk is full; what was committed before is kept; {room}")
     if isinstance(error, sqlite3.OperationalError):
-        return StorageError(f"{path}: the catalog can't be used ({error}); what was committed before is kept")
+        return StorageError(
+            f"{path}: the catalog can't be used ({error}); what was committed before is kept"
+        )
     return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); {REPAIR}")

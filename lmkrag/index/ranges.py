@@ -29,9 +29,15 @@ class DocumentRanges:
         return self.first[opens], self.stop[np.append(opens[1:], len(self.stop))[: len(opens)] - 1]
 
     def find(self, keys: Ids) -> Ids:
-        """Return the positions of documents by their increasing row ids; those that are not there are left out."""
+        """Return the positions of documents by their increasing row ids; those that are not there
+        are left out.
+        """
         position = np.searchsorted(self.keys, keys)
-        return position[self.keys[np.minimum(position, len(self.keys) - 1)] == keys] if len(self.keys) else position[:0]
+        return (
+            position[self.keys[np.minimum(position, len(self.keys) - 1)] == keys]
+            if len(self.keys)
+            else position[:0]
+        )
 
     def owners(self, sentences: Ids) -> Ids:
         """Return the position of the document that each sentence is of, -1 where it is of none."""
@@ -42,7 +48,9 @@ NO_DOCUMENTS = DocumentRanges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.z
 
 
 def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
-    """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none does."""
+    """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none
+    does.
+    """
     if not len(first):
         return np.full(len(ids), -1)
     position = np.searchsorted(first, ids, side="right") - 1
@@ -55,13 +63,21 @@ def expand_ranges(first: Ids, counts: Ids) -> Ids:
 
 
 def join_runs(runs: Ids) -> Ids:
-    """Return runs ``[n, 3]`` (row, first sentence, count), each joined with the next where that goes on from it."""
-    opens = np.flatnonzero(np.append(True, (runs[1:, :2] != runs[:-1, :2] + runs[:-1, 2:]).any(axis=1))[: len(runs)])
-    return np.column_stack([runs[opens, :2], np.add.reduceat(runs[:, 2], opens) if len(runs) else opens])
+    """Return runs ``[n, 3]`` (row, first sentence, count), each joined with the next where that
+    goes on from it.
+    """
+    opens = np.flatnonzero(
+        np.append(True, (runs[1:, :2] != runs[:-1, :2] + runs[:-1, 2:]).any(axis=1))[: len(runs)]
+    )
+    return np.column_stack(
+        [runs[opens, :2], np.add.reduceat(runs[:, 2], opens) if len(runs) else opens]
+    )
 
 
 def clip_runs(runs: Ids, first: Ids, stop: Ids) -> tuple[Ids, Ids]:
-    """Return the parts of runs that lie in sorted ranges ``[first, stop)``, and the position of the range of each."""
+    """Return the parts of runs that lie in sorted ranges ``[first, stop)``, and the position of the
+    range of each.
+    """
     low = np.searchsorted(stop, runs[:, 1], side="right")
     counts = np.maximum(np.searchsorted(first, runs[:, 1] + runs[:, 2]) - low, 0)
     position, run = expand_ranges(low, counts), np.repeat(runs, counts, axis=0)
@@ -77,7 +93,9 @@ def sort_runs(runs: Ids) -> Ids:
 
 
 def find_rows(runs: Ids, sentences: Ids) -> tuple[Mask, Ids]:
-    """Return which sentences ``[k]`` are in runs ``[n, 3]`` sorted by sentence, and the rows of those that are."""
+    """Return which sentences ``[k]`` are in runs ``[n, 3]`` sorted by sentence, and the rows of
+    those that are.
+    """
     position = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
     inside = position >= 0
     run = runs[position[inside]]

@@ -1,4 +1,6 @@
-"""The values that a search gets from a state of an index: see :class:`lmkrag.index.snapshot.Snapshot`."""
+"""The values that a search gets from a state of an index: see
+:class:`lmkrag.index.snapshot.Snapshot`.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -45,21 +47,29 @@ def retry_expired(read: Callable[[], Result]) -> Result:
 
 def join_matches(first: Matches, second: Matches) -> Matches:
     """Join the results of two searches for the same words."""
-    sentences, position = np.unique(np.concatenate([first.sentences, second.sentences]), return_index=True)
+    sentences, position = np.unique(
+        np.concatenate([first.sentences, second.sentences]), return_index=True
+    )
     dense = np.concatenate([first.dense, second.dense])[position]
-    lexical = np.maximum(*(spread_scores(match.lexical, match.sentences, sentences) for match in (first, second)))
+    lexical = np.maximum(
+        *(spread_scores(match.lexical, match.sentences, sentences) for match in (first, second))
+    )
     return Matches(sentences, dense, lexical, first.terms, first.nearest)
 
 
 def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
-    """Return the scores of ``known`` sentences ``[n]`` among increasing ``sentences`` ``[k]``, 0 for the others."""
+    """Return the scores of ``known`` sentences ``[n]`` among increasing ``sentences`` ``[k]``, 0
+    for the others.
+    """
     spread = np.zeros(len(sentences), np.float32)
     spread[np.searchsorted(sentences, known)] = scores
     return spread
 
 
 def best_of_groups(values: Scores, groups: Ids) -> Scores:
-    """Return the best value in the group of each, ``[n]``, by the groups ``[n]`` that they are of."""
+    """Return the best value in the group of each, ``[n]``, by the groups ``[n]`` that they are
+    of.
+    """
     _, group = np.unique(groups, return_inverse=True)
     best = np.full(len(groups), -np.inf, np.float32)
     np.maximum.at(best, group, values)
@@ -74,5 +84,7 @@ class Description(NamedTuple):
     documents: Ids
     paragraphs: Ids  # the ids of their paragraphs' first sentences
     roles: Bytes  # the bits of their structure
-    title_match: Scores | None  # share of its title's words that the question names; None when words do not count
+    title_match: (
+        Scores | None
+    )  # share of its title's words that the question names; None when words do not count
     document_score: Scores | None  # BM25 of the document as one text; None when words do not count

@@ -1,4 +1,6 @@
-"""Segments: the vectors, words and structure of some sentences, in three immutable files with the same rows."""
+"""Segments: the vectors, words and structure of some sentences, in three immutable files with the
+same rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +37,9 @@ class SegmentFile:
 
 
 class Segment:
-    """The memory-mapped files of a segment. Each block is compared with its checksum before its first use."""
+    """The memory-mapped files of a segment. Each block is compared with its checksum before its
+    first use.
+    """
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
         self.file = file
@@ -65,14 +69,20 @@ class Segment:
 
     @computed_once
     def structure(self) -> TableFile:
-        """What is known of its sentences from their text, words aside: a rule can change without touching the words.
+        """What is known of its sentences from their text, words aside: a rule can change without
+        touching the words.
 
-        ``positions`` ``[rows]`` uint16: how many sentences stand before each in its paragraph. ``roles`` ``[rows]``
-        uint8: bits that the index keeps and does not interpret.
+        ``positions`` ``[rows]`` uint16: how many sentences stand before each in its paragraph.
+        ``roles`` ``[rows]`` uint8: bits that the index keeps and does not interpret.
         """
         return read_tables(self._structure)
 
 
 def merge_structures(parts: Sequence[tuple[TableFile, Ids]]) -> Tables:
-    """Return one file's tables for some rows of several: (structure, rows to keep), laid end to end."""
-    return {name: np.concatenate([table[name][rows] for table, rows in parts]) for name in ("positions", "roles")}
+    """Return one file's tables for some rows of several: (structure, rows to keep), laid end to
+    end.
+    """
+    return {
+        name: np.concatenate([table[name][rows] for table, rows in parts])
+        for name in ("positions", "roles")
+    }

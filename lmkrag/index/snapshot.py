@@ -33,7 +33,9 @@ class Snapshot:
 
     @computed_once
     def documents(self) -> DocumentRanges:
-        """The documents there are, by increasing row ids, as the columns of the catalog have them."""
+        """The documents there are, by increasing row ids, as the columns of the catalog have
+        them.
+        """
         return self.read_documents()
 
     def search(
@@ -46,12 +48,13 @@ class Snapshot:
         allowed: Selection | None = None,
         nearest: Nearest | None = None,
     ) -> Matches:
-        """Find the sentences nearest to a question, and those with its words, ``top_k`` each at most.
+        """Find the sentences nearest to a question, and those with its words, ``top_k`` each at
+        most.
 
-        ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities are 0 then. ``words``
-        are from :func:`lmkrag.language.terms.query_words`. ``allowed`` are the documents to search in; words weigh
-        the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
-        found.
+        ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities
+        are 0 then. ``words`` are from :func:`lmkrag.language.terms.query_words`. ``allowed`` are
+        the documents to search in; words weigh the same either way. ``nearest`` is what an earlier
+        search for the same vector, mode, number and documents found.
         """
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
@@ -65,11 +68,14 @@ class Snapshot:
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
 
-    def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
-        """Return all that ranking needs to know of ``sentences`` ``[k]``, increasing, those of ``matches`` among them.
+    def describe(
+        self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches
+    ) -> Description:
+        """Return all that ranking needs to know of ``sentences`` ``[k]``, increasing, those of
+        ``matches`` among them.
 
-        ``owners`` ``[k]`` are the positions of their documents in ``documents``; without ``vector``, similarity is left
-        out.
+        ``owners`` ``[k]`` are the positions of their documents in ``documents``; without
+        ``vector``, similarity is left out.
         """
         paragraphs = sentences.copy()
         roles = np.zeros(len(sentences), np.uint8)
@@ -85,7 +91,9 @@ class Snapshot:
             documents=self.documents.keys[owners],
             paragraphs=paragraphs,
             roles=roles,
-            title_match=None if terms is None else self.match_titles(distinct, terms.words)[position],
+            title_match=None
+            if terms is None
+            else self.match_titles(distinct, terms.words)[position],
             document_score=None
             if terms is None or len(distinct) < 2
             else self.score_documents(distinct, terms)[position],
@@ -96,7 +104,9 @@ class Snapshot:
         return self.find_documents([doc_id]).get(doc_id)
 
     def find_documents(self, doc_ids: Iterable[str]) -> dict[str, DocumentRow]:
-        """Return the rows of those of some documents that there are. Raises IndexCorrupt: one is lost."""
+        """Return the rows of those of some documents that there are. Raises IndexCorrupt: one is
+        lost.
+        """
         found = {doc_id: catalog.find_row(self.connection, doc_id) for doc_id in doc_ids}
         rows = {doc_id: row for doc_id, row in found.items() if row is not None}
         if absent := found.keys() - rows.keys():
@@ -111,7 +121,8 @@ class Snapshot:
     def all_documents(
         self, after: str = "", limit: int | None = None, among: Ids | None = None
     ) -> Iterable[DocumentRow]:
-        """Yield documents by ``doc_id``: all, or those ``among`` some row ids ``[n]``, at most ``limit`` after one.
+        """Yield documents by ``doc_id``: all, or those ``among`` some row ids ``[n]``, at most
+        ``limit`` after one.
 
         Raises IndexCorrupt: a row is lost.
         """
@@ -125,31 +136,44 @@ class Snapshot:
             pass
 
     def match_field(self, key: str, test: Callable[[Any], bool]) -> Mask:
-        """Return which documents have a field that passes a test: see :func:`lmkrag.index.columns.match_field`."""
+        """Return which documents have a field that passes a test: see
+        :func:`lmkrag.index.columns.match_field`.
+        """
         return columns.match_field(self.connection, self.documents, key, test)
 
     def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
+        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is
+        none.
+        """
         row = catalog.read_documents(self.connection, [key])[key]
         read_sentences = partial(catalog.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
+        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text
+        by default.
+        """
         return catalog.read_text(self.connection, row, start, row.length if end is None else end)
 
     # The parts of a search
 
-    def find_nearest(self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids) -> Nearest:
-        """Find the sentences nearest to a question; those that words have ``matched`` are compared with it next."""
+    def find_nearest(
+        self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids
+    ) -> Nearest:
+        """Find the sentences nearest to a question; those that words have ``matched`` are compared
+        with it next.
+        """
         scores, ids = self.search_dense(vector[None], top_k, allowed)
         return Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
 
-    def search_dense(self, queries: Vectors, top_k: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
-        """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner product.
+    def search_dense(
+        self, queries: Vectors, top_k: int, allowed: Selection | None = None
+    ) -> tuple[Vectors, Ids]:
+        """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner
+        product.
 
-        Returns scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties by id; id -1 where
-        there are no more.
+        Returns scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties
+        by id; id -1 where there are no more.
         """
         scores = [np.zeros((len(queries), 0), np.float32)]
         ids = [np.zeros((len(queries), 0), np.int64)]
@@ -172,34 +196,54 @@ class Snapshot:
     def totals(self) -> Totals:
         """What the index holds in all."""
         words = sum(live.words for live in self.segments)
-        languages = frozenset[str]().union(*(live.segment.postings.languages for live in self.segments))
+        languages = frozenset[str]().union(
+            *(live.segment.postings.languages for live in self.segments)
+        )
         return Totals(len(self.documents.keys), self.documents.sentences, words, languages)
 
-    def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
-        """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.words.lexical.search_terms`."""
+    def search_lexical(
+        self, terms: Terms, top_k: int, allowed: Selection | None = None
+    ) -> tuple[Ids, Scores]:
+        """Find sentences by BM25 over any of some words: see
+        :func:`lmkrag.index.words.lexical.search_terms`.
+        """
         return lexical.search_terms(self.segments, terms, top_k, allowed)
 
     def score_documents(self, positions: Ids, terms: Terms) -> Scores:
-        """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
+        """Return the BM25 scores of whole documents: see
+        :func:`lmkrag.index.words.lexical.score_documents`.
+        """
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
     def match_titles(self, positions: Ids, words: Hashes) -> Scores:
-        """Return which share of the words of documents' titles are among some words: ``[k]``, 0 without a title."""
+        """Return which share of the words of documents' titles are among some words: ``[k]``, 0
+        without a title.
+        """
         lengths = self.titles_with(words, positions)
-        shares: Scores = ((lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)).astype(np.float32)
+        shares: Scores = (
+            (lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)
+        ).astype(np.float32)
         return shares
 
     def titles_with(self, words: Hashes, positions: Ids) -> Ids:
-        """Return ``[words, k]``: how many words the title of each document has in which a word stands, else 0."""
+        """Return ``[words, k]``: how many words the title of each document has in which a word
+        stands, else 0.
+        """
         lengths = np.zeros((len(words), len(positions)), np.int64)
         first, stop = self.documents.first[positions], self.documents.stop[positions]
         for live in self.segments:
-            inside, rows = find_rows(live.by_sentence, np.where(first < stop, first, 0))  # no sentence has id 0
+            inside, rows = find_rows(
+                live.by_sentence, np.where(first < stop, first, 0)
+            )  # no sentence has id 0
             lengths[:, inside] = live.segment.postings.find_titled(words, rows)
         return lengths
 
-    def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
-        """Return the inner product of a question with sentences ``[n]``, increasing; of the ``known`` it is given."""
+    def score_sentences(
+        self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores
+    ) -> Scores:
+        """Return the inner product of a question with sentences ``[n]``, increasing; of the
+        ``known`` it is given.
+        """
         dense = spread_scores(similarity, known, sentences)
         if vector is not None:
             fresh = np.ones(len(sentences), bool)
@@ -215,7 +259,9 @@ class Snapshot:
         return similarities
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""
+        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has
+        none.
+        """
         vectors: Vectors | None = None
         missing = np.ones(len(sentences), bool)
         for live in self.segments:

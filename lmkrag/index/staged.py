@@ -14,10 +14,14 @@ from lmkrag.types import Document
 
 
 class SentenceTable:
-    """The sentences of one document, which tile its text: nine bytes each, since there may be millions."""
+    """The sentences of one document, which tile its text: nine bytes each, since there may be
+    millions.
+    """
 
     def __init__(self, ends: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
-        """Take the first sentences, none as a rule: the end of each, the place of its kind in ``SENTENCE_KINDS``."""
+        """Take the first sentences, none as a rule: the end of each, the place of its kind in
+        ``SENTENCE_KINDS``.
+        """
         self._ends, self._kinds = array("q", ends), bytearray(kinds)
 
     @classmethod
@@ -52,7 +56,9 @@ class SentenceTable:
 
 
 class WindowTable:
-    """The windows a document was read in: of each its hash, and the ordinal of the first sentence it gives a vector."""
+    """The windows a document was read in: of each its hash, and the ordinal of the first sentence
+    it gives a vector.
+    """
 
     def __init__(self, hashes: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
         self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)

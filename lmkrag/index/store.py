@@ -4,8 +4,9 @@
     segments/         immutable files; one that the catalog does not name does not exist
     write.lock        held by the one writer
 
-A batch writes a segment under a fresh name, fsyncs it, then one SQLite transaction records documents, sentences and
-the segment. A crash at any instant leaves the state before; files that no row names are collected by the next writer.
+A batch writes a segment under a fresh name, fsyncs it, then one SQLite transaction records
+documents, sentences and the segment. A crash at any instant leaves the state before; files that no
+row names are collected by the next writer.
 """
 
 import contextlib
@@ -21,7 +22,15 @@ from pathlib import Path
 from typing import Self
 
 from lmkrag.arrays import Vectors
-from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
+from lmkrag.errors import (
+    REPAIR,
+    IndexCorrupt,
+    IndexLocked,
+    IndexMismatch,
+    IndexNotFound,
+    StorageError,
+    UsageError,
+)
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
@@ -45,9 +54,13 @@ _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in _ENDS)}
 
 
 class IndexStore:
-    """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
+    """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to
+    any number.
+    """
 
-    def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False) -> None:
+    def __init__(
+        self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False
+    ) -> None:
         self.path = path
         self.place: Path | str = path  # as users name it
         self.encoder = encoder
@@ -59,10 +72,19 @@ class IndexStore:
 
     @classmethod
     def create(
-        cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
+        cls,
+        path: Path,
+        *,
+        encoder: EncoderSpec,
+        recipe: str | Recipe | None = None,
+        chooses_encoder: bool = False,
     ) -> Self:
-        """Make an empty index in a new or empty directory; its first documents may change an encoder nobody named."""
-        if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
+        """Make an empty index in a new or empty directory; its first documents may change an
+        encoder nobody named.
+        """
+        if path.exists() and (
+            not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS
+        ):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or DEFAULT_RECIPE)
         check_factory(chosen, encoder.dimensions)
@@ -71,14 +93,18 @@ class IndexStore:
             (path / "segments").mkdir(parents=True, exist_ok=True)
             with store.locked():
                 if cls.exists(path):
-                    raise UsageError(f"{path}: another process has just made an index here; open it")
+                    raise UsageError(
+                        f"{path}: another process has just made an index here; open it"
+                    )
                 store._create_catalog()
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{path}: can't create an index here ({error})") from error
         return store
 
     def _create_catalog(self) -> None:
-        """Write the catalog under another name and rename it: killed half-way, there is no index yet."""
+        """Write the catalog under another name and rename it: killed half-way, there is no index
+        yet.
+        """
         new = self.path / _NEW_CATALOG
         for end in _ENDS:
             Path(f"{new}{end}").unlink(missing_ok=True)
@@ -88,7 +114,9 @@ class IndexStore:
             meta[_CHOOSES] = "1"
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
             catalog.create_schema(connection, meta)
-        if Path(f"{new}-wal").exists():  # closing the catalog would have written it there, had there been room
+        if Path(
+            f"{new}-wal"
+        ).exists():  # closing the catalog would have written it there, had there been room
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(new)
         new.rename(self.path / CATALOG)
@@ -96,15 +124,22 @@ class IndexStore:
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt; IndexMismatch: its version."""
+        """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt;
+        IndexMismatch: its version.
+        """
         if not cls.exists(path):
             complete_exchanges(path)
         if not cls.exists(path):
-            raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+            raise IndexNotFound(
+                f"{path}: no index here; make one with: lmkrag index PATH --index {path}"
+            )
         again = "index the sources again, elsewhere"
         if (path / _SHARDS).is_file():
-            raise IndexMismatch(f"{path}: an index with shards, which lmkrag no longer reads: {again}")
-        # the encoder is what is to be read: a reader compares it only when another index takes this one's place
+            raise IndexMismatch(
+                f"{path}: an index with shards, which lmkrag no longer reads: {again}"
+            )
+        # the encoder is what is to be read: a reader compares it only when another index takes this
+        # one's place
         reader = IndexReader(path, EncoderSpec(name="", fingerprint="", dimensions=0))
         try:
             with reader.connection() as connection:
@@ -121,23 +156,31 @@ class IndexStore:
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
-            raise IndexCorrupt(f"{path / CATALOG}: the catalog can't be read ({error}); {REPAIR}") from error
+            raise IndexCorrupt(
+                f"{path / CATALOG}: the catalog can't be read ({error}); {REPAIR}"
+            ) from error
         finally:
             reader.close()
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         with self.reader.snapshot(segments=False) as snapshot:
-            return catalog_segments.read_status(self.path, snapshot.connection, self.encoder, self.recipe)
+            return catalog_segments.read_status(
+                self.path, snapshot.connection, self.encoder, self.recipe
+            )
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is an index at ``path``, also one with shards, which :meth:`open` refuses.
+        """Return whether there is an index at ``path``, also one with shards, which :meth:`open`
+        refuses.
 
         Raises UsageError: it is an address on Qdrant.
         """
         if is_address(path):
-            raise UsageError(f"{path}: this is for directories; copy it to one: lmkrag index-tools copy {path} DIR")
+            raise UsageError(
+                f"{path}: this is for directories; copy it to one: lmkrag index-tools "
+                f"copy {path} DIR"
+            )
         return (path / CATALOG).is_file() or (path / _SHARDS).is_file()
 
     def close(self) -> None:
@@ -148,13 +191,17 @@ class IndexStore:
 
     @contextlib.contextmanager
     def writing(self, *, job: str = "") -> Iterator[None]:
-        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected first.
+        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected
+        first.
 
-        So is the working folder of an interrupted job, unless it is that of ``job``, which goes on with it.
+        So is the working folder of an interrupted job, unless it is that of ``job``, which goes on
+        with it.
         """
         with self.locked():
             try:
-                remove_leftovers(self.path, job=job)  # first: a full disk has no room for the catalog's log
+                remove_leftovers(
+                    self.path, job=job
+                )  # first: a full disk has no room for the catalog's log
                 self.reader.check_encoder()
                 self._collect_orphans()
                 yield
@@ -166,10 +213,15 @@ class IndexStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is writing."""
+        """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is
+        writing.
+        """
         refuse_fork(self._process, self.path)
         if not self._writer.acquire(blocking=False):
-            raise IndexLocked(f"{self.path}: this program is already writing to this index; wait until that is done")
+            raise IndexLocked(
+                f"{self.path}: this program is already writing to this index; wait until "
+                "that is done"
+            )
         try:
             with lock_index(self.path):
                 yield
@@ -183,20 +235,29 @@ class IndexStore:
             catalog.next_generation(connection)
             self.encoder = self.reader.encoder = encoder
 
-    def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
-        """Write vectors, words and structure of the same sentences; the segment exists once :meth:`commit` names it."""
+    def stage_segment(
+        self, vectors: Sequence[Vectors], words: Tables, structure: Tables
+    ) -> SegmentFile:
+        """Write vectors, words and structure of the same sentences; the segment exists once
+        :meth:`commit` names it.
+        """
         rows = sum(map(len, vectors))
         with self.reader.snapshot() as snapshot:
             recipe = choose_recipe(self.recipe, rows, of=snapshot.documents.sentences)
         return self._write(rows, lambda: vectors, lambda: words, lambda: structure, recipe)
 
     def commit(
-        self, staged: Sequence[Staged], segments: Sequence[SegmentFile] = (), *, removed: Iterable[str] = ()
+        self,
+        staged: Sequence[Staged],
+        segments: Sequence[SegmentFile] = (),
+        *,
+        removed: Iterable[str] = (),
     ) -> None:
         """Make one batch exist, all or nothing: the commit point.
 
-        The rows of ``segments`` in order are the sentences of ``staged`` in order. An old version of each document is
-        replaced, and documents ``removed`` by ``doc_id`` go with what is attached to them.
+        The rows of ``segments`` in order are the sentences of ``staged`` in order. An old version
+        of each document is replaced, and documents ``removed`` by ``doc_id`` go with what is
+        attached to them.
         """
         with self.transaction() as connection:
             for doc_id in removed:
@@ -206,14 +267,18 @@ class IndexStore:
             for item in staged:
                 if row := catalog.find_row(connection, item.document.doc_id):
                     catalog.delete_document(connection, row)
-            ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
+            ranges = [
+                (catalog.insert_document(connection, item), len(item.sentences)) for item in staged
+            ]
             for file, runs in lay_sentences(segments, ranges):
                 catalog_segments.insert_segment(connection, file, runs)
             catalog.next_generation(connection)
             self.check_files(segments)
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
-        """Remove documents, with what is attached to them, in one step; segments of nothing else are deleted."""
+        """Remove documents, with what is attached to them, in one step; segments of nothing else
+        are deleted.
+        """
         with self.reader.snapshot(segments=False) as snapshot:
             snapshot.check_rows()
         self.commit([], removed=doc_ids)
@@ -228,7 +293,9 @@ class IndexStore:
         skipped: Iterable[catalog.SkippedFile] = (),
         forgotten: Iterable[str] = (),
     ) -> None:
-        """Record stamps of unchanged files by document row id, files skipped, and paths that are skipped no more."""
+        """Record stamps of unchanged files by document row id, files skipped, and paths that are
+        skipped no more.
+        """
         with self.transaction() as connection:
             for key, stamp in touched:
                 catalog.touch_document(connection, key, stamp)
@@ -244,16 +311,24 @@ class IndexStore:
             self._merge(merged, snapshot.documents.sentences)
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("VACUUM")
-            connection.execute("PRAGMA busy_timeout = 0")  # while somebody reads, the log stays as it is
+            connection.execute(
+                "PRAGMA busy_timeout = 0"
+            )  # while somebody reads, the log stays as it is
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge segments of a size, when there are many, and give exact ones clusters where the index has many rows."""
+        """Merge segments of a size, when there are many, and give exact ones clusters where the
+        index has many rows.
+        """
         while True:
             with self.reader.snapshot() as snapshot:
                 segments, sentences = snapshot.segments, snapshot.documents.sentences
             exact = (live for live in segments if live.segment.file.recipe.name == "flat")
-            outgrown = ([live] for live in exact if choose_recipe(self.recipe, live.alive, of=sentences).name != "flat")
+            outgrown = (
+                [live]
+                for live in exact
+                if choose_recipe(self.recipe, live.alive, of=sentences).name != "flat"
+            )
             groups = choose_groups(segments) or list(outgrown)
             if not groups:
                 return
@@ -268,7 +343,9 @@ class IndexStore:
             file = self._write(
                 total,
                 lambda: (vectors for live in merged for vectors in live.segment.slices(live.rows)),
-                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged], self.path / "segments"),
+                lambda: merge_postings(
+                    [(live.segment.postings, live.rows) for live in merged], self.path / "segments"
+                ),
                 lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
                 choose_recipe(self.recipe, total, of=sentences),
             )
@@ -283,9 +360,16 @@ class IndexStore:
         self._collect_orphans()
 
     def _write(
-        self, rows: int, vectors: Slices, words: Callable[[], Tables], structure: Callable[[], Tables], recipe: Recipe
+        self,
+        rows: int,
+        vectors: Slices,
+        words: Callable[[], Tables],
+        structure: Callable[[], Tables],
+        recipe: Recipe,
     ) -> SegmentFile:
-        """Write the files of a segment and make them durable, one in memory at a time; a commit makes it exist."""
+        """Write the files of a segment and make them durable, one in memory at a time; a commit
+        makes it exist.
+        """
         folder, name = self.path / "segments", uuid.uuid4().hex
         vectors_file = self._write_vectors(folder / (name + SUFFIX), vectors, rows, recipe)
         words_file = write_tables(folder / f"{name}.words", words())
@@ -310,7 +394,9 @@ class IndexStore:
                 refresh_columns(connection)
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:  # SQLite itself has rolled back where the disk is full
+                if (
+                    connection.in_transaction
+                ):  # SQLite itself has rolled back where the disk is full
                     connection.execute("ROLLBACK")
                 raise
 
@@ -320,11 +406,17 @@ class IndexStore:
             for name, file in segment.files.items():
                 path = self.path / "segments" / name
                 if not path.is_file() or path.stat().st_size != file.bytes:
-                    raise StorageError(f"{path}: gone before it was committed; what was committed before is kept")
+                    raise StorageError(
+                        f"{path}: gone before it was committed; what was committed before is kept"
+                    )
 
     def _collect_orphans(self) -> None:
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
-            recorded = {name for file, _ in catalog_segments.read_segments(connection) for name in file.files}
+            recorded = {
+                name
+                for file, _ in catalog_segments.read_segments(connection)
+                for name in file.files
+            }
         for path in (self.path / "segments").iterdir():
             if path.name not in recorded:
                 path.unlink()

@@ -16,7 +16,9 @@ _TRIES = 20  # beside a writer that never rests
 
 
 def find_problems(store: IndexStore) -> tuple[str, ...]:
-    """Check the catalog, documents and segment files, and that each sentence has a vector; return a line a problem."""
+    """Check the catalog, documents and segment files, and that each sentence has a vector; return a
+    line a problem.
+    """
     for _ in range(_TRIES):
         before = after = -1
         try:
@@ -45,7 +47,9 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
             store.reader.segment_type(store.path / "segments", file).check()
         except IndexCorrupt as error:
             yield str(error)
-        if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):
+        if int(runs[:, 2].sum()) != file.rows or not np.array_equal(
+            runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]
+        ):
             yield f"segment {file.name}: its runs do not tile its {file.rows} rows"
         parts.append(runs)
     runs, owners = clip_runs(sort_runs(np.concatenate(parts)), documents.first, documents.stop)
@@ -63,6 +67,8 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         except IndexCorrupt as error:
             yield str(error)
             continue
-        if (np.diff(ends, prepend=0) <= 0).any() or document.length != (ends[-1] if len(ends) else 0):
+        if (np.diff(ends, prepend=0) <= 0).any() or document.length != (
+            ends[-1] if len(ends) else 0
+        ):
             yield f"document {document.doc_id!r}: its sentences do not tile its text"
     yield from store.find_lost_vectors()

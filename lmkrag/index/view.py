@@ -13,17 +13,26 @@ _HEADING = SENTENCE_KINDS.index("heading")
 
 
 class DocumentView:
-    """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
+    """Sentences and characters of one document. Each block of them is read once, when something in
+    it is asked for.
+    """
 
     def __init__(
-        self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
+        self,
+        row: DocumentRow,
+        read_sentences: Callable[[int], tuple[Ids, Bytes]],
+        read_text: Callable[[int, int], str],
     ) -> None:
-        """Take the row and what reads blocks of sentences and characters; good for as long as the snapshot is held."""
+        """Take the row and what reads blocks of sentences and characters; good for as long as the
+        snapshot is held.
+        """
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
-        self._headings: dict[int, list[int]] = {}  # of each block of sentences that was looked at, the last one first
+        self._headings: dict[
+            int, list[int]
+        ] = {}  # of each block of sentences that was looked at, the last one first
         self._lines = [0]  # line ends before each block of the text, as far as they were counted
 
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
@@ -33,7 +42,9 @@ class DocumentView:
         return self._sentences[first]
 
     def bounds(self, ordinal: int) -> tuple[int, int]:
-        """Return where a sentence begins and ends, in characters, the white space behind it included."""
+        """Return where a sentence begins and ends, in characters, the white space behind it
+        included.
+        """
         borders, _ = self._block(ordinal)
         position = ordinal % SENTENCES_PER_BLOCK
         return int(borders[position]), int(borders[position + 1])
@@ -48,7 +59,9 @@ class DocumentView:
 
     def ordinal_at(self, character: int) -> int:
         """Return the sentence that a character is in."""
-        after = bisect_right(range(self.row.sentences), character, key=lambda ordinal: self.bounds(ordinal)[0])
+        after = bisect_right(
+            range(self.row.sentences), character, key=lambda ordinal: self.bounds(ordinal)[0]
+        )
         return max(0, after - 1)
 
     def text(self, start: int, end: int) -> str:
@@ -62,11 +75,15 @@ class DocumentView:
         return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
 
     def count_lines(self, end: int) -> int:
-        """Return how many line ends stand before a character; blocks of the text are counted once, and not kept."""
+        """Return how many line ends stand before a character; blocks of the text are counted once,
+        and not kept.
+        """
         number = end // TEXT_PER_BLOCK
         while len(self._lines) <= number:
             first = (len(self._lines) - 1) * TEXT_PER_BLOCK
-            self._lines.append(self._lines[-1] + self._read_text(first, first + TEXT_PER_BLOCK).count("\n"))
+            self._lines.append(
+                self._lines[-1] + self._read_text(first, first + TEXT_PER_BLOCK).count("\n")
+            )
         return self._lines[number] + self.text(number * TEXT_PER_BLOCK, end).count("\n")
 
     def headings_before(self, ordinal: int) -> Iterator[int]:

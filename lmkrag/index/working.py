@@ -36,14 +36,22 @@ class WorkingFolder:
         """Return whether the job was interrupted, and nobody goes on with it now."""
         if not os.path.isfile(self.path / _MARKER):  # noqa: PTH113  # Path's raises
             return False
-        return not any(map(_is_locked, (self.path, self.index, self.old)))  # one of which the job locks
+        return not any(
+            map(_is_locked, (self.path, self.index, self.old))
+        )  # one of which the job locks
 
     def claim(self) -> None:
-        """Create the folder, or take over an interrupted job's. Raises UsageError: something else has its name."""
+        """Create the folder, or take over an interrupted job's. Raises UsageError: something else
+        has its name.
+        """
         marker = self.path / _MARKER
-        empty = self.path.is_dir() and not any(self.path.iterdir())  # of a job that was killed right here
+        empty = self.path.is_dir() and not any(
+            self.path.iterdir()
+        )  # of a job that was killed right here
         if os.path.lexists(self.path) and not marker.is_file() and not empty:
-            raise UsageError(f"{self.path}: exists and was not created by lmkrag; move it elsewhere")
+            raise UsageError(
+                f"{self.path}: exists and was not created by lmkrag; move it elsewhere"
+            )
         self.path.mkdir(exist_ok=True)
         marker.touch()
 
@@ -66,7 +74,9 @@ class WorkingFolder:
         sync(self.path / _MARKER)
 
     def take_place(self) -> None:
-        """Put ``new`` in the place of the index, in one step where the system can; the index becomes ``old``."""
+        """Put ``new`` in the place of the index, in one step where the system can; the index
+        becomes ``old``.
+        """
         (self.path / _MARKER).write_text(str(self.new.stat().st_ino), "utf-8")
         sync(self.path / _MARKER)
         if not self.index.exists():
@@ -81,7 +91,10 @@ class WorkingFolder:
     def remove(self) -> None:
         """Remove the folder and what is in it, if it is ours."""
         if (self.path / _MARKER).is_file():
-            for part in (self.new, self.old):  # the marker last: killed here, the folder is still ours
+            for part in (
+                self.new,
+                self.old,
+            ):  # the marker last: killed here, the folder is still ours
                 shutil.rmtree(part, ignore_errors=True)
             (self.path / LOCK).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
@@ -94,12 +107,17 @@ def complete_exchanges(index: Path) -> None:
 
 
 def remove_leftovers(index: Path, *, job: str) -> None:
-    """Remove what other jobs than ``job`` left when they were interrupted, inside of the index's writer's lock."""
+    """Remove what other jobs than ``job`` left when they were interrupted, inside of the index's
+    writer's lock.
+    """
     for other in JOBS:
         work = WorkingFolder(index, other)
         if other == job or not (work.path / _MARKER).is_file():
             continue
-        with contextlib.suppress(IndexLocked), lock_index(work.path):  # a backup locks its own folder
+        with (
+            contextlib.suppress(IndexLocked),
+            lock_index(work.path),
+        ):  # a backup locks its own folder
             work.remove()
 
 

@@ -21,7 +21,9 @@ KEPT = "; the text indexed before is kept"
 
 @dataclass(slots=True)
 class Changes:
-    """The files of a run: those to read, how many are unchanged, those to skip, and paths no longer to remember."""
+    """The files of a run: those to read, how many are unchanged, those to skip, and paths no longer
+    to remember.
+    """
 
     to_read: list[SourceFile] = field(default_factory=list)
     unchanged: int = 0
@@ -31,7 +33,9 @@ class Changes:
 
 
 def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
-    """Return the documents of a store by name: all, or those of some names with their attachments."""
+    """Return the documents of a store by name: all, or those of some names with their
+    attachments.
+    """
     with store.reader.snapshot(segments=False) as snapshot:
         if doc_ids is None:
             return {row.doc_id: row for row in snapshot.all_documents()}
@@ -58,9 +62,10 @@ def find_changes(
     """Walk files and directories; unchanged files, read or skipped before, need only a stat.
 
     A file is one document, whichever of the sources, links or folders leads to it. It keeps its
-    ``doc_id`` of the index. That of a new file is its path below its source, after the source's name if there are
-    several, and after the names of parent folders if another file has that id. ``known`` are the documents of the index
-    by ``doc_id``, ``remembered`` the files that were skipped before, by path.
+    ``doc_id`` of the index. That of a new file is its path below its source, after the source's
+    name if there are several, and after the names of parent folders if another file has that id.
+    ``known`` are the documents of the index by ``doc_id``, ``remembered`` the files that were
+    skipped before, by path.
     """
     changes = Changes()
     files: list[SourceFile] = []
@@ -73,26 +78,38 @@ def find_changes(
             else:
                 changes.skipped.append(item)
     by_place: dict[str, SourceFile] = {}  # each file once, by its own name rather than a link's
-    for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
+    for file in sorted(
+        files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))
+    ):
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
     _compare(_name_files(distinct, known), known, remembered, changes)
-    changes.forgotten += [path for path in remembered if path not in changes.seen and _is_gone(path)]
+    changes.forgotten += [
+        path for path in remembered if path not in changes.seen and _is_gone(path)
+    ]
     return changes
 
 
 def find_named_changes(
-    named: Mapping[str, Path], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile]
+    named: Mapping[str, Path],
+    known: Mapping[str, DocumentRow],
+    remembered: Mapping[str, SkippedFile],
 ) -> Changes:
     """Compare files, given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
-    items = [examine(path.absolute(), doc_id, "", os.path.realpath(path)) for doc_id, path in named.items()]
+    items = [
+        examine(path.absolute(), doc_id, "", os.path.realpath(path))
+        for doc_id, path in named.items()
+    ]
     changes = Changes(skipped=[item for item in items if isinstance(item, Skipped)])
     _compare([item for item in items if isinstance(item, SourceFile)], known, remembered, changes)
     return changes
 
 
 def _compare(
-    files: list[SourceFile], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile], changes: Changes
+    files: list[SourceFile],
+    known: Mapping[str, DocumentRow],
+    remembered: Mapping[str, SkippedFile],
+    changes: Changes,
 ) -> None:
     """Separate files to read from unchanged ones, and record the paths that exist."""
     inside = _by_file(remembered)
@@ -104,10 +121,16 @@ def _compare(
         if row is not None and row.path == path and (row.size, row.mtime_ns) == file.stamp:
             changes.unchanged += 1
             changes.skipped += (
-                Skipped(file.doc_id + name.removeprefix(path), remembered[name].reason) for name in inside.get(path, ())
+                Skipped(file.doc_id + name.removeprefix(path), remembered[name].reason)
+                for name in inside.get(path, ())
             )
-        elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (*file.stamp, __version__):
-            changes.skipped.append(Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else "")))
+        elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (
+            *file.stamp,
+            __version__,
+        ):
+            changes.skipped.append(
+                Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else ""))
+            )
         else:
             changes.to_read.append(file)
             changes.forgotten += inside.get(path, ())
@@ -121,7 +144,9 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
     inside: dict[str, list[str]] = {}
     for path, skipped in remembered.items():
         if skipped.size < 0:
-            file = next(filter(os.path.isfile, find_path(path).parents), None)  # it may be an attachment's attachment
+            file = next(
+                filter(os.path.isfile, find_path(path).parents), None
+            )  # it may be an attachment's attachment
             if file is not None:
                 inside.setdefault(printable(str(file)), []).append(path)
     return inside
@@ -131,23 +156,29 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
 class GoneFiles:
     """Documents below some directories whose files are gone, by ``doc_id``.
 
-    ``emptied`` are the directories all of whose files are gone, with their documents. So is every file of a disk that
-    is not mounted.
+    ``emptied`` are the directories all of whose files are gone, with their documents. So is every
+    file of a disk that is not mounted.
     """
 
     doc_ids: list[str] = field(default_factory=list)
     emptied: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_gone(sources: Sequence[Path], known: Collection[DocumentRow], changes: Changes) -> GoneFiles:
-    """Return the documents below ``sources`` whose files are gone, not only unreadable or unvisited."""
+def find_gone(
+    sources: Sequence[Path], known: Collection[DocumentRow], changes: Changes
+) -> GoneFiles:
+    """Return the documents below ``sources`` whose files are gone, not only unreadable or
+    unvisited.
+    """
     folders = [source.resolve() for source in sources if source.is_dir()]
     unseen = (row for row in known if row.root and row.path not in changes.seen)
     gone = [row for row in unseen if _is_below(row.path, folders) and _is_gone(row.path)]
     found = GoneFiles([row.doc_id for row in gone])
     lost = set(found.doc_ids)
     left = [row for row in known if row.root and row.doc_id not in lost]
-    roots = (find_path(root) for root in {row.root for row in gone})  # one may be another disk, inside of a source
+    roots = (
+        find_path(root) for root in {row.root for row in gone}
+    )  # one may be another disk, inside of a source
     for folder in sorted({*folders, *(root for root in roots if _is_below(str(root), folders))}):
         rows = [row for row in gone if _is_below(row.path, [folder])]
         has_left = any(_is_below(row.path, [folder]) for row in left)
@@ -164,7 +195,11 @@ def _has_moved(gone: Sequence[DocumentRow], folder: Path, changes: Changes) -> b
     """Whether one of the files that are gone has another name now."""
     contents = {(row.size, row.fingerprint) for row in gone}
     sizes = {size for size, _ in contents}
-    new = (file for file in changes.to_read if file.stamp.size in sizes and _is_below(str(file.path), [folder]))
+    new = (
+        file
+        for file in changes.to_read
+        if file.stamp.size in sizes and _is_below(str(file.path), [folder])
+    )
     for file in new:
         with contextlib.suppress(OSError):
             if (file.stamp.size, hash_file(file.path, file.stamp)) in contents:
@@ -191,17 +226,24 @@ def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -
         path = printable(str(file.path))
         row = by_path.get(path) or by_path.get(printable(file.real))
         if row is not None and row.doc_id not in names:
-            names[row.doc_id] = file if row.path == path else replace(file, path=find_path(row.path))
+            names[row.doc_id] = (
+                file if row.path == path else replace(file, path=find_path(row.path))
+            )
         else:
             new.append(file)
     for file in new:
         doc_id, folder = file.doc_id, Path(file.root)
         if file.path == folder.parent / doc_id:  # it has the name of its folder already
             folder = folder.parent
-        while doc_id in names or ((row := known.get(doc_id)) and not (row.root and _is_gone(row.path))):
+        while doc_id in names or (
+            (row := known.get(doc_id)) and not (row.root and _is_gone(row.path))
+        ):
             if folder == folder.parent:
                 doc_id = printable(str(file.path))
                 break
             doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
         names[doc_id] = file
-    return [file if file.doc_id == name else replace(file, doc_id=name) for name, file in sorted(names.items())]
+    return [
+        file if file.doc_id == name else replace(file, doc_id=name)
+        for name, file in sorted(names.items())
+    ]

@@ -1,7 +1,7 @@
 """Indexes of folders in the user's cache directory, found by the folders' paths.
 
-A new folder can be searched at once: the files with the words of the question are encoded first, as many as about a
-second allows; a background process encodes the rest.
+A new folder can be searched at once: the files with the words of the question are encoded first, as
+many as about a second allows; a background process encodes the rest.
 """
 
 import contextlib
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-_FIRST = 30_000  # bytes of files that are encoded before the first answer, about a second on two cores
+_FIRST = (
+    30_000  # bytes of files that are encoded before the first answer, about a second on two cores
+)
 _LONGEST = 2 * _FIRST  # bytes of the best file
 _LOOKED_AT = 300_000  # bytes of a file whose words are counted
 _IN_NAME = 3.0  # weight of a word in a file's name, relative to one in its text
@@ -39,14 +41,22 @@ _LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
 
 
 def cached_index(folders: Sequence[Path]) -> Path:
-    """Return the path of the index of some folders, whether it exists or not: a name and a hash of their paths."""
+    """Return the path of the index of some folders, whether it exists or not: a name and a hash of
+    their paths.
+    """
     resolved = [folder.resolve() for folder in folders]
-    digest = hashlib.sha256("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    digest = hashlib.sha256(
+        "\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")
+    ).hexdigest()[:16]
     return cache_path("folders", f"{resolved[0].name or 'root'}-{digest}")
 
 
-def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
-    """Return ``use(prepare())`` for a cached index; a damaged one is removed and prepared anew. Raises StorageError."""
+def use_cached(
+    index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]
+) -> Result:
+    """Return ``use(prepare())`` for a cached index; a damaged one is removed and prepared anew.
+    Raises StorageError.
+    """
     number = None
     try:
         with _lock_cache(index):
@@ -55,7 +65,9 @@ def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened
         return use(opened)
     except (IndexMismatch, IndexCorrupt):
         with _lock_cache(index):
-            if number is None or (index.exists() and index.stat().st_ino == number):  # not replaced meanwhile
+            if number is None or (
+                index.exists() and index.stat().st_ino == number
+            ):  # not replaced meanwhile
                 shutil.rmtree(index, ignore_errors=True)
             opened = prepare()
         return use(opened)
@@ -70,7 +82,9 @@ def _lock_cache(index: Path) -> Iterator[None]:
             make_private(index.parent)
             file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
-            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # also for a parser's process that inherited the file
+            lock.callback(
+                fcntl.flock, file, fcntl.LOCK_UN
+            )  # also for a parser's process that inherited the file
             if index.exists() and not IndexStore.exists(index):  # creating it failed
                 shutil.rmtree(index)
         except OSError as error:
@@ -80,21 +94,31 @@ def _lock_cache(index: Path) -> Iterator[None]:
         if type(error) is not StorageError:
             raise
         is_full = index.parent.exists() and shutil.disk_usage(index.parent).free < _LEAST_SPACE
-        reason = f"the cache can't be written to ({'No space left on device' if is_full else error})"
-        raise StorageError(f"{index.parent}: {reason}; XDG_CACHE_HOME names another folder for it") from error
+        reason = (
+            f"the cache can't be written to ({'No space left on device' if is_full else error})"
+        )
+        raise StorageError(
+            f"{index.parent}: {reason}; XDG_CACHE_HOME names another folder for it"
+        ) from error
     finally:
         lock.close()
 
 
 class OpenFolder(contextlib.ExitStack):
-    """The index of a folder, updated as far as that is quick, or with a temporary one while another process writes.
+    """The index of a folder, updated as far as that is quick, or with a temporary one while another
+    process writes.
 
-    On exit, a background process starts to index the remaining files. ``indexes`` are the stores, each with its encoder
-    if that is loaded; ``remaining`` counts the changed files that neither has.
+    On exit, a background process starts to index the remaining files. ``indexes`` are the stores,
+    each with its encoder if that is loaded; ``remaining`` counts the changed files that neither
+    has.
     """
 
-    def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
-        """Bring the cached index up to date, files with a question's words first. Raises UsageError, StorageError."""
+    def __init__(
+        self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]
+    ) -> None:
+        """Bring the cached index up to date, files with a question's words first. Raises
+        UsageError, StorageError.
+        """
         super().__init__()
         self.remaining = 0
         store, encoder = open_index(index, create=True)
@@ -108,20 +132,36 @@ class OpenFolder(contextlib.ExitStack):
             return loaded
 
         known = read_known(store)
-        changes = find_changes((folder,), known, read_skipped(store), include=include, exclude=exclude)
-        if not (changes.to_read or changes.forgotten or find_gone((folder,), known.values(), changes).doc_ids):
+        changes = find_changes(
+            (folder,), known, read_skipped(store), include=include, exclude=exclude
+        )
+        if not (
+            changes.to_read
+            or changes.forgotten
+            or find_gone((folder,), known.values(), changes).doc_ids
+        ):
             return
-        from lmkrag.ingest.ingest import encode_files, ingest  # with parsers: not for an up-to-date index
+        from lmkrag.ingest.ingest import (
+            encode_files,
+            ingest,
+        )  # with parsers: not for an up-to-date index
         from lmkrag.ingest.sources import Files
 
-        source = Files((folder,), prune="some", encode=lambda files, _: self._choose(files, query), changes=changes)
+        source = Files(
+            (folder,),
+            prune="some",
+            encode=lambda files, _: self._choose(files, query),
+            changes=changes,
+        )
         try:
             ingest(store, get_encoder, source)
         except IndexLocked:  # by a background process
             files = self._choose(changes.to_read, query)
             if files:
                 scratch = self.enter_context(tempfile.TemporaryDirectory())
-                temporary, encoder = open_index(f"{scratch}/index", create=True, encoder=get_encoder())
+                temporary, encoder = open_index(
+                    f"{scratch}/index", create=True, encoder=get_encoder()
+                )
                 self.callback(temporary.close)
                 encode_files(temporary, get_encoder, files)
                 self.indexes.append((temporary, encoder))
@@ -136,18 +176,26 @@ class OpenFolder(contextlib.ExitStack):
 
 
 def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
-    """Return the files to encode before the first answer, best first; the shortest if the best are long."""
+    """Return the files to encode before the first answer, best first; the shortest if the best are
+    long.
+    """
     chosen: list[SourceFile] = []
     size = 0
-    for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
+    for file in (
+        rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files
+    ):
         if size + file.stamp.size <= (_FIRST if chosen else _LONGEST):
             chosen.append(file)
             size += file.stamp.size
-    return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]  # a minified file would take minutes
+    return (
+        chosen or sorted(files, key=lambda file: file.stamp.size)[:1]
+    )  # a minified file would take minutes
 
 
 def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
-    """Sort files by how well their texts and names match the words of a question (BM25; Robertson et al., 1994)."""
+    """Sort files by how well their texts and names match the words of a question (BM25; Robertson
+    et al., 1994).
+    """
     terms = [word.encode() for word in find_stems(query)]
     counts: list[list[float]] = []
     for file in files:
@@ -164,15 +212,26 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
 
     def score(position: int) -> float:
         length = 0.4 + 0.6 * min(_LOOKED_AT, files[position].stamp.size) / mean
-        return sum(weight * count / (count + length) for weight, count in zip(rarity, counts[position], strict=True))
+        return sum(
+            weight * count / (count + length)
+            for weight, count in zip(rarity, counts[position], strict=True)
+        )
 
     order = sorted(range(len(files)), key=score, reverse=True)
     return [files[position] for position in order]
 
 
-def _index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
-    """Start a process that indexes the rest of a folder; it ends at once if another process is writing."""
+def _index_in_background(
+    folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]
+) -> None:
+    """Start a process that indexes the rest of a folder; it ends at once if another process is
+    writing.
+    """
     command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
     subprocess.Popen(command, start_new_session=True, umask=0o077, **quiet)  # type: ignore[call-overload]

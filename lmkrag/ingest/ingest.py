@@ -16,13 +16,21 @@ from lmkrag.types import IndexReport
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import LandmarkEncoder
 
-GetEncoder = Callable[[], "LandmarkEncoder"]  # loads the encoder; called only when there is something to encode
+GetEncoder = Callable[
+    [], "LandmarkEncoder"
+]  # loads the encoder; called only when there is something to encode
 
 
 def ingest(
-    store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
+    store: IndexStore,
+    encoder: GetEncoder,
+    source: DocumentSource,
+    *,
+    progress: Progress | None = None,
 ) -> IndexReport:
-    """Bring a store up to date with a source. Raises IndexLocked, StorageError, and UsageError of the source."""
+    """Bring a store up to date with a source. Raises IndexLocked, StorageError, and UsageError of
+    the source.
+    """
     with store.writing():
         run = Run(read_known(store), progress)
         try:
@@ -38,9 +46,15 @@ def ingest(
 
 
 def encode_files(
-    store: IndexStore, encoder: GetEncoder, files: Sequence[SourceFile], *, target: IndexStore | None = None
+    store: IndexStore,
+    encoder: GetEncoder,
+    files: Sequence[SourceFile],
+    *,
+    target: IndexStore | None = None,
 ) -> Run:
-    """Encode files into an empty index that ``target`` may adopt; windows that ``target`` has are not encoded again."""
+    """Encode files into an empty index that ``target`` may adopt; windows that ``target`` has are
+    not encoded again.
+    """
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
         _encode(store, encoder, load_files(files, loader, run, None), run, target)
@@ -49,7 +63,11 @@ def encode_files(
 
 
 def _encode(
-    store: IndexStore, encoder: GetEncoder, documents: Iterator[SourceDocument], run: Run, target: IndexStore | None
+    store: IndexStore,
+    encoder: GetEncoder,
+    documents: Iterator[SourceDocument],
+    run: Run,
+    target: IndexStore | None,
 ) -> None:
     """Encode documents; the encoder is loaded only if there are any."""
     for first in documents:

@@ -1,4 +1,6 @@
-"""Plain text too long for memory: decoded once to a temporary file, and read from there in pieces."""
+"""Plain text too long for memory: decoded once to a temporary file, and read from there in
+pieces.
+"""
 
 import codecs
 import hashlib
@@ -16,14 +18,22 @@ from lmkrag.types import Document
 
 _PIECE = 1 << 20
 _HEAD = 1 << 17  # characters that are searched for a title and front matter
-_WIDTHS = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))  # bytes of each character; the narrowest that fits
+_WIDTHS = (
+    ("latin-1", 1),
+    ("utf-16-le", 2),
+    ("utf-32-le", 4),
+)  # bytes of each character; the narrowest that fits
 
 
 class TextOnDisk:
-    """A text in an unnamed temporary file, deleted with the object; it can be sliced like a string."""
+    """A text in an unnamed temporary file, deleted with the object; it can be sliced like a
+    string.
+    """
 
     def __init__(self, read: Callable[[], Iterator[str]]) -> None:
-        """Write what ``read`` yields; it is called again when a character is wider than those before it."""
+        """Write what ``read`` yields; it is called again when a character is wider than those
+        before it.
+        """
         self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
         weakref.finalize(self, self._file.close)
         for self._encoding, self._width in _WIDTHS:
@@ -36,7 +46,9 @@ class TextOnDisk:
         self._file.truncate()
         for piece in pieces:
             try:
-                data = piece.encode(self._encoding, "strict" if self._width < 4 else "surrogatepass")
+                data = piece.encode(
+                    self._encoding, "strict" if self._width < 4 else "surrogatepass"
+                )
             except UnicodeEncodeError:
                 return False
             if len(data) != self._width * len(piece):
@@ -52,18 +64,24 @@ class TextOnDisk:
     def __getitem__(self, key: slice, /) -> str:
         start, stop, _ = key.indices(self._length)
         self._file.seek(self._width * start)
-        return self._file.read(self._width * max(0, stop - start)).decode(self._encoding, "surrogatepass")
+        return self._file.read(self._width * max(0, stop - start)).decode(
+            self._encoding, "surrogatepass"
+        )
 
 
 def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
-    """Read a plain file; the document's own ``text`` stays empty. Raises DocumentError: it can't be read."""
+    """Read a plain file; the document's own ``text`` stays empty. Raises DocumentError: it can't be
+    read.
+    """
     try:
         encoding = _choose(path)
         digest = hashlib.sha256()
 
         def read() -> Iterator[str]:
             nonlocal digest
-            digest = hashlib.sha256()  # of the bytes decoded here, even if the file changes meanwhile
+            digest = (
+                hashlib.sha256()
+            )  # of the bytes decoded here, even if the file changes meanwhile
             return _decoded(path, encoding, "replace", digest.update)
 
         text = TextOnDisk(read)
@@ -74,7 +92,13 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
     details = describe(text[:_HEAD], path.name)
     title = details.title or printable(path.stem)
     document = Document(
-        doc_id, printable(str(path)), "", title, details.kind, meta=details.meta, fingerprint=digest.hexdigest()
+        doc_id,
+        printable(str(path)),
+        "",
+        title,
+        details.kind,
+        meta=details.meta,
+        fingerprint=digest.hexdigest(),
     )
     return document, text
 
@@ -92,7 +116,9 @@ def _choose(path: Path) -> str:
     return "utf-8"
 
 
-def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None) -> Iterator[str]:
+def _decoded(
+    path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None
+) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     with path.open("rb") as file:
         while data := file.read(_PIECE):

@@ -21,7 +21,9 @@ def open_index(
     recipe: str | None = None,
     kind: type[IndexStore] = IndexStore,
 ) -> "tuple[IndexStore, LandmarkEncoder | None]":
-    """Open an index, and its encoder if one is given or the index is new: see :meth:`lmkrag.engine.Engine.open`."""
+    """Open an index, and its encoder if one is given or the index is new: see
+    :meth:`lmkrag.engine.Engine.open`.
+    """
     check_platform()
     set_wait_policy()
     if not isinstance(path, str | Path):
@@ -37,10 +39,15 @@ def open_index(
         if not create:
             raise
         chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_encoder(encoder)
-        return kind.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded
+        return kind.create(
+            path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None
+        ), loaded
     if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
         raise UsageError(
-            f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
+            f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools "
+            f"reindex --recipe {recipe}"
         )
     spec = store.encoder
-    return store, None if encoder is None else load_encoder(encoder, window=spec.window, overlap=spec.overlap)
+    return store, None if encoder is None else load_encoder(
+        encoder, window=spec.window, overlap=spec.overlap
+    )

@@ -41,11 +41,12 @@ def encode_documents(
     *,
     recall_from: IndexStore | None = None,
 ) -> None:
-    """Encode documents as they come, and commit them in batches, inside :meth:`~lmkrag.index.store.IndexStore.writing`.
+    """Encode documents as they come, and commit them in batches, inside
+    :meth:`~lmkrag.index.store.IndexStore.writing`.
 
-    Windows that a changed document of ``run.known`` still has are not encoded again, nor those of copies: the same
-    words after the same title, in this run or in the index. ``recall_from`` is the index of ``run.known`` if that is
-    not ``store``. An interruption commits the complete documents.
+    Windows that a changed document of ``run.known`` still has are not encoded again, nor those of
+    copies: the same words after the same title, in this run or in the index. ``recall_from`` is the
+    index of ``run.known`` if that is not ``store``. An interruption commits the complete documents.
     """
     open_documents: dict[int, SourceDocument] = {}
 
@@ -92,8 +93,9 @@ _Windows = dict[int, tuple[int, int]]  # the sentences of windows, first and sto
 class _WindowMemory:
     """The vectors of windows that were encoded before.
 
-    They are those that a changed document still has, those of this run, and those of the index: of copies of a file,
-    such as licences. State: the last windows of this run, and where those of the index are, once that is worth reading.
+    They are those that a changed document still has, those of this run, and those of the index: of
+    copies of a file, such as licences. State: the last windows of this run, and where those of the
+    index are, once that is worth reading.
     """
 
     def __init__(self, store: IndexStore, known: Mapping[str, DocumentRow]) -> None:
@@ -132,7 +134,9 @@ class _WindowMemory:
             self._bytes -= self._recent.popitem(last=False)[1].nbytes
 
     def _of_index(self) -> _Windows:
-        """The windows of the index before this run; empty as long as reading them would take longer than encoding."""
+        """The windows of the index before this run; empty as long as reading them would take longer
+        than encoding.
+        """
         if self._all is None:
             too_many = len(self._known) > _MOST_DOCUMENTS
             if too_many or self._seen < len(self._known) // _DOCUMENTS_A_WINDOW:
@@ -144,7 +148,9 @@ class _WindowMemory:
         windows: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
-                with contextlib.suppress(IndexCorrupt):  # verify reports it; the document is encoded again
+                with contextlib.suppress(
+                    IndexCorrupt
+                ):  # verify reports it; the document is encoded again
                     hashes, ordinals = catalog.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
@@ -152,7 +158,9 @@ class _WindowMemory:
 
 
 class _PendingCommit:
-    """The next commit. Rows of the open document, and of attachments whose document follows, come last."""
+    """The next commit. Rows of the open document, and of attachments whose document follows, come
+    last.
+    """
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit
@@ -170,8 +178,12 @@ class _PendingCommit:
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language, title)
-        texts = ((item.text[sentence.start : sentence.end], sentence.kind) for sentence in part.sentences)
+        self._words.add(
+            [sentence.read(item.text) for sentence in part.sentences], item.language, title
+        )
+        texts = (
+            (item.text[sentence.start : sentence.end], sentence.kind) for sentence in part.sentences
+        )
         self._structure.add(texts, item.paragraphs)
         if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:
             self.commit()
@@ -179,7 +191,15 @@ class _PendingCommit:
 
     def finish(self, item: SourceDocument) -> None:
         """Close the open document, and commit if the batch is large or old enough."""
-        staged = Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)
+        staged = Staged(
+            item.document,
+            item.text,
+            item.sentences,
+            item.root,
+            item.stamp,
+            item.windows,
+            item.replaces,
+        )
         self._staged.append(staged)
         if item.is_attachment:
             return
@@ -191,9 +211,13 @@ class _PendingCommit:
     def commit(self) -> None:
         """Commit the complete documents; the open one stays."""
         if self._complete:
-            segments = self._segments + ([self._stage(self._complete_rows)] if self._complete_rows else [])
+            segments = self._segments + (
+                [self._stage(self._complete_rows)] if self._complete_rows else []
+            )
             committed, self._staged = self._staged[: self._complete], self._staged[self._complete :]
-            self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
+            self._store.commit(
+                committed, segments, removed=[gone for item in committed for gone in item.replaces]
+            )
             self._on_commit(committed)
             self._segments, self._complete, self._complete_rows = [], 0, 0
             self._store.merge_small()  # merging removes staged files; there are none now

@@ -1,4 +1,6 @@
-"""Re-encode an index from its stored texts, beside the old one, which the new one replaces when it is complete."""
+"""Re-encode an index from its stored texts, beside the old one, which the new one replaces when it
+is complete.
+"""
 
 import contextlib
 import json
@@ -60,18 +62,23 @@ def reindex(
     recipe: str | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
+    """Encode the texts of an index again, by another encoder or under another recipe; no source
+    file is read.
 
-    The new index is built beside the old one, which answers searches until it is replaced. If the process is killed,
-    one of them is in place, and the next call resumes. Engines that are open on the index have to be reopened.
+    The new index is built beside the old one, which answers searches until it is replaced. If the
+    process is killed, one of them is in place, and the next call resumes. Engines that are open on
+    the index have to be reopened.
 
-    Raises IndexNotFound: there is none. IndexMismatch: it has another format; index its sources instead. IndexLocked:
-    another process is writing to it. IndexCorrupt: a text is damaged; the index is unchanged.
+    Raises IndexNotFound: there is none. IndexMismatch: it has another format; index its sources
+    instead. IndexLocked: another process is writing to it. IndexCorrupt: a text is damaged; the
+    index is unchanged.
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()
     if not IndexStore.exists(path):
-        raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+        raise IndexNotFound(
+            f"{path}: no index here; make one with: lmkrag index PATH --index {path}"
+        )
     stored = load_recipe(recipe) if recipe else None
     with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing(job=work.job):
         loaded = load_encoder(encoder or old.encoder.name)

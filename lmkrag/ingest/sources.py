@@ -1,4 +1,6 @@
-"""Sources of documents: files and directories, or values; their languages choose the encoder of a new index."""
+"""Sources of documents: files and directories, or values; their languages choose the encoder of a
+new index.
+"""
 
 import hashlib
 import time
@@ -16,7 +18,15 @@ from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.changes import KEPT, Changes, GoneFiles, find_changes, find_gone, find_named_changes, read_skipped
+from lmkrag.ingest.changes import (
+    KEPT,
+    Changes,
+    GoneFiles,
+    find_changes,
+    find_gone,
+    find_named_changes,
+    read_skipped,
+)
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import SourceFile, local_path
@@ -36,19 +46,28 @@ _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
 
 
 def is_foreign(value: object) -> bool:
-    """True for a LangChain ``Document`` or a LlamaIndex ``Document`` or node, by its shape: neither is imported."""
+    """True for a LangChain ``Document`` or a LlamaIndex ``Document`` or node, by its shape: neither
+    is imported.
+    """
     return _text_of(value) is not None
 
 
 def from_foreign(value: Any) -> Document:
     """Convert a document of another framework; filters can use its metadata.
 
-    Its id is the framework's, else made of its source, its page and a hash of its text, so that documents of several
-    calls never replace each other, and a document that is added again is unchanged.
+    Its id is the framework's, else made of its source, its page and a hash of its text, so that
+    documents of several calls never replace each other, and a document that is added again is
+    unchanged.
     """
     text = _text_of(value) or ""
-    meta = {str(key): item for key, item in dict(getattr(value, "metadata", None) or {}).items() if item is not None}
-    named = {key: item for key, item in meta.items() if isinstance(item, str | int | float | bool)}  # may name it
+    meta = {
+        str(key): item
+        for key, item in dict(getattr(value, "metadata", None) or {}).items()
+        if item is not None
+    }
+    named = {
+        key: item for key, item in meta.items() if isinstance(item, str | int | float | bool)
+    }  # may name it
     source = next((str(named[name]) for name in _SOURCE_KEYS if named.get(name)), "")
     framework_id = getattr(value, "id_", None) or getattr(value, "id", None)
     if framework_id:
@@ -56,7 +75,9 @@ def from_foreign(value: Any) -> Document:
     else:
         page = named.get("page_label", named.get("page"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        doc_id = "#".join(part for part in (source, "" if page is None else f"page={page}", digest) if part)
+        doc_id = "#".join(
+            part for part in (source, "" if page is None else f"page={page}", digest) if part
+        )
     return Document(doc_id, source or doc_id, text, title=str(named.get("title", "")), meta=meta)
 
 
@@ -77,8 +98,14 @@ _RACY_NS = 2_000_000_000  # a file changed this recently may change again withou
 
 
 def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
-    """Read some of the files that hold prose, evenly spread; source code and tables have no language."""
-    prose = [file for file in files if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES]
+    """Read some of the files that hold prose, evenly spread; source code and tables have no
+    language.
+    """
+    prose = [
+        file
+        for file in files
+        if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES
+    ]
     with IsolatedLoader() as loader:
         for file in prose[:: len(prose) // SAMPLED + 1]:
             try:
@@ -88,7 +115,9 @@ def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
 
 
 def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
-    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly English, and warn."""
+    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly
+    English, and warn.
+    """
     if run.known or not store.chooses_encoder:
         return
     counts = {True: 0, False: 0}
@@ -101,7 +130,9 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
     if name != store.encoder.name:
         store.change_encoder(load_encoder(name).spec)
     if name == MULTILINGUAL_ENCODER:
-        run.warnings.append(f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen")
+        run.warnings.append(
+            f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen"
+        )
 
 
 def warn_of_languages(store: IndexStore, run: Run) -> None:
@@ -109,8 +140,10 @@ def warn_of_languages(store: IndexStore, run: Run) -> None:
     documents = run.added + run.updated
     if store.encoder.name == DEFAULT_ENCODER and run.foreign > _MIN_FOREIGN * documents:
         run.warnings.append(
-            f"{run.foreign} of {documents} documents are not in English, which {DEFAULT_ENCODER} reads: make the index "
-            f"with encoder {MULTILINGUAL_ENCODER}, or change it by lmkrag index-tools reindex --encoder "
+            f"{run.foreign} of {documents} documents are not in English, which {DEFAULT_ENCODER} "
+            "reads: make the index "
+            f"with encoder {MULTILINGUAL_ENCODER}, or change it by lmkrag index-tools reindex "
+            "--encoder "
             f"{MULTILINGUAL_ENCODER}"
         )
 
@@ -119,24 +152,32 @@ class DocumentSource(Protocol):
     """A source of documents."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents to encode; count in ``run`` the unchanged, skipped and removed ones."""
+        """Yield the documents to encode; count in ``run`` the unchanged, skipped and removed
+        ones.
+        """
 
     def finish(self, store: IndexStore, run: Run) -> None:
         """Record the state of the files, also after an error or an interruption."""
 
 
 Prune = bool | Literal["all", "some"]
-"""Whether documents whose files are gone are removed, and what happens where all files of a directory are gone.
+"""Whether documents whose files are gone are removed, and what happens where all files of a
+directory are gone.
 
-True: nothing, with an error; ``"some"``: its documents are kept, with a warning; ``"all"``: they are removed.
+True: nothing, with an error; ``"some"``: its documents are kept, with a warning; ``"all"``: they
+are removed.
 """
 
-Encode = Callable[[list[SourceFile], Run], list[SourceFile]]  # commits files that others encode; returns the rest
+Encode = Callable[
+    [list[SourceFile], Run], list[SourceFile]
+]  # commits files that others encode; returns the rest
 
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are skipped after a stat."""
+    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are skipped
+    after a stat.
+    """
 
     sources: Sequence[Path] = ()
     named: Mapping[str, Path] = field(default_factory=dict)  # files by the ``doc_id`` that they get
@@ -156,7 +197,9 @@ class Files:
             changes = find_named_changes(self.named, run.known, skipped)
         else:
             globs = {"include": self.include, "exclude": self.exclude}
-            changes = find_changes(self.sources, run.known, skipped, **globs, follow_links=self.follow_links)
+            changes = find_changes(
+                self.sources, run.known, skipped, **globs, follow_links=self.follow_links
+            )
         self.changes = changes
         if self.prune:
             self.gone = self._choose_gone(find_gone(self.sources, run.known.values(), changes), run)
@@ -171,14 +214,21 @@ class Files:
         changes = self.changes or Changes()
         run.removed += [doc_id for doc_id in self.gone if doc_id not in run.removed]
         if changes.to_read or changes.forgotten:
-            store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
+            store.note_files(
+                touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten
+            )
 
     def _choose_gone(self, found: GoneFiles, run: Run) -> list[str]:
-        """The documents to remove. Raises FilesGone: all files of a directory are gone, and that was not allowed."""
+        """The documents to remove. Raises FilesGone: all files of a directory are gone, and that
+        was not allowed.
+        """
         if not found.emptied or self.prune == "all":
             return found.doc_ids
         told = [
-            f"{folder}: all files that were indexed from it are gone (documents: {len(doc_ids)}; is it mounted?)"
+            (
+                f"{folder}: all files that were indexed from it are gone (documents: "
+                f"{len(doc_ids)}; is it mounted?)"
+            )
             for folder, doc_ids in found.emptied.items()
         ]
         if self.prune == "some":
@@ -214,11 +264,15 @@ class Documents:
                 run.unchanged += 1
             else:
                 stamp = FileStamp(len(document.text), 0)
-                yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
+                yield SourceDocument(
+                    replace(document, fingerprint=digest), document.text, "", stamp
+                )
 
 
 def make_source(source: object, **options: Any) -> DocumentSource:
-    """Return what :meth:`lmkrag.Engine.add` got as a source. Raises UsageError: it is neither paths nor documents."""
+    """Return what :meth:`lmkrag.Engine.add` got as a source. Raises UsageError: it is neither paths
+    nor documents.
+    """
     prune = options.get("prune", False)
     if prune not in (True, False, "some", "all"):
         raise UsageError(f'prune must be true, false, "some" or "all", not {prune!r}')
@@ -226,7 +280,9 @@ def make_source(source: object, **options: Any) -> DocumentSource:
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and ray are for directories")
-        return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
+        return Files(
+            named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()}
+        )
     if isinstance(source, str | Path | Document) or is_foreign(source):
         source = [source]
     if not isinstance(source, Iterable):
@@ -235,7 +291,9 @@ def make_source(source: object, **options: Any) -> DocumentSource:
     items = chain(first, items)
     if first and not isinstance(first[0], str | Path):
         if for_files:
-            raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
+            raise UsageError(
+                "include, exclude, prune and ray are for files: documents given as values have none"
+            )
         return Documents(map(_as_document, items))
     return Files([_as_path(item) for item in items], **options)
 
@@ -257,10 +315,14 @@ def _as_document(item: object) -> Document:
 def load_files(
     files: Sequence[SourceFile], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
-    """Read changed files one at a time; record unchanged and unreadable ones. ``store`` has the earlier versions."""
+    """Read changed files one at a time; record unchanged and unreadable ones. ``store`` has the
+    earlier versions.
+    """
     for file in files:
         stamp = file.stamp
-        if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change with the same timestamp would be missed
+        if (
+            time.time_ns() - stamp.mtime_ns < _RACY_NS
+        ):  # else a change with the same timestamp would be missed
             stamp = stamp._replace(mtime_ns=stamp.mtime_ns - 1)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
@@ -280,7 +342,9 @@ def load_files(
         for skipped in unread:
             run.skip(skipped.path, skipped.reason)
             inside = path + skipped.path.removeprefix(file.doc_id)
-            run.unreadable.append(SkippedFile(inside, _ATTACHMENT, stamp.mtime_ns, skipped.reason, __version__))
+            run.unreadable.append(
+                SkippedFile(inside, _ATTACHMENT, stamp.mtime_ns, skipped.reason, __version__)
+            )
         if row is not None and row.fingerprint == document.fingerprint and row.path == path:
             run.unchanged += 1
             run.touched.append((row.id, stamp))
@@ -293,17 +357,23 @@ def load_files(
                 run.unchanged += 1
             else:
                 moment = FileStamp(0, file.stamp.mtime_ns)
-                yield SourceDocument(replace(inner, path=path), inner.text, file.root, moment, is_attachment=True)
+                yield SourceDocument(
+                    replace(inner, path=path), inner.text, file.root, moment, is_attachment=True
+                )
         removed: tuple[str, ...] = ()
         if row is not None and store is not None:
             names = {inner.doc_id for inner in attached}
             with store.reader.snapshot(segments=False) as snapshot:
                 before = catalog.find_attachments(snapshot.connection, row)
-            removed = tuple(attachment.doc_id for attachment in before if attachment.doc_id not in names)
+            removed = tuple(
+                attachment.doc_id for attachment in before if attachment.doc_id not in names
+            )
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _read(file: SourceFile, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
+def _read(
+    file: SourceFile, loader: IsolatedLoader
+) -> tuple[Document, Text, list[Document], list[Skipped]]:
     """A file's document, its text, its attachments, and those that can't be read."""
     try:
         if is_long(file.path, file.stamp.size):
@@ -317,5 +387,13 @@ def _read(file: SourceFile, loader: IsolatedLoader) -> tuple[Document, Text, lis
 
 
 def _fingerprint(document: Document) -> str:
-    details = repr((document.path, document.title, document.kind, document.page_starts, sorted(document.meta.items())))
+    details = repr(
+        (
+            document.path,
+            document.title,
+            document.kind,
+            document.page_starts,
+            sorted(document.meta.items()),
+        )
+    )
     return fingerprint((details + "\0" + document.text).encode("utf-8", "surrogatepass"))

@@ -1,4 +1,6 @@
-"""Find the files of a corpus, by ``.gitignore`` and globs; files that can't be read are reported."""
+"""Find the files of a corpus, by ``.gitignore`` and globs; files that can't be read are
+reported.
+"""
 
 import os
 import re
@@ -24,11 +26,19 @@ _URL = re.compile(r"([a-z][a-z0-9.-]+)(?:\+[a-z]+)?:/", re.IGNORECASE)
 _ARCHIVE = re.compile(r".+\.(zip|t[bgx]z2?|tar(\.(gz|bz2|xz|zst))?)", re.IGNORECASE)
 _MIRROR = "wget --mirror --no-parent --adjust-extension --no-if-modified-since -P DIR {source}"
 _CLONE = "git clone URL DIR"
-_FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3": "aws s3 sync {source} DIR"}
+_FETCH = {
+    "http": _MIRROR,
+    "https": _MIRROR,
+    "git": _CLONE,
+    "ssh": _CLONE,
+    "s3": "aws s3 sync {source} DIR",
+}
 """The command that fetches the files of a URL, by its scheme."""
 
 
-Rule = tuple[str, str, GitIgnoreSpec]  # a prefix that names get, one that they lose, and patterns of a ``.gitignore``
+Rule = tuple[
+    str, str, GitIgnoreSpec
+]  # a prefix that names get, one that they lose, and patterns of a ``.gitignore``
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,18 @@ class SourceFile:
 
 
 def walk(
-    source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
+    source: Path,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    follow_links: bool = False,
 ) -> Iterator[SourceFile | Skipped]:
-    """Yield the files under ``source`` in order of their names, or ``source`` itself, and what can't be read.
+    """Yield the files under ``source`` in order of their names, or ``source`` itself, and what
+    can't be read.
 
-    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
-    ``source``, with ``follow_links`` to any files, are followed, links to directories are not. ``include`` and
-    ``exclude`` are globs of ``.gitignore`` form.
+    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does.
+    Links to files below ``source``, with ``follow_links`` to any files, are followed, links to
+    directories are not. ``include`` and ``exclude`` are globs of ``.gitignore`` form.
 
     Raises UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
     """
@@ -57,46 +72,67 @@ def walk(
     check_source(source)
     if not source.is_dir():
         absolute = source.absolute()
-        yield examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
+        yield examine(
+            absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute)
+        )
         return
     root = source.resolve()
     rules = _rules_above(root) + ([("", "", excluded)] if exclude else [])
-    yield from _walk_directory(root, included if include else None, rules, follow_links=follow_links)
+    yield from _walk_directory(
+        root, included if include else None, rules, follow_links=follow_links
+    )
 
 
 def _rules_above(root: Path) -> list[Rule]:
-    """The ``.gitignore`` files from the repository's folder down, the outermost first, but those that name ``root``."""
+    """The ``.gitignore`` files from the repository's folder down, the outermost first, but those
+    that name ``root``.
+    """
     above = [root, *root.parents]
     repository = next((folder for folder in above if os.path.exists(folder / ".git")), None)  # noqa: PTH110
     if repository is None or repository == root:
         return []
     folders = above[1 : above.index(repository) + 1]
-    rules = ((root.relative_to(folder).as_posix() + "/", "", _read_gitignore(folder)[0]) for folder in folders)
+    rules = (
+        (root.relative_to(folder).as_posix() + "/", "", _read_gitignore(folder)[0])
+        for folder in folders
+    )
     return [rule for rule in reversed(list(rules)) if not _ignored("", [rule])]
 
 
 def check_source(source: str | Path) -> Path:
-    """Return a path to index. Raises UsageError: missing, a URL or an archive; the message names a command for it."""
+    """Return a path to index. Raises UsageError: missing, a URL or an archive; the message names a
+    command for it.
+    """
     path = local_path(source)
     try:
         path.stat()
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {os.strerror(getattr(error, 'errno', ENOENT)).lower()}") from None
+        raise UsageError(
+            f"{path}: {os.strerror(getattr(error, 'errno', ENOENT)).lower()}"
+        ) from None
     if (archive := _ARCHIVE.fullmatch(path.name)) and path.is_file():
         name = shlex.quote(str(path))
-        command = f"unzip {name} -d DIR" if archive[1].lower() == "zip" else f"mkdir DIR && tar -xf {name} -C DIR"
+        command = (
+            f"unzip {name} -d DIR"
+            if archive[1].lower() == "zip"
+            else f"mkdir DIR && tar -xf {name} -C DIR"
+        )
         raise UsageError(f"{path}: is an archive; run {command}, then index DIR")
     return path
 
 
 def local_path(source: str | Path) -> Path:
-    """Return a source as a path. Raises UsageError: it is a URL; the message names a command for it."""
+    """Return a source as a path. Raises UsageError: it is a URL; the message names a command for
+    it.
+    """
     if source == "":
         raise UsageError("an empty path names no file or directory; '.' is the working directory")
     url = _URL.match(str(source))
     if url is None or os.path.lexists(source):
         return Path(source)
-    command = _FETCH.get(url[1].lower(), "rclone sync REMOTE:PATH DIR").format(source=shlex.quote(str(source)))
+    command = _FETCH.get(url[1].lower(), "rclone sync REMOTE:PATH DIR").format(
+        source=shlex.quote(str(source))
+    )
     raise UsageError(f"{source}: is not a file or directory; run {command}, then index DIR")
 
 
@@ -137,11 +173,16 @@ def _walk_directory(
             if is_directory:
                 inner.append((Path(entry.path), name + "/", rules))
             elif entry.is_symlink() and os.path.isdir(entry.path):  # noqa: PTH112  # Path's raises
-                yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
+                yield Skipped(
+                    printable(name), "link to a directory: not followed, add it by its own path"
+                )
             elif included is None or included.match_file(name):
                 real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
                 if not follow_links and entry.is_symlink() and not Path(real).is_relative_to(root):
-                    yield Skipped(printable(name), "link to a file outside the directory: follow_links follows it")
+                    yield Skipped(
+                        printable(name),
+                        "link to a file outside the directory: follow_links follows it",
+                    )
                     continue
                 yield examine(Path(entry.path), printable(name), str(root), real)
         stack.extend(reversed(inner))
@@ -165,15 +206,23 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_GITIGNORE:
-            return nothing, [f"is not a regular file of at most {_MAX_GITIGNORE >> 20} MiB: was ignored"]
+            return nothing, [
+                f"is not a regular file of at most {_MAX_GITIGNORE >> 20} MiB: was ignored"
+            ]
         lines = path.read_text("utf-8-sig", "replace").splitlines()
     except OSError:
         return nothing, []
     good, problems = [], []
     for number, line in enumerate(lines, 1):
-        wildcards = [len(_WILDCARDS.findall(part)) for part in line.split("/")]  # each multiplies the possible matches
+        wildcards = [
+            len(_WILDCARDS.findall(part)) for part in line.split("/")
+        ]  # each multiplies the possible matches
         try:
-            if len(line) > _MAX_PATTERN or max(wildcards) > _MAX_WILDCARDS or sum(wildcards) > 2 * _MAX_WILDCARDS:
+            if (
+                len(line) > _MAX_PATTERN
+                or max(wildcards) > _MAX_WILDCARDS
+                or sum(wildcards) > 2 * _MAX_WILDCARDS
+            ):
                 raise ValueError
             GitIgnoreSpec.from_lines([line])
             good.append(line)
@@ -184,5 +233,8 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
 
 def _ignored(name: str, rules: list[Rule]) -> bool:
     """The last matching rule decides, the deepest ``.gitignore`` last."""
-    decisions = (spec.check_file(lead + name[len(prefix) :]).include for lead, prefix, spec in reversed(rules))
+    decisions = (
+        spec.check_file(lead + name[len(prefix) :]).include
+        for lead, prefix, spec in reversed(rules)
+    )
     return next((decision for decision in decisions if decision is not None), False)

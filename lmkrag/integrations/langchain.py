@@ -13,7 +13,11 @@ from lmkrag.search.filters import Filter
 from lmkrag.search.request import SearchOptions, refuse_unknown, to_pydantic
 
 with needs("langchain", "langchain-core"):
-    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
+    from langchain_core.callbacks import (
+        AsyncCallbackManagerForRetrieverRun,
+        CallbackManagerForRetrieverRun,
+        Callbacks,
+    )
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict, create_model, model_validator
@@ -26,9 +30,10 @@ _Options: Any = create_model("_Options", __base__=BaseRetriever, **to_pydantic(_
 class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options of a search
     """Exact spans as LangChain documents, best first.
 
-    The engine may be one on this machine or one behind a server (:class:`lmkrag.RemoteEngine`). ``k`` is the number of
-    results; the other options are those of :meth:`lmkrag.Engine.search`. All of them may be given again in a call,
-    ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
+    The engine may be one on this machine or one behind a server (:class:`lmkrag.RemoteEngine`).
+    ``k`` is the number of results; the other options are those of :meth:`lmkrag.Engine.search`. All
+    of them may be given again in a call, ``retriever.invoke(question, k=3)``, or made configurable
+    with ``configurable_fields``.
 
     >>> retriever = LandmarkRetriever(engine=engine, k=8)  # doctest: +SKIP
     >>> retriever.invoke("how is leave accrued?")[0].metadata["start"]  # doctest: +SKIP
@@ -49,12 +54,17 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return [to_document(span) for span in self.engine.search(query, **self._search_options(options))]
+        return [
+            to_document(span) for span in self.engine.search(query, **self._search_options(options))
+        ]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return [to_document(span) for span in await self.engine.asearch(query, **self._search_options(options))]
+        return [
+            to_document(span)
+            for span in await self.engine.asearch(query, **self._search_options(options))
+        ]
 
     def _search_options(self, overrides: dict[str, Any]) -> Any:
         """The options of a call, else those of the fields."""
@@ -67,8 +77,9 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
 class LandmarkCompressor(BaseDocumentCompressor):
     """Cuts documents of any retriever down to the sentences that answer, the best document first.
 
-    Documents without such a sentence are left out; where there is none in any, the best sentence is kept. The
-    document's metadata gets ``highlights``: start, end and probability of each sentence, in the text as it was.
+    Documents without such a sentence are left out; where there is none in any, the best sentence is
+    kept. The document's metadata gets ``highlights``: start, end and probability of each sentence,
+    in the text as it was.
 
     >>> compressor = LandmarkCompressor(threshold=0.2)
     >>> documents = [Document("Pears ripen in October. Apples are picked in May.")]
@@ -89,7 +100,10 @@ class LandmarkCompressor(BaseDocumentCompressor):
         return [
             Document(
                 page_content=pruned.text,
-                metadata={**documents[pruned.number].metadata, "highlights": describe_highlights(pruned)},
+                metadata={
+                    **documents[pruned.number].metadata,
+                    "highlights": describe_highlights(pruned),
+                },
                 id=documents[pruned.number].id,
             )
             for pruned in prune(query, texts, titles=titles, threshold=self.threshold)
@@ -97,6 +111,10 @@ class LandmarkCompressor(BaseDocumentCompressor):
 
 
 def to_document(span: Span) -> Document:
-    """Return a span as a LangChain document with its document's metadata; one place has one ``id``."""
+    """Return a span as a LangChain document with its document's metadata; one place has one
+    ``id``.
+    """
     metadata = {**span.meta, **describe_span(span), "score": span.score}
-    return Document(page_content=span.text, metadata=metadata, id=f"{span.doc_id}:{span.start}-{span.end}")
+    return Document(
+        page_content=span.text, metadata=metadata, id=f"{span.doc_id}:{span.start}-{span.end}"
+    )

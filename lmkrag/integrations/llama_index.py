@@ -60,14 +60,14 @@ class LandmarkRetriever(BaseRetriever):
 class LandmarkPostprocessor(BaseNodePostprocessor):
     """Cuts nodes of any retriever down to the sentences that answer, the best node first.
 
-    Nodes without such a sentence are left out; where there is none in any, the best sentence is kept. The node's score
-    is the probability of its best sentence, and its metadata gets ``highlights``: start, end and probability of each
-    sentence, in the text as it was.
+    Nodes without such a sentence are left out; where there is none in any, the best sentence is
+    kept. The node's score is the probability of its best sentence, and its metadata gets
+    ``highlights``: start, end and probability of each sentence, in the text as it was.
 
     >>> nodes = [NodeWithScore(node=TextNode(text="Pears ripen in October. Apples are picked in May."))]
     >>> LandmarkPostprocessor().postprocess_nodes(nodes, query_str="When are apples picked?")[0].text
     'Apples are picked in May.'
-    """
+    """  # noqa: E501
 
     threshold: float = THRESHOLD
 
@@ -75,12 +75,16 @@ class LandmarkPostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         if query_bundle is None:
-            raise UsageError("the postprocessor needs the question: postprocess_nodes(nodes, query_str=...)")
+            raise UsageError(
+                "the postprocessor needs the question: postprocess_nodes(nodes, query_str=...)"
+            )
         titles = [str(scored.metadata.get("title", "")) for scored in nodes]
         texts = [scored.node.get_content(MetadataMode.NONE) for scored in nodes]
         return [
             _cut_down(nodes[pruned.number], pruned)
-            for pruned in prune(query_bundle.query_str, texts, titles=titles, threshold=self.threshold)
+            for pruned in prune(
+                query_bundle.query_str, texts, titles=titles, threshold=self.threshold
+            )
         ]
 
 
@@ -100,8 +104,8 @@ def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:
 def to_node(span: Span) -> TextNode:
     """Return a span as a node, with its document's metadata; its id is the same for the same place.
 
-    The metadata repeats its offsets, since query engines drop ``start_char_idx``. A language model gets the title, the
-    section, the page and the warnings, an embedder only the text.
+    The metadata repeats its offsets, since query engines drop ``start_char_idx``. A language model
+    gets the title, the section, the page and the warnings, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(
@@ -112,5 +116,9 @@ def to_node(span: Span) -> TextNode:
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
         excluded_llm_metadata_keys=[key for key in metadata if key not in _LLM_METADATA],
-        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(
+                node_id=span.doc_id, node_type=ObjectType.DOCUMENT
+            )
+        },
     )

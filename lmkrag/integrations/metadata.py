@@ -23,9 +23,18 @@ def describe_span(span: Span) -> dict[str, Any]:
         "dated": span.date or None,
         "dated_by": span.date_source or None,
     }
-    return {**place, **document, **{name: value for name, value in known.items() if value is not None}}
+    return {
+        **place,
+        **document,
+        **{name: value for name, value in known.items() if value is not None},
+    }
 
 
 def describe_highlights(pruned: Pruned) -> list[tuple[int, int, float]]:
-    """Return what was kept of a text: start and end, in characters, and the probability that it answers."""
-    return [(highlight.sentence.start, highlight.sentence.end, round(highlight.score, 4)) for highlight in pruned.kept]
+    """Return what was kept of a text: start and end, in characters, and the probability that it
+    answers.
+    """
+    return [
+        (highlight.sentence.start, highlight.sentence.end, round(highlight.score, 4))
+        for highlight in pruned.kept
+    ]

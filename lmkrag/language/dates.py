@@ -1,4 +1,6 @@
-"""Dates as people write them: ``3 January 2024`` is ``2024-01-03``, and ``November 2026`` is ``2026-11``."""
+"""Dates as people write them: ``3 January 2024`` is ``2024-01-03``, and ``November 2026`` is
+``2026-11``.
+"""
 
 import re
 from collections.abc import Iterator
@@ -23,30 +25,43 @@ MONTHS = (
     "november|novembre|noviembre|novembro|nov",
     "december|dezember|décembre|decembre|diciembre|dicembre|dezembro|dec|dez",
 )
-"""The names of each month in English, German, French, Spanish, Italian, Dutch and Portuguese, with ``|`` between."""
+"""The names of each month in English, German, French, Spanish, Italian, Dutch and Portuguese, with
+``|`` between.
+"""
 
 _MONTH = "|".join(MONTHS)
 _DAY = r"(\d\d?)(?:st|nd|rd|th|er|\.|º)?"
 _NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
 _YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
 _YEAR_LAST = re.compile(_NUMERIC % r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)?\d\d)")
-_DAY_MONTH = re.compile(rf"(?<!\w){_DAY} (?:of |de )?({_MONTH})\b\.?(?:,? (?:del? )?((?:19|20)\d\d)\b)?", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? {_DAY}(?!\w|[.,:]\d)(?:,? ((?:19|20)\d\d)\b)?", re.IGNORECASE)
-_ISO_DAY = LateRegex(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
-_EAST_ASIAN = LateRegex(
-    r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. (\d\d?)\. (\d\d?)\."
+_DAY_MONTH = re.compile(
+    rf"(?<!\w){_DAY} (?:of |de )?({_MONTH})\b\.?(?:,? (?:del? )?((?:19|20)\d\d)\b)?", re.IGNORECASE
 )
-_MONTH_YEAR = LateRegex(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
+_MONTH_DAY = re.compile(
+    rf"\b({_MONTH})\.? {_DAY}(?!\w|[.,:]\d)(?:,? ((?:19|20)\d\d)\b)?", re.IGNORECASE
+)
+_ISO_DAY = LateRegex(
+    r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)"
+)
+_EAST_ASIAN = LateRegex(
+    r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. "
+    r"(\d\d?)\. (\d\d?)\."
+)
+_MONTH_YEAR = LateRegex(
+    rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE
+)
 _NAMED_MONTH = LateRegex(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
 _YEAR_MONTH = LateRegex(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
 _MONTH_NUMBER = LateRegex(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
 _QUARTER = LateRegex(
     r"(?<![^\W_])Q([1-4])[ /_-]?((?:19|20)\d\d)(?!\d)|(?<!\d)((?:19|20)\d\d)[ /_-]?Q([1-4])(?!\w)"
-    r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? ((?:19|20)\d\d)(?!\d)",
+    r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? "
+    r"((?:19|20)\d\d)(?!\d)",
     re.IGNORECASE,
 )
 _YEAR = LateRegex(
-    r"(?:(?<=\bFY)|(?<=\bv)|(?<=\bversion )|(?<=\brelease )|(?<![\w.,$€£/-])(?<!\d:)(?<!\brfc )(?<!\biso )"
+    r"(?:(?<=\bFY)|(?<=\bv)|(?<=\bversion )|(?<=\brelease )|(?<![\w.,$€£/-])(?<!\d:)(?<!\brfc "
+    r")(?<!\biso )"
     r"(?<!\broom )(?<!\bpage )(?<!\bport ))((?:19|20)\d\d)"
     r"(?:(?<=\bv....)|(?<=\brelease ....)|(?<=\bversion ....)|(?!\.\d))(?![\w%]|,\d)",
     re.IGNORECASE,
@@ -82,11 +97,15 @@ def is_same_day(day: Day, other: Day) -> bool:
 
 def number_month(name: str) -> int:
     """Return the number of a month, from 1, by one of its names."""
-    return next(number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|"))
+    return next(
+        number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|")
+    )
 
 
 def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:
-    """The days of a year that pairs of month and day name; a pair that is on no calendar names none."""
+    """The days of a year that pairs of month and day name; a pair that is on no calendar names
+    none.
+    """
     number = int(year) + (2000 if len(year) == 2 else 0) if year else None
     days = set()
     for month, day in readings:
@@ -97,11 +116,12 @@ def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset
 
 @lru_cache(maxsize=4_096)
 def find_date(text: str, *, years: bool = False) -> str:
-    """Return the first date of a text, as precise as it is there; with ``years`` also a year alone; empty without one.
+    """Return the first date of a text, as precise as it is there; with ``years`` also a year alone;
+    empty without one.
 
     >>> find_date("Release 17, November 2026"), find_date("since 3 May 2024"), find_date("03/05/2024")
     ('2026-11', '2024-05-03', '2024')
-    """
+    """  # noqa: E501
     dates: list[tuple[int, int, str]] = []
     if not MAY_DATE.search(text):
         return ""
@@ -129,12 +149,18 @@ def find_date(text: str, *, years: bool = False) -> str:
     dates = [dated for dated in dates if _exists(dated[2])]
     if years and not dates:
         newest = datetime.now(UTC).year + 2  # later years are plans, or no years
-        dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text) if int(match[1]) <= newest]
+        dates = [
+            (match.start(), -1, match[1])
+            for match in _YEAR.finditer(text)
+            if int(match[1]) <= newest
+        ]
     return min(dates, default=(0, 0, ""), key=lambda dated: (dated[1], dated[0]))[2]
 
 
 def first_day(iso: str) -> date:
-    """Return the first day of a date as ISO 8601 writes it: ``2026``, ``2026-11`` or ``2026-11-03``."""
+    """Return the first day of a date as ISO 8601 writes it: ``2026``, ``2026-11`` or
+    ``2026-11-03``.
+    """
     year, month, day = [*map(int, iso.split("-")), 1, 1][:3]
     return date(year, month, day)
 

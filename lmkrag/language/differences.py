@@ -1,4 +1,6 @@
-"""Differences between two texts on one subject: numbers, dates, units, names, negations, or only words."""
+"""Differences between two texts on one subject: numbers, dates, units, names, negations, or only
+words.
+"""
 
 import re
 from collections import Counter
@@ -16,34 +18,56 @@ _TOKEN = re.compile(
     r"(?:(?<![\w)])[-−])?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+(?:[.,:'/-]\d+)*)"
     r"|[^\W\d_]+(?:'[^\W\d_]+)*|[%‰°€$£¥]"
 )
-_GROUPED = re.compile(r"([-−]?\d{1,3}(?:([.,' \u00a0\u202f])\d{3})(?:\2\d{3})*)(?:(?!\2)[.,](\d\d?))?")
-_NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-seventeen eighteen nineteen twenty"""
-_ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
-fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
+_GROUPED = re.compile(
+    r"([-−]?\d{1,3}(?:([.,' \u00a0\u202f])\d{3})(?:\2\d{3})*)(?:(?!\2)[.,](\d\d?))?"
+)
+_NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen
+fourteen fifteen sixteen seventeen eighteen nineteen twenty"""
+_ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
+thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
 _NUMBERS = {
     **{word: f"{number}th" for number, word in enumerate(_ORDINALS.split(), 1)},
     **{word: str(number) for number, word in enumerate(_NUMERALS.split())},
-    **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"},
-    **{word: word for word in ("hundred", "thousand", "million", "billion", "half", "once", "twice", "dozen")},
+    **{
+        "thirty": "30",
+        "forty": "40",
+        "fifty": "50",
+        "sixty": "60",
+        "seventy": "70",
+        "eighty": "80",
+        "ninety": "90",
+    },
+    **{
+        word: word
+        for word in ("hundred", "thousand", "million", "billion", "half", "once", "twice", "dozen")
+    },
 }
-_UNIT_NAMES = """€ euro euros eur|$ dollar dollars usd|£ pound pounds gbp|¥ yen|% percent prozent pourcent|‰|°|cent
+_UNIT_NAMES = """€ euro euros eur|$ dollar dollars usd|£ pound pounds gbp|¥ yen
+% percent prozent pourcent|‰|°|cent
 second s|minute min minuten|hour h stunde stunden heure|day tag tage jour|week woche wochen semaine
-month monat monate mois|year jahr jahre|mm|cm|metre meter m|km kilometre kilometer|mile|inch inches|foot feet ft|yard
-g gram|kg kilogram|mg|tonne ton t|litre liter l|ml|celsius|fahrenheit|watt w|kw|volt v|hz|ms|kb|mb|gb|tb"""
-_UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()}
+month monat monate mois|year jahr jahre
+mm|cm|metre meter m|km kilometre kilometer|mile|inch inches|foot feet ft|yard
+g gram|kg kilogram|mg|tonne ton t|litre liter l|ml
+celsius|fahrenheit|watt w|kw|volt v|hz|ms|kb|mb|gb|tb"""
+_UNITS = {
+    name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()
+}
 _DAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
 _FIGURES = ("number", "date", "unit")
-_OR_WORDS = {"may", "mar", "mars", "mai"}  # months only where they begin with a capital, inside a sentence
+_OR_WORDS = {
+    "may",
+    "mar",
+    "mars",
+    "mai",
+}  # months only where they begin with a capital, inside a sentence
 _MONTHS = {name for names in MONTHS for name in names.split("|")} - _OR_WORDS
-_NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot nicht kein keine keinen keiner nie ohne
-ne pas jamais sans sin nunca senza niet geen nooit não sem"""
+_NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot nicht kein
+keine keinen keiner nie ohne ne pas jamais sans sin nunca senza niet geen nooit não sem"""
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
 _NO_STOP_WORD = "lighthouse"
-_MOST_PAIRS = (
-    1_000_000  # of equal words, with which a comparison takes a second; prose of 20,000 characters has 200,000
-)
+# of equal words, with which a comparison takes a second; prose of 20,000 characters has 200,000
+_MOST_PAIRS = 1_000_000
 _BEFORE = 12  # characters before a word that show whether it begins a sentence
 _BEGINS = re.compile(rf"(?:(?<!\d)\.|[!?:;|\n])\W{{0,{_BEFORE}}}\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -51,7 +75,9 @@ _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 
 
 class Token(NamedTuple):
-    """A word, number or sign of a text: its characters, its normalized value, and the kind of a difference in it."""
+    """A word, number or sign of a text: its characters, its normalized value, and the kind of a
+    difference in it.
+    """
 
     start: int
     end: int
@@ -60,7 +86,8 @@ class Token(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Characters ``first`` of one text and ``second`` of another that differ; one of them may be empty.
+    """Characters ``first`` of one text and ``second`` of another that differ; one of them may be
+    empty.
 
     ``plain`` counts the ordinary words among them.
     """
@@ -72,8 +99,17 @@ class Difference(NamedTuple):
 
     def describe(self, first: str, second: str) -> str:
         """Return the difference as ``1,200 for 900``, first the words of the first text."""
-        ours, theirs = " ".join(first[slice(*self.first)].split()), " ".join(second[slice(*self.second)].split())
-        return f"{ours} for {theirs}" if ours and theirs else f"{ours} added" if ours else f"{theirs} left out"
+        ours, theirs = (
+            " ".join(first[slice(*self.first)].split()),
+            " ".join(second[slice(*self.second)].split()),
+        )
+        return (
+            f"{ours} for {theirs}"
+            if ours and theirs
+            else f"{ours} added"
+            if ours
+            else f"{theirs} left out"
+        )
 
 
 def read_tokens(text: str) -> list[Token]:
@@ -111,7 +147,11 @@ def _classify(word: str) -> tuple[str, Kind]:
         if grouped := _GROUPED.fullmatch(word):
             word = re.sub(r"[^\d-]", "", grouped[1]) + (f".{grouped[3]}" if grouped[3] else "")
         plain = re.sub(r"(?<=\d),(?=\d{1,2}$)", ".", word)
-        plain = re.sub(r"^(-?\d+)(?:(\.\d*?)0+)$", r"\1\2", plain).rstrip(".") if "." in plain else plain
+        plain = (
+            re.sub(r"^(-?\d+)(?:(\.\d*?)0+)$", r"\1\2", plain).rstrip(".")
+            if "." in plain
+            else plain
+        )
         return plain.lstrip("0") or "0", "date" if _YEAR.fullmatch(word) else "number"
     if word in _NUMBERS:
         return _NUMBERS[word], "number"
@@ -129,7 +169,9 @@ def _name_month(word: str) -> str:
 
 
 def match_words(first: Sequence[str], second: Sequence[str]) -> "SequenceMatcher[str]":
-    """Return what compares two lists of words; where few words are repeated endlessly, the others alone tell places."""
+    """Return what compares two lists of words; where few words are repeated endlessly, the others
+    alone tell places.
+    """
     counts = Counter(first)
     pairs = sum(counts[word] for word in second)
     return SequenceMatcher(None, first, second, autojunk=pairs > _MOST_PAIRS)
@@ -138,8 +180,8 @@ def match_words(first: Sequence[str], second: Sequence[str]) -> "SequenceMatcher
 def find_differences(first: str, second: str) -> list[Difference]:
     """Return what differs between two texts, in their order.
 
-    Letter case, punctuation, and the spelling of a number, date or unit make no difference; nor does what only moved,
-    unless figures change places.
+    Letter case, punctuation, and the spelling of a number, date or unit make no difference; nor
+    does what only moved, unless figures change places.
 
     >>> texts = "It costs 1,200 euros.", "It costs 900 €."
     >>> [difference.describe(*texts) for difference in find_differences(*texts)]
@@ -152,21 +194,32 @@ def find_differences(first: str, second: str) -> list[Difference]:
         for tag, a, b, c, d in matcher.get_opcodes()
         if tag != "equal"
     ]
-    inserted = Counter(token.value for tag, _, added, *_ in operations if tag == "insert" for token in added)
-    deleted = Counter(token.value for tag, removed, *_ in operations if tag == "delete" for token in removed)
+    inserted = Counter(
+        token.value for tag, _, added, *_ in operations if tag == "insert" for token in added
+    )
+    deleted = Counter(
+        token.value for tag, removed, *_ in operations if tag == "delete" for token in removed
+    )
     moved = inserted & deleted
-    both = [[[token.value for token in tokens if token.kind == kind] for kind in _FIGURES] for tokens in (ours, theirs)]
+    both = [
+        [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES]
+        for tokens in (ours, theirs)
+    ]
     movable = ("word", "name", *(_FIGURES if both[0] == both[1] else ()))
     differences = []
     for tag, removed, added, ours_at, theirs_at in operations:
-        if tag != "replace" and all(token.value in moved and token.kind in movable for token in (*removed, *added)):
+        if tag != "replace" and all(
+            token.value in moved and token.kind in movable for token in (*removed, *added)
+        ):
             continue
         bounds = [
             (tokens[0].start, tokens[-1].end) if tokens else (place, place)
             for tokens, place in ((removed, ours_at), (added, theirs_at))
         ]
         texts = (text[slice(*place)] for text, place in zip((first, second), bounds, strict=True))
-        days, others = (frozenset(day for _, each in find_days(text) for day in each) for text in texts)
+        days, others = (
+            frozenset(day for _, each in find_days(text) for day in each) for text in texts
+        )
         if days & others:
             continue
         plain = max(sum(token.kind == "word" for token in tokens) for tokens in (removed, added))

@@ -1,4 +1,6 @@
-"""Exact words of a question: codes, versions, numbers, quoted strings and names, which no other word can stand for."""
+"""Exact words of a question: codes, versions, numbers, quoted strings and names, which no other
+word can stand for.
+"""
 
 import re
 from functools import lru_cache
@@ -17,8 +19,13 @@ _CODE = re.compile(
 )
 _VERSION = re.compile(r"v?(\d+\.\d\S*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{2,}")
-_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
-_NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d", re.IGNORECASE)
+_NUMBERED = re.compile(
+    r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)"
+)  # "lock 7", not "run 2 tasks"
+_NO_CODE = re.compile(
+    r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d",
+    re.IGNORECASE,
+)
 _FISCAL_YEAR = re.compile(r"\bFY ?['’]?(?:20)?(\d\d)\b(?! 20\1\b)")
 _YEAR = re.compile(r"20(\d\d)")
 _NAME = re.compile(r"[A-Z][^\W\d_]+")
@@ -60,9 +67,15 @@ def read_keys(question: str) -> Keys:
     for word in exact:
         rest = rest.replace(word, " ")
     numbers = [match[0] for match in _TOKEN.finditer(rest) if _NUMBER.fullmatch(match[0])]
-    numbers += [match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])]
+    numbers += [
+        match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])
+    ]
     words = [match[0] for match in _TOKEN.finditer(rest)][1:] if asks_in_english(question) else []
-    names = [name for word in words if _NAME.fullmatch(name := word.removesuffix("'s").removesuffix("’s"))]
+    names = [
+        name
+        for word in words
+        if _NAME.fullmatch(name := word.removesuffix("'s").removesuffix("’s"))
+    ]
     return Keys(exact, tuple(numbers), tuple(names))
 
 
@@ -72,21 +85,26 @@ def add_fiscal_years(question: str) -> str:
 
 
 def holds(text: str, word: str) -> bool:
-    """Return whether a text has an exact word: as it is written, letter case aside; a name also by its stem.
+    """Return whether a text has an exact word: as it is written, letter case aside; a name also by
+    its stem.
 
-    A year also as a fiscal year, a date and a number of four digits or more however they are written, a version with or
-    without a ``v``.
+    A year also as a fiscal year, a date and a number of four digits or more however they are
+    written, a version with or without a ``v``.
     """
     if _pattern(word).search(text):
         return True
     if (year := _YEAR.fullmatch(word)) and re.search(rf"\bFY ?['’]?(?:20)?{year[1]}\b", text):
         return True
     days, numbers = _read_quantity(word)
-    if days and any(is_same_day(day, other) for _, others in find_days(text) for other in others for day in days):
+    if days and any(
+        is_same_day(day, other) for _, others in find_days(text) for other in others for day in days
+    ):
         return True
     if numbers and any(digits in numbers for _, digits in find_numbers(text)):
         return True
-    return bool(_NAME.fullmatch(word)) and bool(set(hash_words(word).tolist()) & set(hash_words(text).tolist()))
+    return bool(_NAME.fullmatch(word)) and bool(
+        set(hash_words(word).tolist()) & set(hash_words(text).tolist())
+    )
 
 
 @lru_cache(256)
@@ -98,7 +116,9 @@ def _read_quantity(word: str) -> tuple[frozenset[Day], frozenset[str]]:
 
 @lru_cache(256)
 def _pattern(word: str) -> re.Pattern[str]:
-    between = r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"  # "the code of this error is 1"
+    between = (
+        r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"
+    )  # "the code of this error is 1"
     version = _VERSION.fullmatch(word)
     spaced = f"v?{re.escape(version[1])}" if version else between.join(map(re.escape, word.split()))
     return re.compile(rf"(?<![\w])(?<!\d[.,]){spaced}(?![\w])(?![.,-]\d)", re.IGNORECASE)

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from lmkrag.specs import ENGLISH
 
 _ENGLISH = re.compile(
-    r"\s*(?:(who|whom|whose|what|when|where|which|why|how|are|were|does|did|can|could|may|must|should|has|have|at|by|from|to"
-    r"|according|give|list|tell|show)|(?:is|was|will|do|in|on|for|under|name)(\s+(?:the|an?|it|he|she|they|we|you|i|this"
-    r"|that|these|those|there|what|which|who|whom|whose|how|any|all|every|each|my|our|your|his|her|its|their|one))?)\b",
+    r"\s*(?:(who|whom|whose|what|when|where|which|why|how|are|were|does|did|can|could|may|must"
+    r"|should|has|have|at|by|from|to"
+    r"|according|give|list|tell|show)|(?:is|was|will|do|in|on|for|under|name)(\s+(?:the|an?|it|he"
+    r"|she|they|we|you|i|this"
+    r"|that|these|those|there|what|which|who|whom|whose|how|any|all|every|each|my|our|your|his|her"
+    r"|its|their|one))?)\b",
     re.IGNORECASE,
 )
 
@@ -29,6 +32,10 @@ def detect_language(text: str) -> str:
 
 
 def asks_in_english(question: str) -> bool:
-    """Return whether a question begins as English questions do, and as no others: ``Was`` also begins German ones."""
+    """Return whether a question begins as English questions do, and as no others: ``Was`` also
+    begins German ones.
+    """
     begin = _ENGLISH.match(question)  # without a group: with a word that other languages have, too
-    return begin is not None and (begin.lastindex is not None or detect_language(question) == ENGLISH)
+    return begin is not None and (
+        begin.lastindex is not None or detect_language(question) == ENGLISH
+    )

@@ -12,7 +12,9 @@ _GROUPED = re.compile(
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a text that have four digits or more, as they are written and without dividers."""
+    """Yield the numbers of a text that have four digits or more, as they are written and without
+    dividers.
+    """
     for match in _GROUPED.finditer(text):
         whole, fraction = re.fullmatch(r"(.*?)(?:[.,](\d\d?))?", match[0]).groups()  # type: ignore[union-attr]
         fraction = (fraction or "").rstrip("0")
@@ -24,14 +26,20 @@ def add_spellings(question: str) -> str:
     days = [day for _, days in find_days(question) for day in sorted(days) if day.year]
     spellings = [f"{day.year}-{day.month:02}-{day.day:02}" for day in days]
     spellings += [digits for written, digits in find_numbers(question)]
-    return " ".join([question, *(spelling for spelling in dict.fromkeys(spellings) if spelling not in question)])
+    return " ".join(
+        [question, *(spelling for spelling in dict.fromkeys(spellings) if spelling not in question)]
+    )
 
 
 def respell(question: str, text: str) -> str:
     """Return a question with its dates and numbers as a text writes them."""
     for written, readings in find_days(question):
         days = ((spelling, day) for spelling, days in find_days(text) for day in days)
-        same = (spelling for spelling, day in days if any(is_same_day(reading, day) for reading in readings))
+        same = (
+            spelling
+            for spelling, day in days
+            if any(is_same_day(reading, day) for reading in readings)
+        )
         question = question.replace(written, next(same, written))
     for written, digits in find_numbers(question):
         same = (spelling for spelling, number in find_numbers(text) if number == digits)

@@ -1,7 +1,7 @@
 """What a question says, read once for all parts of a search.
 
-Its operators are ``"quoted phrases"``, which rank higher, and ``-word`` and ``-"a phrase"`` at its end,
-which exclude results.
+Its operators are ``"quoted phrases"``, which rank higher, and ``-word`` and ``-"a phrase"`` at its
+end, which exclude results.
 """
 
 import re
@@ -18,22 +18,27 @@ _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
-_IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
+_IDENTIFIER = re.compile(
+    r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))"
+)
 _ABOUT_PROSE = re.compile(
-    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release notes|readme|documentation|tutorial"
+    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release "
+    r"notes|readme|documentation|tutorial"
     r"|get started|getting started|roadmap|code of conduct|maintain(?:er|ed)\w*)\b",
     re.IGNORECASE,
 )
-_ABOUT_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
+_ABOUT_SECONDARY = re.compile(
+    r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE
+)
 _BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
 
 
 class CodeQuestion(NamedTuple):
     """A question as it is matched with source code.
 
-    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are those of
-    its words. ``about_tests``: it is about tests, or generated or foreign code; ``about_prose``: it is
-    about the documents of a project, such as how to install it.
+    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are
+    those of its words. ``about_tests``: it is about tests, or generated or foreign code;
+    ``about_prose``: it is about the documents of a project, such as how to install it.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -68,9 +73,9 @@ class Question(NamedTuple):
     def read(cls, query: str, *, exclusions: bool = True) -> Self:
         """Read a query; without ``exclusions``, a word with a hyphen before it is a word.
 
-        A phrase has two words or more, since questions quote single words that results need not have.
-        It may be one word in a query of nothing but phrases. A word with a hyphen before it is an
-        exclusion only at the query's end: elsewhere it is an option of a command.
+        A phrase has two words or more, since questions quote single words that results need not
+        have. It may be one word in a query of nothing but phrases. A word with a hyphen before it
+        is an exclusion only at the query's end: elsewhere it is an option of a command.
 
         >>> question = Question.read('"steam pump" seals -gasket')
         >>> question.text, question.phrases, question.excluded
@@ -87,7 +92,9 @@ class Question(NamedTuple):
         is_quoted = not split_words(unquoted)
         quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
         least = 1 if is_quoted else 2
-        phrases = dict.fromkeys(phrase for phrase in map(normalize_phrase, quotations) if len(phrase.split()) >= least)
+        phrases = dict.fromkeys(
+            phrase for phrase in map(normalize_phrase, quotations) if len(phrase.split()) >= least
+        )
         searched = add_spellings(text if excluded else query)
         return cls(
             searched,
@@ -106,7 +113,9 @@ class Question(NamedTuple):
 
     @property
     def is_english(self) -> bool:
-        """Whether it is in English; the model that tells languages apart is loaded only in doubt."""
+        """Whether it is in English; the model that tells languages apart is loaded only in
+        doubt.
+        """
         return asks_in_english(self.text) or detect_once(self.text) == ENGLISH
 
     def excludes(self, text: str) -> bool:
@@ -128,7 +137,9 @@ def normalize_phrase(text: str) -> str:
 
 
 def find_identifiers(question: str) -> tuple[str, ...]:
-    """Return the names of a question that are written as in source code; all of it if it is a single name."""
+    """Return the names of a question that are written as in source code; all of it if it is a
+    single name.
+    """
     alone = question.strip()
     if _NAME.fullmatch(alone):
         return tuple(re.findall(r"\w+", alone))
@@ -136,7 +147,9 @@ def find_identifiers(question: str) -> tuple[str, ...]:
 
 
 def split_identifiers(text: str) -> str:
-    """Return a text with spaces between the parts of identifiers: ``read late`` for ``readLate``."""
+    """Return a text with spaces between the parts of identifiers: ``read late`` for
+    ``readLate``.
+    """
     return _BORDER.sub(" ", text)
 
 

@@ -15,17 +15,25 @@ from lmkrag.arrays import Hashes
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import LateRegex
 
-STRAIGHT = str.maketrans("“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--")  # one character for one: offsets stay
-_INVISIBLE = frozenset("\u00ad\u200c\u200d\u2060\ufeff")  # inside words: soft hyphens, joiners, byte order marks
+STRAIGHT = str.maketrans(
+    "“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--"
+)  # one character for one: offsets stay
+_INVISIBLE = frozenset(
+    "\u00ad\u200c\u200d\u2060\ufeff"
+)  # inside words: soft hyphens, joiners, byte order marks
 _SPELLING = range(0x0900, 0x1000)  # scripts of India and South-East Asia, whose marks are vowels
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without the marks of its letters and without what is invisible inside words."""
+    """Return a text in lower case, without the marks of its letters and without what is invisible
+    inside words.
+    """
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(
-            c for c in decomposed if not (unicodedata.combining(c) and ord(c) not in _SPELLING) and c not in _INVISIBLE
+            c
+            for c in decomposed
+            if not (unicodedata.combining(c) and ord(c) not in _SPELLING) and c not in _INVISIBLE
         )
         text = unicodedata.normalize("NFC", text)
     return text.lower()
@@ -39,22 +47,64 @@ def lower(text: str) -> str:
 
 
 STEMMERS = {
-    **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish"},
-    **{"et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish"},
-    **{"hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian"},
-    **{"nb": "norwegian", "ne": "nepali", "nl": "dutch", "nn": "norwegian", "no": "norwegian", "pl": "polish"},
-    **{"pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil"},
+    **{
+        "ar": "arabic",
+        "ca": "catalan",
+        "cs": "czech",
+        "da": "danish",
+        "de": "german",
+        "el": "greek",
+        "es": "spanish",
+    },
+    **{
+        "et": "estonian",
+        "eu": "basque",
+        "fa": "persian",
+        "fi": "finnish",
+        "fr": "french",
+        "ga": "irish",
+    },
+    **{
+        "hi": "hindi",
+        "hu": "hungarian",
+        "hy": "armenian",
+        "id": "indonesian",
+        "it": "italian",
+        "lt": "lithuanian",
+    },
+    **{
+        "nb": "norwegian",
+        "ne": "nepali",
+        "nl": "dutch",
+        "nn": "norwegian",
+        "no": "norwegian",
+        "pl": "polish",
+    },
+    **{
+        "pt": "portuguese",
+        "ro": "romanian",
+        "ru": "russian",
+        "sr": "serbian",
+        "sv": "swedish",
+        "ta": "tamil",
+    },
     **{"tr": "turkish", "uk": "russian"},
 }
-"""Languages other than English with their stemmers. Words of any other language are stemmed as English ones are."""
+"""Languages other than English with their stemmers. Words of any other language are stemmed as
+English ones are.
+"""
 
-_MARKS = "".join(c for c in map(chr, range(0x0900, 0x1000)) if unicodedata.category(c) in ("Mn", "Mc"))
+_MARKS = "".join(
+    c for c in map(chr, range(0x0900, 0x1000)) if unicodedata.category(c) in ("Mn", "Mc")
+)
 _CJK_CHARACTERS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _CJK = LateRegex(f"[{_CJK_CHARACTERS}]")
 _CJK_RUN = LateRegex(f"[{_CJK_CHARACTERS}]{{2,}}")
 _UNSPACED = LateRegex(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
 _WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
-_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
+_JOINED = re.compile(
+    r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+"
+)  # possessive: a long word costs one look
 _VERSION = re.compile(r"v\d+\.\d.*")
 _CAMEL_CASE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,}[a-z]+)")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -64,10 +114,11 @@ _STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean character is one.
+    """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean
+    character is one.
 
-    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after their parts, versions
-    also without their ``v``.
+    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after
+    their parts, versions also without their ``v``.
     """
     return _split(fold(text))
 
@@ -88,36 +139,51 @@ def _split(text: str) -> list[str]:
 
 
 def _is_identifier(joined: str) -> bool:
-    """Whether words that are joined name one thing: a digit or underscore tells, or dots between more than letters."""
+    """Whether words that are joined name one thing: a digit or underscore tells, or dots between
+    more than letters.
+    """
     if len(joined) > _LONGEST_IDENTIFIER:
         return False
     if "_" in joined or any(map(str.isdigit, joined)):
         return True
-    return "." in joined and "-" not in joined and all(len(part) > 1 for part in _WORD.findall(joined))
+    return (
+        "." in joined and "-" not in joined and all(len(part) > 1 for part in _WORD.findall(joined))
+    )
 
 
 def hash_words(text: str, language: str = ENGLISH) -> Hashes:
     """Return the hash of each word of a text, in order, by the stemmer of its language.
 
-    Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in threes, since no
-    spaces divide their words (Nie et al., "On the use of words and n-grams for Chinese information retrieval", IRAL
-    2000). A language is one of :data:`STEMMERS`; ``code`` divides ``camelCase``; any other is English.
+    Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in
+    threes, since no spaces divide their words (Nie et al., "On the use of words and n-grams for
+    Chinese information retrieval", IRAL 2000). A language is one of :data:`STEMMERS`; ``code``
+    divides ``camelCase``; any other is English.
     """
     return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
 
 def hash_forms(text: str, languages: Collection[str] = ()) -> set[int]:
-    """Return the hashes of the words of a text by the stemmers of English and of other languages."""
+    """Return the hashes of the words of a text by the stemmers of English and of other
+    languages.
+    """
     forms = set(hash_words(text, CODE if CODE in languages else ENGLISH).tolist())
-    algorithms = tuple(sorted({STEMMERS.get(language, "porter") for language in {*languages} - {CODE, ENGLISH}}))
-    return forms.union(*(_hash_stems(word, algorithms) for word in set(_terms(text, "")))) if algorithms else forms
+    algorithms = tuple(
+        sorted({STEMMERS.get(language, "porter") for language in {*languages} - {CODE, ENGLISH}})
+    )
+    return (
+        forms.union(*(_hash_stems(word, algorithms) for word in set(_terms(text, ""))))
+        if algorithms
+        else forms
+    )
 
 
 def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
-    """Return the hashes of the words of a question, once each, by the stemmers of English and of other languages.
+    """Return the hashes of the words of a question, once each, by the stemmers of English and of
+    other languages.
 
-    Function words are left out, unless there are no others: BM25 gives those of most texts next to no weight, but each
-    matches most of an index, and those of a language that few texts are in would weigh a lot.
+    Function words are left out, unless there are no others: BM25 gives those of most texts next to
+    no weight, but each matches most of an index, and those of a language that few texts are in
+    would weigh a lot.
     """
     return merge_variants(query_variants(query, languages))
 
@@ -128,14 +194,21 @@ def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
 
 
 def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:
-    """Return the hashes that each word of a question has by the rules of some languages: see :func:`query_words`."""
+    """Return the hashes that each word of a question has by the rules of some languages: see
+    :func:`query_words`.
+    """
     languages = tuple(languages)
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
     content = set(drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
     variants = (
         tuple(
-            dict.fromkeys([_hash_word(word, ENGLISH), *(_hash_word(marked.get(word, word), one) for one in languages)])
+            dict.fromkeys(
+                [
+                    _hash_word(word, ENGLISH),
+                    *(_hash_word(marked.get(word, word), one) for one in languages),
+                ]
+            )
         )
         for word in words
         if word in content
@@ -144,19 +217,27 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
 
 
 def hash_content(text: str) -> set[int]:
-    """Return the hashes of the words of a text, function words left out; of scripts without spaces those of groups."""
+    """Return the hashes of the words of a text, function words left out; of scripts without spaces
+    those of groups.
+    """
     words = drop_stop_words([word for word in _terms(text, ENGLISH) if not _CJK.fullmatch(word)])
     return {_hash_word(word, ENGLISH) for word in words}
 
 
-def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
-    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
+def find_words(
+    text: str, words: Iterable[int], languages: Iterable[str] = ()
+) -> list[tuple[int, int]]:
+    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their
+    stems.
+    """
     hashes, languages = set(words), frozenset(languages)
     return [word.span() for word in _WORD.finditer(text) if hashes & hash_forms(word[0], languages)]
 
 
 def _terms(text: str, language: str) -> Iterable[str]:
-    """The words of a text, those of English without marks, and the groups of characters where there are no spaces."""
+    """The words of a text, those of English without marks, and the groups of characters where there
+    are no spaces.
+    """
     if language == CODE:
         return _split_identifiers(text)
     text = fold(text) if language == ENGLISH else lower(text)
@@ -201,13 +282,33 @@ def _hash_stems(word: str, algorithms: tuple[str, ...]) -> set[int]:
     return {xxh3_64_intdigest(fold(stem).encode("utf-8", "surrogatepass")) for stem in stems}
 
 
-_ENGLISH_WORDS = """a about after all also an and any are as at be because been before being between both but by can
-could did do does doing for from had has have having he her his how i if in into is it its me more most my no not of on
-or other our s she should so some such t than that the their them then there these they this those to under was we were
-what when where which while who whom why will with would you your"""
+_ENGLISH_WORDS = """a about after all also an and any are as at be because been before being
+between both but by can could did do does doing for from had has have having he her his how i if
+in into is it its me more most my no not of on or other our s she should so some such t than
+that the their them then there these they this those to under was we were what when where which
+while who whom why will with would you your"""
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _OTHERS = (
-    *("ar", "bg", "ca", "cs", "da", "de", "el", "es", "fr", "he", "hi", "hu", "id", "it", "nb", "nl", "pl", "pt"),
+    *(
+        "ar",
+        "bg",
+        "ca",
+        "cs",
+        "da",
+        "de",
+        "el",
+        "es",
+        "fr",
+        "he",
+        "hi",
+        "hu",
+        "id",
+        "it",
+        "nb",
+        "nl",
+        "pl",
+        "pt",
+    ),
     *("ro", "ru", "sk", "sv", "tr", "uk"),
 )
 """Languages whose lists, of the stop-words package, hold function words and little else."""
@@ -216,10 +317,11 @@ _SURE = 2  # function words of a language beyond those of English
 
 
 def drop_stop_words(words: Sequence[str]) -> list[str]:
-    """Return words without function words: the English ones, and those of the language that most of them are of.
+    """Return words without function words: the English ones, and those of the language that most of
+    them are of.
 
-    That is a language with at least two more of the words than English has. Where several are as likely, as Danish and
-    Norwegian are, the function words of all of them are dropped.
+    That is a language with at least two more of the words than English has. Where several are as
+    likely, as Danish and Norwegian are, the function words of all of them are dropped.
     """
     distinct = set(words)
     dropped, least = _ENGLISH, len(distinct & _ENGLISH) + _SURE
@@ -227,7 +329,9 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
         counts = {language: len(distinct & _stop_words(language)) for language in _OTHERS}
         best = max(counts.values())
         if best >= least:
-            dropped = dropped.union(*(_stop_words(language) for language, count in counts.items() if count == best))
+            dropped = dropped.union(
+                *(_stop_words(language) for language, count in counts.items() if count == best)
+            )
     return [word for word in words if word not in dropped]
 
 
@@ -235,10 +339,16 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 def _stop_words(language: str) -> frozenset[str]:
     from stop_words import get_stop_words
 
-    return frozenset(fold("\n".join(get_stop_words(language))).split("\n"))  # one call of ``fold`` is far faster
+    return frozenset(
+        fold("\n".join(get_stop_words(language))).split("\n")
+    )  # one call of ``fold`` is far faster
 
 
 def find_stems(query: str) -> list[str]:
-    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike."""
-    words = dict.fromkeys(word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query)))
+    """Return the beginnings of a question's words, without their endings: ``expired`` and
+    ``expires`` are alike.
+    """
+    words = dict.fromkeys(
+        word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query))
+    )
     return [word for word in words if len(word) > 1]

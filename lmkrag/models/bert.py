@@ -15,7 +15,8 @@ from lmkrag.system import computed_once
 
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
-_LONGEST = 64  # tokens of a text that NumPy reads; longer ones are faster in ONNX Runtime, its start included
+# tokens of a text that NumPy reads; longer ones are faster in ONNX Runtime, its start included
+_LONGEST = 64
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _EMBEDDINGS = (
     *(f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")),
@@ -25,7 +26,9 @@ _EMBEDDINGS = (
 
 
 class Bert:
-    """A model that reads texts. State: its sessions, made when they are needed. May be shared by threads."""
+    """A model that reads texts. State: its sessions, made when they are needed. May be shared by
+    threads.
+    """
 
     def __init__(
         self,
@@ -34,10 +37,11 @@ class Bert:
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
-        """Take weights by transformers' names, ``config.json``, and ranges, with which inexact reads use int8.
+        """Take weights by transformers' names, ``config.json``, and ranges, with which inexact
+        reads use int8.
 
-        A graph that is not in the model's folder is built, which takes the package ``onnx``. Raises EncoderError: the
-        ranges are not this model's.
+        A graph that is not in the model's folder is built, which takes the package ``onnx``. Raises
+        EncoderError: the ranges are not this model's.
         """
         self._config, self._folder = config, folder
         self._fused = fuse_weights(weights, config["num_hidden_layers"])
@@ -50,19 +54,29 @@ class Bert:
         """The precision of inexact reads: ``int8`` or ``float32``."""
         return "float32" if self._ranges is None else "int8"
 
-    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
-        """Return the last states ``[tokens, dimensions]`` of texts of ``lengths``, each alone; ``exact``: no int8."""
+    def read(
+        self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
+    ) -> Vectors:
+        """Return the last states ``[tokens, dimensions]`` of texts of ``lengths``, each alone;
+        ``exact``: no int8.
+        """
         tokens = np.asarray(ids, np.int64)
         groups = group_texts(lengths)
         states = np.empty((len(tokens), self._config["hidden_size"]), np.float32)
-        for places, read in zip(groups, self._run([tokens[places] for places in groups], exact), strict=True):
+        for places, read in zip(
+            groups, self._run([tokens[places] for places in groups], exact), strict=True
+        ):
             states[places.ravel()] = read
         return states
 
     def _run(self, groups: Sequence[Ids], exact: bool) -> list[Vectors]:
-        """Return the states ``[texts * length, dimensions]`` of each group of texts ``[texts, length]``."""
+        """Return the states ``[texts * length, dimensions]`` of each group of texts ``[texts,
+        length]``.
+        """
         session = self._exact if exact or self._ranges is None else self._fast
-        return [states for (states,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
+        return [
+            states for (states,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])
+        ]
 
     @computed_once
     def _exact(self) -> Session:
@@ -83,19 +97,26 @@ class Bert:
 
 
 def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
-    """Return the inputs of BERT's graph: tokens ``[texts, length]``, and which half of a pair each is of, 0 or 1."""
+    """Return the inputs of BERT's graph: tokens ``[texts, length]``, and which half of a pair each
+    is of, 0 or 1.
+    """
     return {"ids": ids, "types": np.zeros_like(ids) if types is None else types}
 
 
 def group_texts(lengths: Sequence[int]) -> list[Ids]:
-    """Divide texts into groups of one length that fit the cache: positions of their tokens ``[texts, length]``."""
+    """Divide texts into groups of one length that fit the cache: positions of their tokens
+    ``[texts, length]``.
+    """
     sizes = np.asarray(lengths, np.int64)
     starts = np.cumsum(sizes) - sizes
     groups = []
     for length in np.unique(sizes[sizes > 0]):
         alike = starts[sizes == length]
         count = max(1, _RUN_TOKENS // length)
-        groups += [alike[first : first + count, None] + np.arange(length) for first in range(0, len(alike), count)]
+        groups += [
+            alike[first : first + count, None] + np.arange(length)
+            for first in range(0, len(alike), count)
+        ]
     return groups
 
 
@@ -109,24 +130,30 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
     )
 
 
-def read_weights(path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None) -> dict[str, Vectors]:
-    """Return tensors in float32, but the embeddings of all words, or of ``words`` in their order, as stored.
+def read_weights(
+    path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None
+) -> dict[str, Vectors]:
+    """Return tensors in float32, but the embeddings of all words, or of ``words`` in their order,
+    as stored.
 
-    In checkpoints of BERT with a head, its names begin with ``bert.``. ``only`` selects names that begin so; with
-    ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
+    In checkpoints of BERT with a head, its names begin with ``bert.``. ``only`` selects names that
+    begin so; with ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
     """
     with safe_open(path, "np") as file:
         names = file.keys()
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         starts = tuple(prefix + part for part in ([only] if only else ["embeddings.", "encoder."]))
         read = file.get_tensor if words is None else file.get_slice
-        tensors = {name.removeprefix(prefix): read(name) for name in names if name.startswith(starts)}
+        tensors = {
+            name.removeprefix(prefix): read(name) for name in names if name.startswith(starts)
+        }
         if words is not None:
             tensors = select_words(tensors, words)
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {
-        name: value if name == WORDS else value.astype(np.float32, copy=False) for name, value in weights.items()
+        name: value if name == WORDS else value.astype(np.float32, copy=False)
+        for name, value in weights.items()
     }
 
 
@@ -150,15 +177,36 @@ def _tensor_names(folder: Path) -> set[str]:
 
 def expected_names(config: dict[str, Any]) -> set[str]:
     """Return the names of the tensors that a model of such a configuration has."""
-    parts = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
-    parts += ["attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"]
-    modules = [f"encoder.layer.{layer}.{part}" for layer in range(config["num_hidden_layers"]) for part in parts]
-    return {*_EMBEDDINGS, *(f"{module}.{kind}" for module in modules for kind in ("weight", "bias"))}
+    parts = [
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+        "attention.output.dense",
+    ]
+    parts += [
+        "attention.output.LayerNorm",
+        "intermediate.dense",
+        "output.dense",
+        "output.LayerNorm",
+    ]
+    modules = [
+        f"encoder.layer.{layer}.{part}"
+        for layer in range(config["num_hidden_layers"])
+        for part in parts
+    ]
+    return {
+        *_EMBEDDINGS,
+        *(f"{module}.{kind}" for module in modules for kind in ("weight", "bias")),
+    }
 
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
-    """Return the weights of layers as the graph needs them: transposed, with the projections of attention in one."""
-    embeddings = {name: weights[name] for name in (*_EMBEDDINGS, ROWS, ROW_SCALES) if name in weights}
+    """Return the weights of layers as the graph needs them: transposed, with the projections of
+    attention in one.
+    """
+    embeddings = {
+        name: weights[name] for name in (*_EMBEDDINGS, ROWS, ROW_SCALES) if name in weights
+    }
     return embeddings | fuse_layers(weights, layers)
 
 
@@ -181,7 +229,8 @@ def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
 
 
 class LateBert:
-    """A :class:`Bert` that is made when needed: NumPy reads the first text if it is short and must be exact.
+    """A :class:`Bert` that is made when needed: NumPy reads the first text if it is short and must
+    be exact.
 
     That takes less time than starting ONNX Runtime. State: whether a text was read, and the model.
     """
@@ -198,7 +247,9 @@ class LateBert:
         """See :class:`Bert`."""
         return self._bert.precision
 
-    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
+    def read(
+        self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
+    ) -> Vectors:
         """Return the last states ``[tokens, dimensions]`` of texts: see :class:`Bert`."""
         if self._is_first and exact and len(lengths) == 1 and len(ids) <= _LONGEST:
             self._is_first = False
@@ -207,17 +258,24 @@ class LateBert:
 
 
 def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
-    """Return the last states ``[tokens, dimensions]`` of one text, with weights that are read layer by layer."""
+    """Return the last states ``[tokens, dimensions]`` of one text, with weights that are read layer
+    by layer.
+    """
     weights = read_weights(path, only="embeddings.", words=ids)
 
     def normalize(states: Vectors, name: str) -> Vectors:
         centred = states - states.mean(1, keepdims=True)
         deviation = np.sqrt((centred**2).mean(1, keepdims=True) + config["layer_norm_eps"])
-        normal: Vectors = centred / deviation * weights[f"{name}.LayerNorm.weight"] + weights[f"{name}.LayerNorm.bias"]
+        normal: Vectors = (
+            centred / deviation * weights[f"{name}.LayerNorm.weight"]
+            + weights[f"{name}.LayerNorm.bias"]
+        )
         return normal
 
     words = weights[WORDS].astype(np.float32)
-    places, halves = (weights[f"embeddings.{part}_embeddings.weight"] for part in ("position", "token_type"))
+    places, halves = (
+        weights[f"embeddings.{part}_embeddings.weight"] for part in ("position", "token_type")
+    )
     states = normalize(words + places[: len(ids)] + halves[0], "embeddings")
     for layer in range(config["num_hidden_layers"]):
         module = f"encoder.layer.{layer}."
@@ -227,11 +285,18 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
             return states @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
         parts = [project(states, f"{module}attention.self.{part}") for part in PROJECTIONS]
-        heads = [part.reshape(len(ids), config["num_attention_heads"], -1).swapaxes(0, 1) for part in parts]
+        heads = [
+            part.reshape(len(ids), config["num_attention_heads"], -1).swapaxes(0, 1)
+            for part in parts
+        ]
         scores = heads[0] @ heads[1].swapaxes(1, 2) / np.float32(heads[0].shape[2] ** 0.5)
         shares = np.exp(scores - scores.max(2, keepdims=True))
-        read = (shares / shares.sum(2, keepdims=True) @ heads[2]).swapaxes(0, 1).reshape(states.shape)
-        states = normalize(states + project(read, f"{module}attention.output.dense"), f"{module}attention.output")
+        read = (
+            (shares / shares.sum(2, keepdims=True) @ heads[2]).swapaxes(0, 1).reshape(states.shape)
+        )
+        states = normalize(
+            states + project(read, f"{module}attention.output.dense"), f"{module}attention.output"
+        )
         wide = _gelu(project(states, f"{module}intermediate.dense"))
         states = normalize(states + project(wide, f"{module}output.dense"), f"{module}output")
     return states

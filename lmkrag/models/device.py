@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 @cache
 def processor_flags() -> frozenset[str]:
-    """Return the words of ``/proc/cpuinfo``, the processor's instruction sets among them; none but on Linux."""
+    """Return the words of ``/proc/cpuinfo``, the processor's instruction sets among them; none but
+    on Linux.
+    """
     try:
         return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
     except OSError:
@@ -27,7 +29,9 @@ def has_amx() -> bool:
 
 
 def has_bfloat16() -> bool:
-    """Return whether the processor has instructions for products of bfloat16 (AMX or AVX-512), without torch."""
+    """Return whether the processor has instructions for products of bfloat16 (AMX or AVX-512),
+    without torch.
+    """
     return not processor_flags().isdisjoint(("amx_bf16", "avx512_bf16"))
 
 
@@ -47,7 +51,9 @@ def choose_device(device: str | None = None) -> "torch.device":
 
 
 def choose_dtype(device: "torch.device") -> "torch.dtype":
-    """Return bfloat16 where it is fast (CUDA, CPUs with AMX), else float32: recall is the same within 0.5 points."""
+    """Return bfloat16 where it is fast (CUDA, CPUs with AMX), else float32: recall is the same
+    within 0.5 points.
+    """
     import torch
 
     if device.type == "cuda":
@@ -55,26 +61,36 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
     return torch.bfloat16 if torch.cpu._is_amx_tile_supported() else torch.float32
 
 
-Precision = Literal["auto", "float32", "int8"]  # ``auto`` is the fastest that suits the model and the machine
+Precision = Literal[
+    "auto", "float32", "int8"
+]  # ``auto`` is the fastest that suits the model and the machine
 PRECISION = "LMKRAG_PRECISION"  # the environment variable with the default :data:`Precision`
 _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def find_precision(name: str | None = None) -> Precision:
-    """Return a precision by its name, which defaults to the environment's, then ``auto``, or raise UsageError."""
+    """Return a precision by its name, which defaults to the environment's, then ``auto``, or raise
+    UsageError.
+    """
     chosen = name or os.environ.get(PRECISION) or "auto"
     if chosen not in get_args(Precision):
-        raise UsageError(f"precision must be one of {', '.join(get_args(Precision))}, not {chosen!r}")
+        raise UsageError(
+            f"precision must be one of {', '.join(get_args(Precision))}, not {chosen!r}"
+        )
     return cast(Precision, chosen)
 
 
 def multiplies_int8() -> bool:
-    """Return whether the processor has instructions that multiply int8 and add up exactly (VNNI or AMX)."""
+    """Return whether the processor has instructions that multiply int8 and add up exactly (VNNI or
+    AMX).
+    """
     return not processor_flags().isdisjoint(_FLAGS)
 
 
 def choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
-    """Return the ranges to run in int8 with, None for float32. Raises UsageError: no VNNI. EncoderError: no ranges."""
+    """Return the ranges to run in int8 with, None for float32. Raises UsageError: no VNNI.
+    EncoderError: no ranges.
+    """
     if precision == "float32":
         return None
     able = multiplies_int8()

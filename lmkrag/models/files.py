@@ -10,11 +10,16 @@ from lmkrag.system import FileStamp, hash_file
 
 def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
-    return {path.name: hash_file(path, FileStamp.of(path.stat())) for path in sorted(folder.glob("*.safetensors"))}
+    return {
+        path.name: hash_file(path, FileStamp.of(path.stat()))
+        for path in sorted(folder.glob("*.safetensors"))
+    }
 
 
 def make_readable(folder: Path) -> None:
-    """Give weights the mode of the JSON in their folder: safetensors writes files that only their owner can read."""
+    """Give weights the mode of the JSON in their folder: safetensors writes files that only their
+    owner can read.
+    """
     like = next(folder.glob("*.json"))
     for path in folder.glob("*.safetensors"):
         shutil.copymode(like, path)

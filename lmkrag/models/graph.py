@@ -1,11 +1,12 @@
-"""BERT as an ONNX graph, for ONNX Runtime: the architecture of Devlin et al., "BERT" (2019), with the exact GELU.
+"""BERT as an ONNX graph, for ONNX Runtime: the architecture of Devlin et al., "BERT" (2019), with
+the exact GELU.
 
-A graph reads texts of one length: without padding there is no mask, and ONNX Runtime's attention works in blocks that
-stay in the cache (Dao et al., "FlashAttention", arXiv 2205.14135). The graph has no weights: the session gets them
-separately. Nodes are written in ONNX's own syntax.
+A graph reads texts of one length: without padding there is no mask, and ONNX Runtime's attention
+works in blocks that stay in the cache (Dao et al., "FlashAttention", arXiv 2205.14135). The graph
+has no weights: the session gets them separately. Nodes are written in ONNX's own syntax.
 
-Our models are shipped with their graphs. Only training, and models without a graph, need this module and the package
-``onnx``.
+Our models are shipped with their graphs. Only training, and models without a graph, need this
+module and the package ``onnx``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,8 @@ from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
 from lmkrag.models.session import AFTER, BEFORE
 
-# The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is ONNX Runtime's own.
+# The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is
+# ONNX Runtime's own.
 _HEADER = '<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]>'
 
 _GATHER_WORDS = f"""stored = Gather("{WORDS}", ids)
@@ -28,20 +30,30 @@ _GATHER_ROWS = f"""stored = Gather("{ROWS}", ids)
         scales = Gather("{ROW_SCALES}", ids)
         words = Mul(numbers, scales)"""
 
-BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"  # types: which half of a pair, 0 or 1
+BERT_INPUTS = (
+    "int64[texts, length] ids, int64[texts, length] types"  # types: which half of a pair, 0 or 1
+)
 
 
 def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
-    """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and :func:`build_model`."""
+    """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and
+    :func:`build_model`.
+    """
     return build_model(bert_nodes(config, weights, int8=int8), BERT_INPUTS, [AFTER], weights)
 
 
-def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]) -> bytes:
-    """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named but left out."""
+def build_model(
+    nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]
+) -> bytes:
+    """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named
+    but left out.
+    """
     model = parse_nodes(nodes, inputs, outputs)
     for name, values in weights.items():
         kind = helper.np_dtype_to_tensor_dtype(values.dtype)
-        tensor = TensorProto(name=name, dims=values.shape, data_type=kind, data_location=TensorProto.EXTERNAL)
+        tensor = TensorProto(
+            name=name, dims=values.shape, data_type=kind, data_location=TensorProto.EXTERNAL
+        )
         tensor.external_data.add(key="location", value="beside")
         model.graph.initializer.append(tensor)
     serialized: bytes = model.SerializeToString()
@@ -54,8 +66,12 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
     return parser.parse_model(f"{_HEADER} model ({inputs}) => ({results}) {{{nodes}}}")
 
 
-def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
-    """Return the nodes from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`, by ``config.json``."""
+def bert_nodes(
+    config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False
+) -> str:
+    """Return the nodes from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`, by
+    ``config.json``.
+    """
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
         {_GATHER_ROWS if ROWS in weights else _GATHER_WORDS}
@@ -71,7 +87,9 @@ def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: 
 
 
 def shape_nodes(config: dict[str, Any], sized: str) -> str:
-    """Return the nodes with shapes for :func:`layer_nodes`; ``sized`` is an input ``[texts, length, ...]``."""
+    """Return the nodes with shapes for :func:`layer_nodes`; ``sized`` is an input ``[texts, length,
+    ...]``.
+    """
     size = config["hidden_size"]
     return f"""
         flat = Constant <value_ints = [-1, {size}]> ()
@@ -88,7 +106,8 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     last = config["num_hidden_layers"]
     names = [BEFORE, *(f"{layer}.states" for layer in range(last - 1)), AFTER]
     return "".join(
-        _layer(config, f"encoder.layer.{layer}.", names[layer], names[layer + 1], int8) for layer in range(last)
+        _layer(config, f"encoder.layer.{layer}.", names[layer], names[layer + 1], int8)
+        for layer in range(last)
     )
 
 
@@ -104,7 +123,9 @@ def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool)
     attention, wide = f"{name}attention.self.", f"{name}intermediate.dense."
 
     def project(hidden: str, module: str, before: str, out: str) -> str:
-        """Multiply, add to what was before, and normalise, in two operators: the fused one takes six times as long."""
+        """Multiply, add to what was before, and normalise, in two operators: the fused one takes
+        six times as long.
+        """
         return f"""{multiply(hidden, f"{module}dense.", f"{module}projected", bias=True)}
         "{module}added" = Add("{module}projected", "{before}")
         {normalize(config, f"{module}added", f"{module}LayerNorm.", out)}"""
@@ -122,7 +143,7 @@ def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool)
         {project(f"{attention}out", f"{name}attention.output.", states, f"{name}attended")}
         {multiply(f"{name}attended", wide, f"{wide}projected", bias=False)}
         "{name}wide" = com.microsoft.BiasGelu("{wide}projected", "{wide}bias")
-        {project(f"{name}wide", f"{name}output.", f"{name}attended", out)}"""
+        {project(f"{name}wide", f"{name}output.", f"{name}attended", out)}"""  # noqa: E501
 
 
 def _multiply(states: str, name: str, out: str, *, bias: bool) -> str:
@@ -144,4 +165,4 @@ def _multiply_int8(states: str, name: str, out: str, *, bias: bool) -> str:
     return f"""{smooth}
         "{name}quantized" = QuantizeLinear("{source}", "{name}scale", "{name}zero_point")
         "{product}" = com.microsoft.MatMulIntegerToFloat("{name}quantized", "{name}int8", "{name}scale",
-            "{name}scales", "{name}zero_point", "", "{f"{name}bias" if bias else ""}"){exact if outliers else ""}"""
+            "{name}scales", "{name}zero_point", "", "{f"{name}bias" if bias else ""}"){exact if outliers else ""}"""  # noqa: E501

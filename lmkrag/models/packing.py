@@ -1,8 +1,10 @@
-"""Weights in fewer bytes: embeddings of words by product quantization or in 8 bits, matrices in 8 or 4 bits.
+"""Weights in fewer bytes: embeddings of words by product quantization or in 8 bits, matrices in 8
+or 4 bits.
 
-A row of embeddings is divided into parts of three numbers, and each part is one of 256 codewords (Jégou et al.,
-"Product quantization for nearest neighbor search", IEEE TPAMI 2011): 128 bytes for 384 numbers. Rows of special tokens
-are kept as they are. A matrix in 8 bits has one scale for each row, one in 4 bits one for every 32 weights of a row.
+A row of embeddings is divided into parts of three numbers, and each part is one of 256 codewords
+(Jégou et al., "Product quantization for nearest neighbor search", IEEE TPAMI 2011): 128 bytes for
+384 numbers. Rows of special tokens are kept as they are. A matrix in 8 bits has one scale for each
+row, one in 4 bits one for every 32 weights of a row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,42 +15,66 @@ import numpy as np
 from lmkrag.arrays import Ids, Vectors
 
 WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
-CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
-"""``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
+CODES, CODEWORDS, KEPT, KEPT_ROWS = (
+    f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows")
+)
+"""``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words
+kept as they are.
+"""
 
 _INT8, INT4, SCALES = ".int8", ".int4", ".scales"
 
-ROWS, ROW_SCALES = WORDS + _INT8, WORDS + SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
+ROWS, ROW_SCALES = (
+    WORDS + _INT8,
+    WORDS + SCALES,
+)  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
 _TABLES = {WORDS, ROWS, ROW_SCALES, CODES}  # with a row for each word
 BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
     """Return the names of weights before packing, from the names of tensors in a file."""
-    stored = [name for name in names if name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES)]
-    return {WORDS if name == CODES else name.removesuffix(_INT8).removesuffix(INT4) for name in stored}
+    stored = [
+        name
+        for name in names
+        if name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES)
+    ]
+    return {
+        WORDS if name == CODES else name.removesuffix(_INT8).removesuffix(INT4) for name in stored
+    }
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
-    """Return weights by their names: embeddings of words from codewords in float16, others in float32."""
+    """Return weights by their names: embeddings of words from codewords in float16, others in
+    float32.
+    """
     weights = {}
     for name in unpacked_names(tensors):
         if name in tensors:
             weights[name] = tensors[name]
         elif name + _INT8 in tensors:
-            scales = tensors[name + SCALES].astype(np.float32).reshape(-1, 1)  # ``[rows]`` or ``[rows, 1]``
+            scales = (
+                tensors[name + SCALES].astype(np.float32).reshape(-1, 1)
+            )  # ``[rows]`` or ``[rows, 1]``
             weights[name] = tensors[name + _INT8].astype(np.float32) * scales
         elif name + INT4 in tensors:
-            weights[name] = _decode_blocks(tensors[name + INT4], tensors[name + SCALES].astype(np.float32))
+            weights[name] = _decode_blocks(
+                tensors[name + INT4], tensors[name + SCALES].astype(np.float32)
+            )
         else:
             weights[name] = decode_words(tensors)
     return weights
 
 
 def select_words(tensors: Mapping[str, Any], words: Ids) -> dict[str, Any]:
-    """Return the tensors of slices of a file, with the embeddings of some words alone, in the order of ``words``."""
+    """Return the tensors of slices of a file, with the embeddings of some words alone, in the order
+    of ``words``.
+    """
     chosen = {name: value[:] for name, value in tensors.items() if name not in _TABLES}
-    chosen |= {name: np.stack([tensors[name][word] for word in words.tolist()]) for name in _TABLES & tensors.keys()}
+    chosen |= {
+        name: np.stack([tensors[name][word] for word in words.tolist()])
+        for name in _TABLES & tensors.keys()
+    }
     if KEPT in tensors:
         places, rows = np.nonzero(words[:, None] == chosen[KEPT])
         chosen |= {KEPT: places, KEPT_ROWS: chosen[KEPT_ROWS][rows]}
@@ -81,6 +107,11 @@ def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
 
 
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
-    """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its blocks."""
-    codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, BLOCK).astype(np.float32) - 8
+    """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its
+    blocks.
+    """
+    codes = (
+        np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, BLOCK).astype(np.float32)
+        - 8
+    )
     return (codes * scales[..., None]).reshape(len(packed), -1)

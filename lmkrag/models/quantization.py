@@ -1,9 +1,11 @@
-"""Static int8 quantization: one scale for the input of each product, one for each column of its weights.
+"""Static int8 quantization: one scale for the input of each product, one for each column of its
+weights.
 
-The channels of some inputs are brought to like sizes first (Xiao et al., "SmoothQuant", ICML 2023, arXiv 2211.10438),
-and the outlier channels after the GELU stay in float32 (Dettmers et al., "LLM.int8()", NeurIPS 2022, arXiv
-2208.07339). The least and greatest values of the channels are measured once for a model and kept beside its weights. A
-text's states depend on nothing but the text: scales do not change with what else is read.
+The channels of some inputs are brought to like sizes first (Xiao et al., "SmoothQuant", ICML 2023,
+arXiv 2211.10438), and the outlier channels after the GELU stay in float32 (Dettmers et al.,
+"LLM.int8()", NeurIPS 2022, arXiv 2208.07339). The least and greatest values of the channels are
+measured once for a model and kept beside its weights. A text's states depend on nothing but the
+text: scales do not change with what else is read.
 """
 
 from collections.abc import Mapping
@@ -16,10 +18,16 @@ from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
 from lmkrag.models.files import hash_weights
 
-RANGES = "ranges.npz"  # beside a model's weights: least and greatest values of each channel that is multiplied
-Ranges = Mapping[str, Vectors]  # ``[2, channels]``, least and greatest, by the name of a product's weights
+# beside a model's weights: least and greatest values of each channel that is multiplied
+RANGES = "ranges.npz"
+Ranges = Mapping[
+    str, Vectors
+]  # ``[2, channels]``, least and greatest, by the name of a product's weights
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
-SMOOTHED = ("attention.self.", "intermediate.dense.")  # their inputs are states, with a few far larger channels
+SMOOTHED = (
+    "attention.self.",
+    "intermediate.dense.",
+)  # their inputs are states, with a few far larger channels
 _SMOOTHING = 0.7  # alpha: the share of an input's magnitude that is moved to the weights
 _OUTLIERS = 16  # channels
 _LEAST = 1e-5
@@ -37,7 +45,9 @@ def product_names(layers: int) -> list[str]:
 
 
 def read_ranges(folder: Path) -> Ranges | None:
-    """Return the ranges of a model folder, None where it has none. Raises EncoderError: the file is damaged."""
+    """Return the ranges of a model folder, None where it has none. Raises EncoderError: the file is
+    damaged.
+    """
     path = folder / RANGES
     if not path.is_file():
         return None
@@ -46,7 +56,9 @@ def read_ranges(folder: Path) -> Ranges | None:
             ranges = {name: file[name] for name in file.files}
         weights_hash = str(ranges.pop(_WEIGHTS))
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds
-        raise EncoderError(f"{path}: can't be read ({error}); remove it to compute in float32") from error
+        raise EncoderError(
+            f"{path}: can't be read ({error}); remove it to compute in float32"
+        ) from error
     if weights_hash != hash_weights(folder).get("model.safetensors"):
         raise EncoderError(f"{path}: measured with other weights; remove it to compute in float32")
     return {name: values.astype(np.float32) for name, values in ranges.items()}
@@ -63,16 +75,21 @@ def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> N
     """Raise EncoderError unless ranges fit the weights of a model."""
     for name in product_names(layers):
         values = ranges.get(name)
-        if values is None or values.shape != (2, len(fused[f"{name}weight"])) or not np.isfinite(values).all():
+        if (
+            values is None
+            or values.shape != (2, len(fused[f"{name}weight"]))
+            or not np.isfinite(values).all()
+        ):
             raise EncoderError(f"the ranges of {name[:-1]} do not fit its weights")
 
 
 def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
     """Return fused weights in int8 for :func:`lmkrag.models.graph.bert_nodes`, by checked ranges.
 
-    In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales`` ``[columns]``,
-    and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the input is multiplied
-    first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
+    In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and
+    ``scales`` ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some have ``smooth``
+    ``[channels]``, by which the input is multiplied first, others ``outliers``, numbers of
+    channels, and their ``outliers.weight``.
     """
     quantized: dict[str, Any] = dict(fused)
     for name in product_names(layers):
@@ -80,13 +97,19 @@ def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[
         low, high = ranges[name]
         if name.endswith(SMOOTHED):
             magnitude = np.maximum(np.maximum(-low, high), _LEAST)
-            smooth = np.maximum(np.abs(weight).max(1), _LEAST) ** (1 - _SMOOTHING) / magnitude**_SMOOTHING
+            smooth = (
+                np.maximum(np.abs(weight).max(1), _LEAST) ** (1 - _SMOOTHING)
+                / magnitude**_SMOOTHING
+            )
             smooth /= smooth.mean()
             quantized[f"{name}smooth"] = smooth
             weight, low, high = weight / smooth[:, None], low * smooth, high * smooth
         elif has_outliers(name):
             outliers = np.sort(np.argsort(np.maximum(-low, high))[-_OUTLIERS:])
-            quantized |= {f"{name}outliers": outliers, f"{name}outliers.weight": np.ascontiguousarray(weight[outliers])}
+            quantized |= {
+                f"{name}outliers": outliers,
+                f"{name}outliers.weight": np.ascontiguousarray(weight[outliers]),
+            }
             weight, low, high = weight.copy(), low.copy(), high.copy()
             weight[outliers] = low[outliers] = high[outliers] = 0
         least, greatest = min(0.0, float(low.min())), max(_LEAST, float(high.max()))

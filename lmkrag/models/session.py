@@ -1,4 +1,6 @@
-"""A model in ONNX Runtime, which is as fast as torch on a CPU and is imported in a fraction of the time."""
+"""A model in ONNX Runtime, which is as fast as torch on a CPU and is imported in a fraction of the
+time.
+"""
 
 import functools
 import os
@@ -19,12 +21,15 @@ BEFORE, AFTER = "before", "after"
 class Session:
     """Runs a graph with its weights. State: a session of the runtime. May be shared by threads.
 
-    Each run uses one processor. Runs in parallel are faster than one run at a time on all processors, since the data of
-    each stay in the cache of its processor. A forked process starts its own session.
+    Each run uses one processor. Runs in parallel are faster than one run at a time on all
+    processors, since the data of each stay in the cache of its processor. A forked process starts
+    its own session.
     """
 
     def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
-        """Take a graph or its file, without weights, and these by name. Raises OSError; EncoderError: it is damaged."""
+        """Take a graph or its file, without weights, and these by name. Raises OSError;
+        EncoderError: it is damaged.
+        """
         self._source = graph
         self._graph = graph.read_bytes() if isinstance(graph, Path) else graph
         self._weights = weights
@@ -35,16 +40,24 @@ class Session:
         values: list[Vectors] = self._session.run(list(outputs), inputs)
         return values
 
-    def run_each(self, outputs: Sequence[str], runs: Sequence[dict[str, Any]]) -> list[list[Vectors]]:
+    def run_each(
+        self, outputs: Sequence[str], runs: Sequence[dict[str, Any]]
+    ) -> list[list[Vectors]]:
         """Return the outputs of several runs, which all processors share."""
         if len(runs) < 2:
             return [self.run(outputs, inputs) for inputs in runs]
         self._restart_if_forked()  # before several threads do it
-        return list(_processors(count_threads(), os.getpid()).map(lambda inputs: self.run(outputs, inputs), runs))
+        return list(
+            _processors(count_threads(), os.getpid()).map(
+                lambda inputs: self.run(outputs, inputs), runs
+            )
+        )
 
     def _restart_if_forked(self) -> None:
         if os.getpid() != self._process:
-            pythonapi.Py_IncRef(py_object(self._session))  # never freed: a thread of the parent may hold its locks
+            pythonapi.Py_IncRef(
+                py_object(self._session)
+            )  # never freed: a thread of the parent may hold its locks
             self._start()
 
     def _start(self) -> None:
@@ -54,25 +67,35 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in self._weights.values()]
+        values = [
+            onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in self._weights.values()
+        ]
         options.add_external_initializers(list(self._weights), values)
         try:
-            self._session: Any = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
+            self._session: Any = onnxruntime.InferenceSession(
+                self._graph, options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # each kind of damage has its own
             if not isinstance(self._source, Path):
                 raise
             reason = str(error).splitlines()[0]
-            raise EncoderError(f"{self._source}: not the graph of the weights beside it ({reason})") from error
+            raise EncoderError(
+                f"{self._source}: not the graph of the weights beside it ({reason})"
+            ) from error
         self._process = os.getpid()
 
 
 @functools.lru_cache(maxsize=1)
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
-    """The threads that all runs of a process share; a forked process has none of its parent's, and starts its own."""
+    """The threads that all runs of a process share; a forked process has none of its parent's, and
+    starts its own.
+    """
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
 
 
 def count_threads() -> int:
-    """Return how many threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for each processor."""
+    """Return how many threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for each
+    processor.
+    """
     setting = os.environ.get("OMP_NUM_THREADS", "")
     return int(setting) if setting.isdecimal() and int(setting) > 0 else count_cpus()

@@ -13,9 +13,11 @@ def encodable(text: str) -> str:
 def tokenize(tokenizer: Tokenizer, text: str, most: int) -> Encoding:
     """Return the first ``most`` tokens of a text, no special ones among them.
 
-    Every model gets questions and titles from here. A limit in characters would say nothing about tokens: Chinese has
-    one for each character, hashes and base64 have one for two.
+    Every model gets questions and titles from here. A limit in characters would say nothing about
+    tokens: Chinese has one for each character, hashes and base64 have one for two.
     """
-    encoding = tokenizer.encode(encodable(text[: most * _MOST_CHARACTERS]), add_special_tokens=False)
+    encoding = tokenizer.encode(
+        encodable(text[: most * _MOST_CHARACTERS]), add_special_tokens=False
+    )
     encoding.truncate(most)
     return encoding

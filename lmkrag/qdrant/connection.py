@@ -1,4 +1,5 @@
-"""The address of an index on Qdrant, and calls to it: retried on connection failures, with our errors.
+"""The address of an index on Qdrant, and calls to it: retried on connection failures, with our
+errors.
 
 qdrant://HOST:6333/NAME           a server; qdrant+https:// with TLS, the API key in QDRANT_API_KEY
 qdrant://:memory:/NAME            qdrant-client's local mode in this process, for tests
@@ -34,14 +35,20 @@ _memory_guard = threading.RLock()
 class Connection:
     """Calls to the collection of an index. State: a client.
 
-    ``text`` is the address as users write it, ``server`` a URL or ``:memory:``, ``name`` that of the collection.
+    ``text`` is the address as users write it, ``server`` a URL or ``:memory:``, ``name`` that of
+    the collection.
     """
 
     def __init__(self, address: object) -> None:
-        """Connect. Raises UsageError: no address; StorageError: nothing answers, or a version that is too old."""
+        """Connect. Raises UsageError: no address; StorageError: nothing answers, or a version that
+        is too old.
+        """
         match = _ADDRESS.fullmatch(str(address))
         if match is None:
-            form = "qdrant://HOST:6333/NAME, or qdrant+https:// with TLS, and the API key to QDRANT_API_KEY"
+            form = (
+                "qdrant://HOST:6333/NAME, or qdrant+https:// with TLS, and the API key to "
+                "QDRANT_API_KEY"
+            )
             raise UsageError(f"{str(address)!r} is no index on Qdrant: write {form}")
         tls, host, self.name = match.groups(default="")
         self.text, self.is_local = f"qdrant{tls}://{host}/{self.name}", host == ":memory:"
@@ -49,7 +56,9 @@ class Connection:
         self._client = self._connect()
         version = str(self.call("info").version)
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 17):  # the first with insert_only
-            raise StorageError(f"{self.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can")
+            raise StorageError(
+                f"{self.text}: Qdrant {version} can't tell which of two writers was first; 1.17 can"
+            )
 
     def _connect(self) -> Any:
         if not self.is_local:
@@ -65,17 +74,29 @@ class Connection:
             self._client.close()
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the client for the collection, with retries on connection failures. Raises StorageError."""
+        """Call a method of the client for the collection, with retries on connection failures.
+        Raises StorageError.
+        """
         args = () if method == "info" else (self.name, *args)
         for pause in (*_PAUSES, None):
             try:
                 with _memory_guard if self.is_local else nullcontext():
                     return getattr(self._client, method)(*args, **options)
-            except (ResponseHandlingException, ResourceExhaustedResponse, httpx.HTTPError, OSError) as error:
+            except (
+                ResponseHandlingException,
+                ResourceExhaustedResponse,
+                httpx.HTTPError,
+                OSError,
+            ) as error:
                 if pause is None:
                     why = str(getattr(error, "source", error)) or type(error).__name__
-                    why = f"Qdrant can't be reached ({why}); what was committed is kept: see that it runs and that the"
-                    raise StorageError(f"{self.text}: {why} address is right, then repeat the command") from error
+                    why = (
+                        f"Qdrant can't be reached ({why}); what was committed is kept: see "
+                        "that it runs and that the"
+                    )
+                    raise StorageError(
+                        f"{self.text}: {why} address is right, then repeat the command"
+                    ) from error
                 pause = max(pause, min(_TIMEOUT, getattr(error, "retry_after_s", 0)))
             except (UnexpectedResponse, ValueError) as error:
                 if pause is None or getattr(error, "status_code", 404) not in _BUSY:
@@ -85,7 +106,11 @@ class Connection:
 
     def _to_error(self, error: UnexpectedResponse | ValueError) -> Exception:
         if not isinstance(error, UnexpectedResponse):  # of the local mode
-            return self.missing() if "not found" in str(error) else StorageError(f"{self.text}: {error}")
+            return (
+                self.missing()
+                if "not found" in str(error)
+                else StorageError(f"{self.text}: {error}")
+            )
         if error.status_code == 404:
             return self.missing()
         reason = " ".join(bytes(error.content[:300]).decode("utf-8", "replace").split())
@@ -94,7 +119,9 @@ class Connection:
         return StorageError(f"{self.text}: Qdrant refused ({error.status_code}): {reason}")
 
     def missing(self) -> IndexNotFound:
-        return IndexNotFound(f"{self.text}: no index here; make one with: lmkrag index PATH --index {self.text}")
+        return IndexNotFound(
+            f"{self.text}: no index here; make one with: lmkrag index PATH --index {self.text}"
+        )
 
 
 def in_parts(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -1,8 +1,9 @@
 """The log of an index on Qdrant: its commits, in order.
 
-Entries are points without a vector, with the ids 1, 2, 3, ... An entry is inserted only if its id is free, so that the
-second of two writers has to read the first one's entry and to try the next number: this insertion is the commit. Ids of
-vectors begin with the number of an entry that their writer inserted before, which makes them unique.
+Entries are points without a vector, with the ids 1, 2, 3, ... An entry is inserted only if its id
+is free, so that the second of two writers has to read the first one's entry and to try the next
+number: this insertion is the commit. Ids of vectors begin with the number of an entry that their
+writer inserted before, which makes them unique.
 """
 
 import base64
@@ -30,9 +31,19 @@ VECTOR = "sentence"  # the name of vectors in the collection
 SESSION = 1 << 32  # ids that begin with the number of an entry
 _VECTORS = 256  # in one call
 _AHEAD = 64  # entries looked for at once
-_DETAILS = ("doc_id", "path", "title", "kind", "page_starts", "meta", "fingerprint")  # of a document, beside its text
+_DETAILS = (
+    "doc_id",
+    "path",
+    "title",
+    "kind",
+    "page_starts",
+    "meta",
+    "fingerprint",
+)  # of a document, beside its text
 
-UploadedRows = tuple[int, int, Tables, Tables]  # the first point and the number of some rows; words and structure
+UploadedRows = tuple[
+    int, int, Tables, Tables
+]  # the first point and the number of some rows; words and structure
 
 
 class Header(NamedTuple):
@@ -41,7 +52,9 @@ class Header(NamedTuple):
     number: int
     token: str  # random, by which its writer recognizes it
     time: float
-    pieces: Sequence[int] | None = None  # entries with the data before its own; None: a piece of another entry
+    pieces: Sequence[int] | None = (
+        None  # entries with the data before its own; None: a piece of another entry
+    )
 
 
 class Log:
@@ -53,8 +66,13 @@ class Log:
     def create(self, dimensions: int, settings: dict[str, Any]) -> None:
         """Create the collection with its first entry, unless another process has created it."""
         vectors = models.VectorParams(size=dimensions, distance=models.Distance.DOT, on_disk=True)
-        int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
-        storage = {"quantization_config": models.ScalarQuantization(scalar=int8), "on_disk_payload": True}
+        int8 = models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, quantile=0.99, always_ram=True
+        )
+        storage = {
+            "quantization_config": models.ScalarQuantization(scalar=int8),
+            "on_disk_payload": True,
+        }
         try:
             if not self._call("collection_exists"):
                 self._call("create_collection", vectors_config={VECTOR: vectors}, **storage)
@@ -64,13 +82,17 @@ class Log:
         self.insert(1, b"", lmkrag="1", **settings)
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the payload of the first entry. Raises IndexNotFound: there is none; UsageError: foreign points."""
+        """Return the payload of the first entry. Raises IndexNotFound: there is none; UsageError:
+        foreign points.
+        """
         records = self._read([1])
         if not records and not self._call("count", exact=False).count:
             raise self._connection.missing()
         settings: dict[str, Any] = records[0].payload if records else {}
         if settings.get("lmkrag") != "1":
-            raise UsageError(f"{self._connection.text}: not made by this version of lmkrag; choose another name")
+            raise UsageError(
+                f"{self._connection.text}: not made by this version of lmkrag; choose another name"
+            )
         return settings
 
     def read_after(self, number: int, token: str) -> list[Header]:
@@ -78,12 +100,19 @@ class Log:
         headers = self.read_headers(range(number, number + _AHEAD))
         if not headers or headers[0][:2] != (number, token):
             advice = f"open it again; if that fails, delete the copy {self._copy}"
-            raise IndexMismatch(f"{self._connection.text}: another index, or an older state, is in its place; {advice}")
-        return [header for place, header in enumerate(headers) if header.number == number + place][1:]
+            raise IndexMismatch(
+                f"{self._connection.text}: another index, or an older state, is in its "
+                f"place; {advice}"
+            )
+        return [header for place, header in enumerate(headers) if header.number == number + place][
+            1:
+        ]
 
     def read_headers(self, numbers: Iterable[int]) -> list[Header]:
         """Return the existing ones of some entries, in order."""
-        records = self._read(numbers, models.PayloadSelectorInclude(include=list(Header._fields[1:])))
+        records = self._read(
+            numbers, models.PayloadSelectorInclude(include=list(Header._fields[1:]))
+        )
         return [Header(number=int(record.id), **record.payload) for record in records]
 
     def read_data(self, header: Header) -> bytes:
@@ -91,12 +120,17 @@ class Log:
         numbers = [*(header.pieces or ()), header.number]
         records = [record for number in numbers for record in self._read([number])]
         if len(records) < len(numbers):
-            raise IndexCorrupt(f"{self._connection.text}: entry {header.number} of the log is gone: restore a snapshot")
+            raise IndexCorrupt(
+                f"{self._connection.text}: entry {header.number} of the log is gone: "
+                "restore a snapshot"
+            )
         return b"".join(base64.b64decode(record.payload["data"]) for record in records)
 
     def _read(self, numbers: Iterable[int], payload: Any = True) -> list[Any]:
         consistency = models.ReadConsistencyType.MAJORITY
-        records = self._call("retrieve", list(numbers), with_payload=payload, consistency=consistency)
+        records = self._call(
+            "retrieve", list(numbers), with_payload=payload, consistency=consistency
+        )
         return sorted(records, key=lambda record: int(record.id))
 
     def insert(self, number: int, data: bytes, **payload: Any) -> bool:
@@ -108,7 +142,9 @@ class Log:
         return [header.token for header in self.read_headers([number])] == [payload["token"]]
 
     def upload(self, first: int, vectors: Vectors) -> None:
-        """Write vectors ``[n, dimensions]`` as points from an id on, rounded to 16 bits as in a directory."""
+        """Write vectors ``[n, dimensions]`` as points from an id on, rounded to 16 bits as in a
+        directory.
+        """
         for start in range(0, len(vectors), _VECTORS):
             part = vectors[start : start + _VECTORS].astype(np.float16).astype(np.float32)
             ids: Any = list(range(first + start, first + start + len(part)))
@@ -137,27 +173,47 @@ class Entry(NamedTuple):
         content = codec.unpack(data, "entry").decode("utf-8", "surrogatepass")
         try:
             staged, segments, removed, encoder = json.loads(content)
-            parts = [(first, rows, _decode(words), _decode(roles)) for first, rows, words, roles in segments]
-            return cls([_read_staged(*item) for item in staged], parts, removed, encoder and EncoderSpec(**encoder))
+            parts = [
+                (first, rows, _decode(words), _decode(roles))
+                for first, rows, words, roles in segments
+            ]
+            return cls(
+                [_read_staged(*item) for item in staged],
+                parts,
+                removed,
+                encoder and EncoderSpec(**encoder),
+            )
         except (ValueError, TypeError) as error:
-            raise IndexCorrupt(f"an entry of the log on Qdrant can't be read ({error}): upgrade lmkrag") from error
+            raise IndexCorrupt(
+                f"an entry of the log on Qdrant can't be read ({error}): upgrade lmkrag"
+            ) from error
 
 
 def _describe(item: Staged) -> list[Any]:
     sentences, windows = item.sentences, item.windows
-    arrays = (array.tolist() for array in (sentences.ends, sentences.kinds, windows.hashes, windows.ordinals))
+    arrays = (
+        array.tolist()
+        for array in (sentences.ends, sentences.kinds, windows.hashes, windows.ordinals)
+    )
     details = {name: getattr(item.document, name) for name in _DETAILS}
     return [details, item.text[0 : len(item.text)], item.root, item.stamp, *arrays]
 
 
-def _read_staged(details: Mapping[str, Any], text: str, root: str, stamp: Sequence[int], *arrays: Any) -> Staged:
+def _read_staged(
+    details: Mapping[str, Any], text: str, root: str, stamp: Sequence[int], *arrays: Any
+) -> Staged:
     sentences, windows = SentenceTable(*arrays[:2]), WindowTable(*arrays[2:])
     return Staged(Document(text=text, **details), text, sentences, root, FileStamp(*stamp), windows)
 
 
 def _encode(tables: Tables) -> dict[str, Any]:
-    return {name: (array.dtype.str, base64.b64encode(array.tobytes()).decode()) for name, array in tables.items()}
+    return {
+        name: (array.dtype.str, base64.b64encode(array.tobytes()).decode())
+        for name, array in tables.items()
+    }
 
 
 def _decode(tables: Mapping[str, Any]) -> Tables:
-    return {name: np.frombuffer(base64.b64decode(data), dtype) for name, (dtype, data) in tables.items()}
+    return {
+        name: np.frombuffer(base64.b64decode(data), dtype) for name, (dtype, data) in tables.items()
+    }

@@ -1,4 +1,6 @@
-"""A state of an index on Qdrant: words and texts are in the copy, whose segments have ids of points for vectors."""
+"""A state of an index on Qdrant: words and texts are in the copy, whose segments have ids of points
+for vectors.
+"""
 
 import contextlib
 import time
@@ -32,14 +34,18 @@ _COLUMNS = ("rows", "points", "counts")
 
 
 def write_points(path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
-    """Write the ids of the points of ``rows`` rows, which ``read`` yields in order, and make the file durable."""
+    """Write the ids of the points of ``rows`` rows, which ``read`` yields in order, and make the
+    file durable.
+    """
     points = np.concatenate([np.zeros(0, np.int64), *read()])
     runs = join_runs(np.column_stack([np.arange(rows), points, np.ones(rows, np.int64)]))
     return write_tables(path, dict(zip(_COLUMNS, np.ascontiguousarray(runs.T), strict=True)))
 
 
 class PointSegment(Segment):
-    """The files of a segment, the one of vectors with ids of points instead: runs of row, first point, count."""
+    """The files of a segment, the one of vectors with ids of points instead: runs of row, first
+    point, count.
+    """
 
     @computed_once
     def vectors(self) -> Any:
@@ -53,7 +59,9 @@ class PointSegment(Segment):
 
 
 def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
-    """Map keys of column ``key``, 0 or 1, by which runs are sorted, to the other column; -1 for one in no run."""
+    """Map keys of column ``key``, 0 or 1, by which runs are sorted, to the other column; -1 for one
+    in no run.
+    """
     place = find_ranges(keys, runs[:, key], runs[:, key] + runs[:, 2])
     shift = np.append(runs[:, 1 - key] - runs[:, key], 0)
     return np.where(place >= 0, keys + shift[place], -1)
@@ -71,11 +79,17 @@ class QdrantSnapshot(Snapshot):
     qdrant: Connection
     similarities: dict[bytes, dict[int, float]] = field(default_factory=dict)
 
-    def find_nearest(self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids) -> Nearest:
-        """Find the sentences nearest to a question; the same call returns the similarities of those with its words."""
+    def find_nearest(
+        self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids
+    ) -> Nearest:
+        """Find the sentences nearest to a question; the same call returns the similarities of those
+        with its words.
+        """
         counts, share, few = self.documents.stop - self.documents.first, 1.0, None
         if allowed is not None:
-            inside = expand_ranges(self.documents.first[allowed.positions], counts[allowed.positions])
+            inside = expand_ranges(
+                self.documents.first[allowed.positions], counts[allowed.positions]
+            )
             if len(inside) <= _SCORED:
                 self._ask(vector, np.union1d(inside, matched))
                 return _choose(inside, self.compare_sentences(vector, inside), top_k)
@@ -97,8 +111,12 @@ class QdrantSnapshot(Snapshot):
         known, _ = self._ask(vector, sentences)
         return np.array([known[sentence] for sentence in sentences.tolist()], np.float32)
 
-    def _ask(self, vector: Scores, sentences: Ids, *more: models.QueryRequest) -> tuple[dict[int, float], list[Any]]:
-        """Request missing similarities, and ``more``; return all similarities, and the replies to ``more``."""
+    def _ask(
+        self, vector: Scores, sentences: Ids, *more: models.QueryRequest
+    ) -> tuple[dict[int, float], list[Any]]:
+        """Request missing similarities, and ``more``; return all similarities, and the replies to
+        ``more``.
+        """
         known = self.similarities.setdefault(vector.tobytes(), {})
         unknown = [sentence for sentence in sentences.tolist() if sentence not in known]
         points = (self.find_points(np.array(part)) for part in in_parts(unknown, _SCORED))
@@ -111,21 +129,37 @@ class QdrantSnapshot(Snapshot):
 
     def _read_reply(self, reply: Any) -> tuple[Ids, Scores]:
         points = np.array([int(point.id) for point in reply.points], np.int64)
-        return self.find_sentences(points), np.array([point.score for point in reply.points], np.float32)
+        return self.find_sentences(points), np.array(
+            [point.score for point in reply.points], np.float32
+        )
 
     def _check_complete(self, complete: bool) -> None:
         if not complete:
-            raise SnapshotExpired(f"{self.qdrant.text}: vectors are gone; if this stays so, run lmkrag verify")
+            raise SnapshotExpired(
+                f"{self.qdrant.text}: vectors are gone; if this stays so, run lmkrag verify"
+            )
 
-    def _request(self, vector: Scores, limit: int, among: Ids | None, *, exact: bool = False) -> models.QueryRequest:
-        keep = None if among is None else models.Filter(must=[models.HasIdCondition(has_id=among.tolist())])
+    def _request(
+        self, vector: Scores, limit: int, among: Ids | None, *, exact: bool = False
+    ) -> models.QueryRequest:
+        keep = (
+            None
+            if among is None
+            else models.Filter(must=[models.HasIdCondition(has_id=among.tolist())])
+        )
         codes = models.QuantizationSearchParams(ignore=exact, rescore=True, oversampling=2.0)
         search = models.SearchParams(exact=exact, hnsw_ef=max(256, limit), quantization=codes)
-        params = None if self.qdrant.is_local else search  # the local mode is always exact, and warns
-        return models.QueryRequest(query=vector.tolist(), using=VECTOR, filter=keep, limit=limit, params=params)
+        params = (
+            None if self.qdrant.is_local else search
+        )  # the local mode is always exact, and warns
+        return models.QueryRequest(
+            query=vector.tolist(), using=VECTOR, filter=keep, limit=limit, params=params
+        )
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]``. Raises SnapshotExpired: one is gone."""
+        """Return the stored vectors ``[len(sentences), dimensions]``. Raises SnapshotExpired: one
+        is gone.
+        """
         points, vectors = self.find_points(sentences).tolist(), dict[int, Any]()
         for part in in_parts(points, _SCORED):
             records = self.qdrant.call("retrieve", part, with_payload=False, with_vectors=[VECTOR])
@@ -155,7 +189,9 @@ class QdrantReader(IndexReader):
 
     segment_type = PointSegment
 
-    def __init__(self, path: Path, encoder: EncoderSpec, qdrant: Connection, refresh: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, encoder: EncoderSpec, qdrant: Connection, refresh: Callable[[], None]
+    ) -> None:
         super().__init__(path, encoder)
         self._qdrant, self._refresh, self._next_look = qdrant, refresh, 0.0
 
@@ -166,4 +202,6 @@ class QdrantReader(IndexReader):
             self._next_look = time.monotonic() + _INTERVAL
             self._refresh()
         with super().snapshot(segments=segments) as state:
-            yield QdrantSnapshot(state.connection, state.read_documents, state.segments, self._qdrant)
+            yield QdrantSnapshot(
+                state.connection, state.read_documents, state.segments, self._qdrant
+            )

@@ -1,8 +1,9 @@
-"""An index on Qdrant: vectors and a log of commits there, and a local copy of everything else, made from the log.
+"""An index on Qdrant: vectors and a log of commits there, and a local copy of everything else, made
+from the log.
 
-The copy is an index directory in the user's cache. A reader polls the log, twice a second at most, and applies new
-entries to the copy. A writer uploads vectors under fresh ids, applies the log up to entry N to the copy, and inserts
-entry N + 1 unless another writer has: that is the commit.
+The copy is an index directory in the user's cache. A reader polls the log, twice a second at most,
+and applies new entries to the copy. A writer uploads vectors under fresh ids, applies the log up to
+entry N to the copy, and inserts entry N + 1 unless another writer has: that is the commit.
 """
 
 import contextlib
@@ -49,13 +50,17 @@ _PIECE = 4 << 20  # bytes of an entry in one point; a request has 32 MiB at most
 class QdrantStore(IndexStore):
     """An index on Qdrant. State: the copy, and what this writer has uploaded and not committed."""
 
-    def __init__(self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec) -> None:
+    def __init__(
+        self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec
+    ) -> None:
         super().__init__(folder, encoder, _RECIPE, chooses_encoder=settings["chooses"])
         self.place: str = connection.text
         self.log = Log(connection, folder)
         self.reader = QdrantReader(folder, encoder, connection, self.refresh)
         self._connection, self._start = connection, json.dumps([1, settings["token"]])
-        self._replaying = threading.local()  # ``position``: the entry that is being written to the copy
+        self._replaying = (
+            threading.local()
+        )  # ``position``: the entry that is being written to the copy
         self._encoder = encoder  # as it was when this writer began
         self._session, self._began, self._next_point = 0, 0.0, 0
         self._uploaded: dict[str, UploadedRows] = {}
@@ -63,30 +68,52 @@ class QdrantStore(IndexStore):
 
     @classmethod
     def create(
-        cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
+        cls,
+        path: Path,
+        *,
+        encoder: EncoderSpec,
+        recipe: str | Recipe | None = None,
+        chooses_encoder: bool = False,
     ) -> Self:
         """Create an empty index, or open one that another process has just created."""
-        if (recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE) != DEFAULT_RECIPE:
-            raise UsageError(f"{path}: recipes are for directories; Qdrant keeps vectors in its own way")
+        if (
+            recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE
+        ) != DEFAULT_RECIPE:
+            raise UsageError(
+                f"{path}: recipes are for directories; Qdrant keeps vectors in its own way"
+            )
         connection = Connection(path)
-        settings = {"token": uuid.uuid4().hex, "encoder": asdict(encoder), "chooses": chooses_encoder}
+        settings = {
+            "token": uuid.uuid4().hex,
+            "encoder": asdict(encoder),
+            "chooses": chooses_encoder,
+        }
         Log(connection).create(encoder.dimensions, settings)
         connection.close()
         return cls.open(path)
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or the cache."""
+        """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or
+        the cache.
+        """
         connection = Connection(path)
         settings = Log(connection).read_settings()
         folder = cache_path("qdrant", f"{settings['token']}-{catalog.FORMAT_VERSION}")
         while not IndexStore.exists(folder):
             try:
                 make_private(folder)
-                IndexStore.create(folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE).close()
+                IndexStore.create(
+                    folder, encoder=EncoderSpec(**settings["encoder"]), recipe=_RECIPE
+                ).close()
             except OSError as error:
-                raise StorageError(f"{folder}: the cache can't be written to ({error.strerror or error})") from error
-            except (UsageError, IndexLocked) as error:  # another process is creating it, or it is something else
+                raise StorageError(
+                    f"{folder}: the cache can't be written to ({error.strerror or error})"
+                ) from error
+            except (
+                UsageError,
+                IndexLocked,
+            ) as error:  # another process is creating it, or it is something else
                 if isinstance(error, UsageError) and not IndexStore.exists(folder):
                     raise
         with contextlib.closing(IndexStore.open(folder)) as copy:
@@ -101,10 +128,16 @@ class QdrantStore(IndexStore):
     def status(self) -> IndexStatus:
         """Return what the index holds; segments, bytes and skipped files are those of the copy."""
         status, points = super().status(), self._connection.call("count", exact=False).count
-        return replace(status, path=self.place, dead=max(0, points - self._read_position()[0] - status.sentences))
+        return replace(
+            status,
+            path=self.place,
+            dead=max(0, points - self._read_position()[0] - status.sentences),
+        )
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Apply new entries of the log to the copy; without ``wait``, unless another process is doing so."""
+        """Apply new entries of the log to the copy; without ``wait``, unless another process is
+        doing so.
+        """
         while self.log.read_after(*self._read_position()):
             try:
                 with super().writing():
@@ -131,7 +164,9 @@ class QdrantStore(IndexStore):
             if entry.encoder is not None:
                 super().change_encoder(entry.encoder)
             else:
-                super().commit(entry.staged, [*map(self._write_rows, entry.segments)], removed=entry.removed)
+                super().commit(
+                    entry.staged, [*map(self._write_rows, entry.segments)], removed=entry.removed
+                )
         finally:
             self._replaying.position = None
 
@@ -148,13 +183,20 @@ class QdrantStore(IndexStore):
         with super().transaction() as connection:
             yield connection
             if (position := getattr(self._replaying, "position", None)) is not None:
-                connection.execute("INSERT OR REPLACE INTO meta VALUES ('log', ?)", (json.dumps(position),))
+                connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES ('log', ?)", (json.dumps(position),)
+                )
 
     @contextlib.contextmanager
     def writing(self, *, job: str = "") -> Iterator[None]:
-        """Be the one writer of this process; others may write at the same time. Raises IndexLocked."""
+        """Be the one writer of this process; others may write at the same time. Raises
+        IndexLocked.
+        """
         if not self._writing.acquire(blocking=False):
-            raise IndexLocked(f"{self.place}: this program is already writing to this index; wait until that is done")
+            raise IndexLocked(
+                f"{self.place}: this program is already writing to this index; wait "
+                "until that is done"
+            )
         try:
             self.refresh(wait=True)
             self._encoder = self.encoder
@@ -165,7 +207,9 @@ class QdrantStore(IndexStore):
             self._session, self._uploaded = 0, {}
             self._writing.release()
 
-    def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
+    def stage_segment(
+        self, vectors: Sequence[Vectors], words: Tables, structure: Tables
+    ) -> SegmentFile:
         """Upload vectors; they are part of the index once :meth:`commit` names the segment."""
         if not self._session:
             self._session, self._began = self._append(b"", None), time.time()
@@ -177,10 +221,18 @@ class QdrantStore(IndexStore):
         return SegmentFile(name, rows, _RECIPE, _ELSEWHERE, _ELSEWHERE, _ELSEWHERE)
 
     def commit(
-        self, staged: Sequence[Staged], segments: Sequence[SegmentFile] = (), *, removed: Iterable[str] = ()
+        self,
+        staged: Sequence[Staged],
+        segments: Sequence[SegmentFile] = (),
+        *,
+        removed: Iterable[str] = (),
     ) -> None:
-        """Commit one batch atomically, for all machines: see :meth:`lmkrag.index.store.IndexStore.commit`."""
-        self._commit(Entry(staged, [self._uploaded.pop(segment.name) for segment in segments], list(removed)))
+        """Commit one batch atomically, for all machines: see
+        :meth:`lmkrag.index.store.IndexStore.commit`.
+        """
+        self._commit(
+            Entry(staged, [self._uploaded.pop(segment.name) for segment in segments], list(removed))
+        )
         self._session = 0
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
@@ -207,9 +259,13 @@ class QdrantStore(IndexStore):
             number = self._read_position()[0] + 1
             self.reader.check_encoder()
             if self.encoder != self._encoder:
-                raise IndexMismatch(f"{self.place}: another writer has chosen another encoder; run it again")
+                raise IndexMismatch(
+                    f"{self.place}: another writer has chosen another encoder; run it again"
+                )
             if self._session and time.time() - self._began > _LATEST:
-                raise StorageError(f"{self.place}: vectors that wait for a day may be deleted; run it again")
+                raise StorageError(
+                    f"{self.place}: vectors that wait for a day may be deleted; run it again"
+                )
             if self.log.insert(number, data, token=token, pieces=pieces):
                 self.refresh(wait=True)
                 return number
@@ -237,7 +293,12 @@ class QdrantStore(IndexStore):
             for part in in_parts(expand_ranges(first, stop - first), _SCANNED):
                 points = cast(QdrantSnapshot, snapshot).find_points(sentences := np.array(part))
                 records = self._connection.call("retrieve", points.tolist(), with_payload=False)
-                lost = sentences[np.isin(points, [int(record.id) for record in records], invert=True)]
+                lost = sentences[
+                    np.isin(points, [int(record.id) for record in records], invert=True)
+                ]
                 keys = snapshot.documents.keys[snapshot.documents.owners(lost)]
                 for row in snapshot.all_documents(among=np.unique(keys)):
-                    yield f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it and index its file again"
+                    yield (
+                        f"document {row.doc_id!r}: Qdrant has lost vectors of it; remove it "
+                        "and index its file again"
+                    )

@@ -1,9 +1,19 @@
-"""The protocol of readers, which answer questions, and the base class of those that prompt a language model."""
+"""The protocol of readers, which answer questions, and the base class of those that prompt a
+language model.
+"""
 
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Sequence,
+)
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,12 +25,16 @@ from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
 Exchange = tuple[str, str]  # a question of a conversation and its answer
-_CONVERSATION_TOKENS = 2_000  # of the exchanges that a follow-up question is rewritten from, at most
+_CONVERSATION_TOKENS = (
+    2_000  # of the exchanges that a follow-up question is rewritten from, at most
+)
 _TOKEN_BYTES = 3  # of UTF-8, where only a server knows its tokens: English has four, Chinese three
 
 
 class _Stream:
-    """Joins the pieces of a stream to its answer, with the notes of the search before its warnings."""
+    """Joins the pieces of a stream to its answer, with the notes of the search before its
+    warnings.
+    """
 
     def __init__(self, pieces: Any, finish: Callable[[str], Answer]) -> None:
         self._pieces, self._finish = pieces, finish
@@ -112,7 +126,9 @@ class AsyncAnswerStream(_Stream, AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them; a subclass needs a ``name`` and :meth:`answer`."""
+    """Answers a question from spans, and cites them; a subclass needs a ``name`` and
+    :meth:`answer`.
+    """
 
     @property
     def name(self) -> str:
@@ -145,7 +161,9 @@ class Reader(Protocol):
 
 
 def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | ReaderError:
-    """Return an answer, or the error of a reader that fails, so that other questions are still answered."""
+    """Return an answer, or the error of a reader that fails, so that other questions are still
+    answered.
+    """
     try:
         return answer(*question)
     except ReaderError as error:
@@ -153,7 +171,8 @@ def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | R
 
 
 def name_model(model: str) -> str:
-    """Return a model as answers name it: of a path only the last part, since clients learn no folder of this machine.
+    """Return a model as answers name it: of a path only the last part, since clients learn no
+    folder of this machine.
 
     >>> name_model("/srv/models/tiny-llama"), name_model("Qwen/Qwen3-4B")
     ('tiny-llama', 'Qwen/Qwen3-4B')
@@ -172,12 +191,16 @@ class LanguageModelReader(ABC):
 
     @property
     def is_small(self) -> bool:
-        """Whether the model is too small for the fenced layout, so that prompts default to the plain one."""
+        """Whether the model is too small for the fenced layout, so that prompts default to the
+        plain one.
+        """
         return False
 
     @property
     def answered_by(self) -> str:
-        """The model, and the server that it is on, as answers name it; empty where that is unknown."""
+        """The model, and the server that it is on, as answers name it; empty where that is
+        unknown.
+        """
         return ""
 
     @property
@@ -189,14 +212,20 @@ class LanguageModelReader(ABC):
 
     @abstractmethod
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says, and ``citations.CUT`` after a token limit. Raises ReaderError: it failed."""
+        """Yield what the model says, and ``citations.CUT`` after a token limit. Raises ReaderError:
+        it failed.
+        """
 
     def _generate(self, messages: Messages) -> Generator[str, None, None]:
-        """The same, closed as a generator whatever :meth:`generate` returns: that stops the model."""
+        """The same, closed as a generator whatever :meth:`generate` returns: that stops the
+        model.
+        """
         yield from self.generate(messages)
 
     async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
-        """Yield the same without blocking the event loop; the model stops once the generator is closed."""
+        """Yield the same without blocking the event loop; the model stops once the generator is
+        closed.
+        """
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -221,18 +250,26 @@ class LanguageModelReader(ABC):
             await worker
         finally:
             closed.set()
-            worker.add_done_callback(lambda task: task.cancelled() or task.exception())  # else asyncio logs it
+            worker.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # else asyncio logs it
 
     def count_tokens(self, text: str) -> int | None:
         """Return how many tokens the model reads ``text`` as; None when only a server knows."""
         return None
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer ``question`` from ``spans``, best first. Raises ReaderError: the model can't be reached, or failed."""
+        """Answer ``question`` from ``spans``, best first. Raises ReaderError: the model can't be
+        reached, or failed.
+        """
         return self.stream(question, spans).answer()
 
-    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
-        """Answer several questions, each from its own spans, in order; where the model fails, yield the error."""
+    def answer_each(
+        self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> Iterator[Answer | ReaderError]:
+        """Answer several questions, each from its own spans, in order; where the model fails, yield
+        the error.
+        """
         for question, its_spans in zip(questions, spans, strict=True):
             yield answer_or_error(self.answer, question, its_spans)
 
@@ -247,7 +284,9 @@ class LanguageModelReader(ABC):
         return replace(answer, answered_by=self.answered_by) if spans else answer
 
     def _say(self, question: str, spans: Sequence[Span]) -> Iterator[str]:
-        """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the plain layout."""
+        """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the
+        plain layout.
+        """
         if not spans:
             yield NOT_IN_DOCUMENTS
         for messages, guard in self._attempts(question, spans):
@@ -258,8 +297,12 @@ class LanguageModelReader(ABC):
                         break
             yield guard.rest()
 
-    def _attempts(self, question: str, spans: Sequence[Span]) -> Iterator[tuple[Messages, EchoGuard]]:
-        """Yield prompts about spans, each with what guards its reply, until a reply says something."""
+    def _attempts(
+        self, question: str, spans: Sequence[Span]
+    ) -> Iterator[tuple[Messages, EchoGuard]]:
+        """Yield prompts about spans, each with what guards its reply, until a reply says
+        something.
+        """
         plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
         for prompts in (self.prompts, *plain) if spans else ():
             guard = EchoGuard()
@@ -289,7 +332,9 @@ class LanguageModelReader(ABC):
             yield guard.rest()
 
     def shorten(self, question: str) -> str:
-        """Return the beginning of a question that leaves room for an answer; all of it where only a server knows."""
+        """Return the beginning of a question that leaves room for an answer; all of it where only a
+        server knows.
+        """
         return question
 
     def _last_that_fit(self, history: Sequence[Exchange]) -> Sequence[Exchange]:
@@ -298,13 +343,19 @@ class LanguageModelReader(ABC):
         for number, exchange in enumerate(reversed(history)):
             text = "\n".join(exchange)
             tokens = self.count_tokens(text)
-            left -= len(text.encode("utf-8", "replace")) // _TOKEN_BYTES if tokens is None else tokens
+            left -= (
+                len(text.encode("utf-8", "replace")) // _TOKEN_BYTES if tokens is None else tokens
+            )
             if left < 0:
                 return history[len(history) - number :]
         return history
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
-        """Return a follow-up question as one that stands alone, or unchanged if the reply is empty or too long."""
+        """Return a follow-up question as one that stands alone, or unchanged if the reply is empty
+        or too long.
+        """
         history = self._last_that_fit(history)
-        reply = "".join(self.generate(self.prompts.rewrite(history, self.shorten(question)))).strip()
+        reply = "".join(
+            self.generate(self.prompts.rewrite(history, self.shorten(question)))
+        ).strip()
         return reply.splitlines()[0].strip() if reply and len(reply) < 1_000 else question

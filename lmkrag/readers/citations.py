@@ -1,4 +1,6 @@
-"""Check the citations of a model: that their numbers exist, and where exactly the quoted words are."""
+"""Check the citations of a model: that their numbers exist, and where exactly the quoted words
+are.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,13 +23,16 @@ _WORD = re.compile(r"\w+")
 _LONGEST_NAME = 100  # characters before an index
 _LAST_WORD = re.compile(rf"\w{{1,{_LONGEST_NAME}}}$")
 _QUOTED = re.compile(
-    r"""(?<!\w)"(?=\S)((?:[^"“”„\n]|\n(?!\s*\n))+)(?<=\S)[ \t]?["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]"""
+    r"""(?<!\w)"(?=\S)((?:[^"“”„\n]|\n(?!\s*\n))+)(?<=\S)[ \t]?["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]"""  # noqa: E501
     r"|(?<!\w)(?P<apostrophe>')(?=\S)"
-    r"|[‘‚]((?:[^‚‘’]|’(?=\w))+)[‘’](?!\w)|«([^«»]+)»|»([^«»]+)«|‹([^‹›]+)›|›([^‹›]+)‹|「([^「」]+)」|『([^『』]+)』"
+    r"|[‘‚]((?:[^‚‘’]|’(?=\w))+)[‘’](?!\w)|«([^«»]+)»|»([^«»]+)«|‹([^‹›]+)›|›([^‹›]+)‹|「([^「」]+)」"
+    r"|『([^『』]+)』"
     r"|^>[ \t]?((?![ \t]*(?:[—–]|--)).+(?:\n>(?![ \t]*(?:[—–]|--|$)).+)*)$",
     re.MULTILINE,
 )
-_CLOSING = re.compile(r"'(?!\w)|\n|\Z")  # what ends words behind an apostrophe that opens a quotation, or is none
+_CLOSING = re.compile(
+    r"'(?!\w)|\n|\Z"
+)  # what ends words behind an apostrophe that opens a quotation, or is none
 _MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
 
 
@@ -44,10 +49,11 @@ class _Claim:
 def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     """Return the reply of a model as an answer with checked citations.
 
-    Numbers that match no span are removed from the text. Quoted words are looked up in the span that they cite, or in
-    all spans if they cite none; a claim without a quotation cites the sentence of its span with most of its words. An
-    answer without any number gets the numbers of the spans that have most of the words of its sentences. ``warnings``
-    has a line for each citation that can't be confirmed.
+    Numbers that match no span are removed from the text. Quoted words are looked up in the span
+    that they cite, or in all spans if they cite none; a claim without a quotation cites the
+    sentence of its span with most of its words. An answer without any number gets the numbers of
+    the spans that have most of the words of its sentences. ``warnings`` has a line for each
+    citation that can't be confirmed.
     """
     text = text.strip()
     warnings: list[str] = []
@@ -80,19 +86,28 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         cut = body[len(whole) :]
         body, by_words = cite_by_words(whole, spans)
         body += cut
-        citations = {(citation.number, citation.start, citation.end): citation for citation in by_words}
+        citations = {
+            (citation.number, citation.start, citation.end): citation for citation in by_words
+        }
         warnings.append(
             "the answer has no citations; those shown are of the sentences that share its words"
             if citations
             else "the answer cites no passage, and none has its words"
         )
     return Answer(
-        body, tuple(citations.values()), tuple(spans), reader, found=bool(text), warnings=tuple(dict.fromkeys(warnings))
+        body,
+        tuple(citations.values()),
+        tuple(spans),
+        reader,
+        found=bool(text),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
 def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]]:
-    """Return a text with a citation behind each sentence whose words a sentence of a span has, and the citations."""
+    """Return a text with a citation behind each sentence whose words a sentence of a span has, and
+    the citations.
+    """
     sentences = [
         (words, number, sentence)
         for number, span in enumerate(spans, 1)
@@ -110,7 +125,9 @@ def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]
         _, number, sentence = best
         span = spans[number - 1]
         start, end = span.start + sentence.start, span.start + sentence.end
-        citations.append(Citation(number, span, span.text[sentence.start : sentence.end], start, end))
+        citations.append(
+            Citation(number, span, span.text[sentence.start : sentence.end], start, end)
+        )
         pieces += [text[position : claim.end].rstrip(), f" [{number}]"]
         position = claim.start + len(text[claim.start : claim.end].rstrip())
     return "".join([*pieces, text[position:]]), citations
@@ -132,17 +149,24 @@ def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:
 
 
 def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
-    """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or a number in code an index.
+    """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or a number in
+    code an index.
 
-    A number right behind a word is an index where other numbers of the answer stand apart, where a span has it, too, or
-    where no number of the answer cites a span.
+    A number right behind a word is an index where other numbers of the answer stand apart, where a
+    span has it, too, or where no number of the answer cites a span.
     """
     code = [match.span() for match in _CODE.finditer(text)]
-    marks = [match for match in _MARKS.finditer(text) if not any(a <= match.start() < b for a, b in code)]
-    known = {match for match in marks if any(1 <= number <= len(spans) for number in _numbers(match[1]))}
+    marks = [
+        match for match in _MARKS.finditer(text) if not any(a <= match.start() < b for a, b in code)
+    ]
+    known = {
+        match for match in marks if any(1 <= number <= len(spans) for number in _numbers(match[1]))
+    }
     behind_word = {match for match in marks if re.match(r"\w\[", text[max(0, match.start() - 1) :])}
     apart = bool(known - behind_word)
-    in_spans = {word for span in spans for word in _INDEXED.findall(span.text)} if behind_word else set()
+    in_spans = (
+        {word for span in spans for word in _INDEXED.findall(span.text)} if behind_word else set()
+    )
     citations = []
     for match in marks:
         if match in behind_word:
@@ -175,18 +199,24 @@ def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Cita
         places = [nearest]
         if not shares_words:
             warnings.append(f"citation [{number}] shares no word with what it is cited for")
-    return [Citation(number, span, span.text[start:end], span.start + start, span.start + end) for start, end in places]
+    return [
+        Citation(number, span, span.text[start:end], span.start + start, span.start + end)
+        for start, end in places
+    ]
 
 
 def _check_uncited(text: str, spans: Sequence[Span], warnings: list[str]) -> None:
     """Warn of quotations that stand in no span, in a text that cites none."""
     for quote in find_quotations(text):
         if not any(locate_quote(quote, span.text) for span in spans):
-            warnings.append(f"quotes words that stand in no passage: {shorten(quote, 60, placeholder=' …')}")
+            warnings.append(
+                f"quotes words that stand in no passage: {shorten(quote, 60, placeholder=' …')}"
+            )
 
 
 def find_quotations(text: str) -> list[str]:
-    """Return block quotes and the words in quotation marks of any language, where they are more than a term.
+    """Return block quotes and the words in quotation marks of any language, where they are more
+    than a term.
 
     Code has none.
 
@@ -207,7 +237,8 @@ def place_quotations(text: str) -> Iterator[tuple[str, int, int]]:
 def _find_marked(text: str) -> Iterator[tuple[str, int, int]]:
     """The words in each pair of quotation marks, and where the pair begins and ends.
 
-    An apostrophe may close words that were opened far before, so the next one that closes is looked for once only.
+    An apostrophe may close words that were opened far before, so the next one that closes is looked
+    for once only.
     """
     position = 0
     closing: re.Match[str] | None = None
@@ -226,7 +257,8 @@ def _find_marked(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
-    r"""Return where ``quote`` stands in ``text``: letter case, line breaks and forms of quotation marks do not count.
+    r"""Return where ``quote`` stands in ``text``: letter case, line breaks and forms of quotation
+    marks do not count.
 
     >>> locate_quote("the lamp's wick", "Trim the lamp’s\nwick.")
     (5, 20)
@@ -239,14 +271,18 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
-    """The sentence with most words of the claim, else the best hit's, and whether it shares a content word."""
+    """The sentence with most words of the claim, else the best hit's, and whether it shares a
+    content word.
+    """
     claim_words = {word.casefold() for word in _WORD.findall(claim)}
     content = hash_content(claim)
     best, bounds = (False, 0.0), None
     for sentence in split_sentences(span.text):
         text = span.text[sentence.start : sentence.end]
         words = {word.casefold() for word in _WORD.findall(text)}
-        shared = len(words & claim_words) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
+        shared = (
+            len(words & claim_words) / (len(words) + 4) if words else 0.0
+        )  # a word or two alone are no evidence
         fit = not content.isdisjoint(hash_content(text)), shared
         if fit > best:
             best, bounds = fit, (sentence.start, sentence.end)

@@ -1,4 +1,6 @@
-"""The reader without a language model: it shows the best passages and quotes the sentences that answer."""
+"""The reader without a language model: it shows the best passages and quotes the sentences that
+answer.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,35 +34,47 @@ from lmkrag.sentences.structure import OWN_LINE, is_lead_in, is_navigation
 from lmkrag.specs import CODE, ENGLISH
 
 NOT_FOUND = "Nothing in these documents is about this."
-OTHER_LANGUAGE = "Nothing was found. If the documents are in another language than the question, ask in theirs."
+OTHER_LANGUAGE = (
+    "Nothing was found. If the documents are in another language than the question, ask in theirs."
+)
 WEAK_INTRODUCTION = "Probably not in these documents. Closest:"
 FAIR_INTRODUCTION = "Most likely:"
 GREETED = "Hello. Ask a question about the documents."
 _GREETING = re.compile(
-    r"\W*(?:hi|hello|hey|hallo|hola|bonjour|ciao|thanks|thank you|thx|danke|merci|gracias|good (?:morning|afternoon"
-    r"|evening|night)|bye|goodbye|ok|okay)(?: (?:there|all|everyone|very much|so much|a lot|again))?\W*",
+    r"\W*(?:hi|hello|hey|hallo|hola|bonjour|ciao|thanks|thank you|thx|danke|merci|gracias|good "
+    r"(?:morning|afternoon"
+    r"|evening|night)|bye|goodbye|ok|okay)(?: (?:there|all|everyone|very much|so much|a "
+    r"lot|again))?\W*",
     re.IGNORECASE,
 )
 _FEW_WORDS = 3  # too few for their language to be detected
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_WRAPPED, _LONG = 40, 80  # characters, at least, of a line of a paragraph or of an item that is continued in the next
+_WRAPPED, _LONG = (
+    40,
+    80,
+)  # characters, at least, of a line of a paragraph or of an item that is continued in the next
 _MARKS = re.compile(
-    r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<![\w*`])\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?![\w*`])"
+    r"^#{1,6} +|^>(?: ?\[!\w+\]$| "
+    r")|<!--.*?(?:-->|$)|^-->$|(?<![\w*`])\*\*(?=[^\s*])|(?<=[^\s*])\*\*(?![\w*`])"
     r"|(?<=[.,;:!?”’)])\^\d+"  # a note at the foot
 )
 _REMAINS = re.compile(r"\A[”’»)\]*]+(?:\^\d+)?\s+")  # of a sentence before a passage
 _OUTDENT = re.compile(r"^( +\S.*\n)(?![-*+•] |\d+[.)] |\s)", re.MULTILINE)
 _INDENT = re.compile(r"^ +(?![-*+•] |\d+[.)] | )", re.MULTILINE)
 _UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
-_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>\[]+)|[^\s)\[]+)>?\)|\[[^\[\]]*\])")
+_LINK = re.compile(
+    r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>\[]+)|[^\s)\[]+)>?\)|\[[^\[\]]*\])"
+)
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages, and cites the sentence in each that answers by the re-ranker of passages."""
+    """Shows the first passages, and cites the sentence in each that answers by the re-ranker of
+    passages.
+    """
 
     name = "extractive"
 
@@ -76,14 +90,18 @@ class ExtractiveReader(Reader):
         parts = find_parts(question)
         most = ANSWERS.max_passages
         needed = cover_parts(parts, spans)[:most]
-        numbers = sorted([*needed, *(number for number in range(len(spans)) if number not in needed)][:most])
+        numbers = sorted(
+            [*needed, *(number for number in range(len(spans)) if number not in needed)][:most]
+        )
         readings: dict[int, Reading] = {}
         if spans and not is_foreign(question, spans):
             read = sorted({*range(len(spans[:most])), *numbers})
             reranker = self._reranker or load_passage_reranker()
             texts = [spans[number].text for number in read]
             readings = dict(zip(read, reranker.read_texts(question, texts), strict=True))
-        confidence = estimate_confidence(question, spans, [readings[number] for number in sorted(readings)[:most]])
+        confidence = estimate_confidence(
+            question, spans, [readings[number] for number in sorted(readings)[:most]]
+        )
         is_cut_short = isinstance(spans, SpanList) and spans.cut_short
         is_unread = is_cut_short or not readings  # in other languages than English nothing is read
         max_confidence = ANSWERS.max_cut_short if is_unread else 1.0
@@ -100,35 +118,55 @@ class ExtractiveReader(Reader):
             marked = (cite_sentence(number + 1, spans[number], *sentence) for sentence in sentences)
             citations += [citation for citation in marked if citation][:1]
         first_quote = citations[0].quote if citations and readings else ""
-        if first_quote and readings[0].score > ANSWERS.min_literal and has_all_words(question, first_quote):
+        if (
+            first_quote
+            and readings[0].score > ANSWERS.min_literal
+            and has_all_words(question, first_quote)
+        ):
             confidence = max(confidence, STRONG)
         if readings and not parts and citations and lacks_value(question, citations[0]):
             likely = (each for each in citations if readings[each.number - 1].score > 0)
             others = [each for each in likely if not lacks_value(question, each)]
-            citations, confidence = others or citations, confidence if others else min(confidence, ANSWERS.max_unshared)
+            citations, confidence = (
+                others or citations,
+                confidence if others else min(confidence, ANSWERS.max_unshared),
+            )
         confidence = min(confidence, max_confidence)
         min_related = ANSWERS.max_unshared if readings else ANSWERS.min_confidence
         if not citations or (confidence < min_related and not best_coverage(spans)):
             is_long = len(question.split()) > _FEW_WORDS or not question.isascii()
-            is_other = is_long and not asks_in_english(question) and detect_language(question) != ENGLISH
+            is_other = (
+                is_long and not asks_in_english(question) and detect_language(question) != ENGLISH
+            )
             return self._make(spans, OTHER_LANGUAGE if is_other else NOT_FOUND, [], confidence)
-        # 3. Show the first passage, those with other parts of the question, and others that score nearly as high, or
-        # where the first is not sure.
+        # 3. Show the first passage, those with other parts of the question, and others that score
+        # nearly as high, or where the first is not sure.
         if confidence < ANSWERS.min_confidence:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
         missing = find_missing(question, [citations[0].span])
         if not missing:
             codes = find_exact_words(question)
-            citations = [cited for cited in citations if all(holds(add_context(cited.span), code) for code in codes)]
+            citations = [
+                cited
+                for cited in citations
+                if all(holds(add_context(cited.span), code) for code in codes)
+            ]
         is_strong = confidence >= STRONG
         if is_strong:
             least = spans[0].score - ANSWERS.strong_margin
-            near = [citation for citation in citations if citation.span.score >= least or citation.number - 1 in needed]
+            near = [
+                citation
+                for citation in citations
+                if citation.span.score >= least or citation.number - 1 in needed
+            ]
             citations = near or citations[:1]
-        # 4. Give the words of the first that answer, if it has all names and numbers of a question about one thing.
+        # 4. Give the words of the first that answer, if it has all names and numbers of a question
+        # about one thing.
         short = None
         if readings and not parts and not missing:
-            short = find_short_answer(question, readings[citations[0].number - 1], citations[0], confidence)
+            short = find_short_answer(
+                question, readings[citations[0].number - 1], citations[0], confidence
+            )
         first = " ".join(short.text.split()) if short else "" if is_strong else FAIR_INTRODUCTION
         return self._make(spans, first, citations, confidence, [short] if short else [])
 
@@ -141,7 +179,9 @@ class ExtractiveReader(Reader):
         short: Sequence[ShortAnswer] = (),
         quotes: Sequence[Quote] = (),
     ) -> Answer:
-        """Make an answer of its first line and its quotes, which default to the whole passages of its citations."""
+        """Make an answer of its first line and its quotes, which default to the whole passages of
+        its citations.
+        """
         quotes = quotes or [_quote_whole(citation) for citation in citations]
         return Answer(
             text="\n\n".join(filter(None, (first, "\n".join(write_quotes(quotes, spans))))),
@@ -159,15 +199,21 @@ def _quote_whole(citation: Citation) -> Quote:
     """The passage of a citation, with its heading and the header of its table."""
     span = citation.span
     heading = span.headings[-1] if span.headings else ""
-    heading = "" if heading in span.text or "|" in heading else heading  # a row of a table is no heading
+    heading = (
+        "" if heading in span.text or "|" in heading else heading
+    )  # a row of a table is no heading
     return Quote(citation.number, span.start, span.end, heading, span.header.strip(" \r\n"))
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
-    """Return whether neither a question nor the best passages are in English, the language of the re-ranker."""
+    """Return whether neither a question nor the best passages are in English, the language of the
+    re-ranker.
+    """
     if asks_in_english(question) or not spans:
         return False
-    passages = " ".join(span.text for span in spans[: ANSWERS.language_passages])[: ANSWERS.language_chars]
+    passages = " ".join(span.text for span in spans[: ANSWERS.language_passages])[
+        : ANSWERS.language_chars
+    ]
     return ENGLISH not in (detect_language(question), detect_language(passages))
 
 
@@ -177,8 +223,12 @@ def is_greeting(text: str) -> bool:
 
 
 def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) in the document of the sentence with the words that answer, then of the hits."""
-    places = [max(0, hit.start - span.start) for hit in sorted(span.hits, key=lambda hit: -hit.score)]
+    """Yield (start, end) in the document of the sentence with the words that answer, then of the
+    hits.
+    """
+    places = [
+        max(0, hit.start - span.start) for hit in sorted(span.hits, key=lambda hit: -hit.score)
+    ]
     if reading is not None and reading.strength > ANSWERS.min_strength:
         places.insert(0, reading.start)
     sentences = list(split_sentences(span.text))
@@ -191,8 +241,8 @@ def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, i
 def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | None:
     """Quote a sentence of a passage, and what follows it if it ends with a colon or is a question.
 
-    In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. Returns
-    None for a table of contents, and for a question without text after it.
+    In a dialogue a question and its reply are quoted together; elsewhere a question is no part of
+    its answer. Returns None for a table of contents, and for a question without text after it.
     """
     start, end = start - span.start, end - span.start
     if is_navigation(span.text[start:end]):
@@ -204,7 +254,9 @@ def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | N
         asks = span.text[start:end].rstrip().endswith(("?", "？"))
         start, end = end if asks and not _SPOKEN.match(span.text[start:end]) else start, following
     elif _SPOKEN.match(span.text[start:end]):
-        before = max((item.start for item in split_sentences(span.text) if item.start < start), default=start)
+        before = max(
+            (item.start for item in split_sentences(span.text) if item.start < start), default=start
+        )
         spoken = span.text[before:start]
         start = before if _SPOKEN.match(spoken) and is_lead_in(spoken) else start
     quote = span.text[start:end]
@@ -214,7 +266,9 @@ def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | N
 
 
 def _follow(text: str, start: int) -> int:
-    """The end of the text that a sentence before ``start`` announces: items of a list, or one sentence."""
+    """The end of the text that a sentence before ``start`` announces: items of a list, or one
+    sentence.
+    """
     end = start
     for count, sentence in enumerate(split_sentences(text[start:])):
         piece = text[start + sentence.start : start + sentence.end]
@@ -227,24 +281,34 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes without marks of Markdown, each marked as quoted, and each quote with its number."""
+    """Return the lines of quotes without marks of Markdown, each marked as quoted, and each quote
+    with its number.
+    """
     written: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
-        lines = [quote.heading, ""] if quote.heading else []  # what stands together there is together here
+        lines = (
+            [quote.heading, ""] if quote.heading else []
+        )  # what stands together there is together here
         lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
         text = _read_rst(text) if span.kind == "rst" else text
-        lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
+        lines += (
+            text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
+        )
         is_code = text.endswith(("```", "~~~"))
-        lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
+        lines[-1:] = (
+            [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
+        )
         written += [""] if written else []
         written += quote_lines("\n".join(lines))
     return written
 
 
 def _read_rst(text: str) -> str:
-    """Text in reStructuredText as Markdown, in which only code is indented, with the visible text of roles."""
+    """Text in reStructuredText as Markdown, in which only code is indented, with the visible text
+    of roles.
+    """
     from lmkrag.rendering.lines import shape_rst, split_lines
     from lmkrag.rendering.markdown import ROLE
 
@@ -256,7 +320,9 @@ def _read_rst(text: str) -> str:
 
 
 def _reflow(text: str, *, is_marked: bool) -> list[str]:
-    """The lines of a text, those of a paragraph or an item joined, without the marks of Markdown."""
+    """The lines of a text, those of a paragraph or an item joined, without the marks of
+    Markdown.
+    """
     lines: list[str] = []
     before, fenced = "", False
     code: set[int] = set()  # numbers of lines
@@ -273,9 +339,13 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
             code |= {len(lines)} if fenced or not is_marked else set()
             lines.append(line.rstrip() if is_block else line.strip())
         before = line
-    for number in {*range(len(lines))} - code:  # without marks of headings, quotations, bold type, links and comments
+    for number in {
+        *range(len(lines))
+    } - code:  # without marks of headings, quotations, bold type, links and comments
         line = _MARKS.sub("", lines[number])
-        lines[number] = _LINK.sub(lambda link: link[1] + f" ({link[2]})" * (link[2] not in (None, link[1])), line)
+        lines[number] = _LINK.sub(
+            lambda link: link[1] + f" ({link[2]})" * (link[2] not in (None, link[1])), line
+        )
     shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
 
@@ -286,7 +356,9 @@ def _is_block(line: str) -> bool:
 
 
 def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
-    """Whether a line continues the paragraph or item before it, whose line must be long enough to be wrapped."""
+    """Whether a line continues the paragraph or item before it, whose line must be long enough to
+    be wrapped.
+    """
     is_lower = line.lstrip()[:1].islower()
     if _ITEM.match(before) and "|" not in before:
         return len(before) >= (_WRAPPED if is_lower else _LONG)
@@ -296,32 +368,54 @@ def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
 def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """Return the exact words of a question that no passage has, its context included."""
     texts = list(map(add_context, spans))
-    return tuple(word for word in find_keys(question) if not any(holds(text, word) for text in texts))
+    return tuple(
+        word for word in find_keys(question) if not any(holds(text, word) for text in texts)
+    )
 
 
 def has_all_words(question: str, sentence: str) -> bool:
-    """Return whether a question names a day or a number, not a year alone, and a sentence has all its words.
+    """Return whether a question names a day or a number, not a year alone, and a sentence has all
+    its words.
 
     >>> has_all_words("What happened on 2025-05-12?", "The pier opened on 12 May 2025.")
     True
     """
-    quantities = [each for each, _ in (*find_days(question), *find_numbers(question)) if not _YEAR.fullmatch(each)]
+    quantities = [
+        each
+        for each, _ in (*find_days(question), *find_numbers(question))
+        if not _YEAR.fullmatch(each)
+    ]
     rest = question
     for written in quantities:
         rest = rest.replace(written, " ")
     content = hash_singles(rest) - hash_singles(f"{LIGHT} happen")
-    return bool(quantities) and all(holds(sentence, each) for each in quantities) and content <= hash_singles(sentence)
+    return (
+        bool(quantities)
+        and all(holds(sentence, each) for each in quantities)
+        and content <= hash_singles(sentence)
+    )
 
 
 def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:
-    """Return the probability that the passages shown answer a question: see :func:`confidence_features`."""
+    """Return the probability that the passages shown answer a question: see
+    :func:`confidence_features`.
+    """
     if not spans:
         return 0.0
     similarity, *_ = features = confidence_features(question, spans, readings)
     # Passages in other languages have no readings.
-    bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
-    confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    if readings and not (_LATIN.search(question) and hash_singles(question)):  # the re-ranker can't read it
+    bias, weights = (
+        (ANSWERS.bias, ANSWERS.features)
+        if readings
+        else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
+    )
+    confidence = 1 / (
+        1
+        + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True)))
+    )
+    if readings and not (
+        _LATIN.search(question) and hash_singles(question)
+    ):  # the re-ranker can't read it
         return min(confidence, ANSWERS.max_unrelated)
     if readings and not best_coverage(spans) and max(reading.score for reading in readings) < 0:
         is_related = similarity >= ANSWERS.min_similarity
@@ -329,12 +423,15 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 
 
-def confidence_features(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> tuple[float, ...]:
-    """Return the features from which the confidence is estimated, of spans and readings, best first.
+def confidence_features(
+    question: str, spans: Sequence[Span], readings: Sequence[Reading]
+) -> tuple[float, ...]:
+    """Return the features from which the confidence is estimated, of spans and readings, best
+    first.
 
-    The best similarity of the search, the log-odds that one of the first passages answers, how many times the score of
-    the first passage not shown the first has, as a logarithm, and the share of the question's exact words that the
-    first does not have, counted half where another one does.
+    The best similarity of the search, the log-odds that one of the first passages answers, how many
+    times the score of the first passage not shown the first has, as a logarithm, and the share of
+    the question's exact words that the first does not have, counted half where another one does.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))

@@ -19,34 +19,43 @@ _LINE = 8  # fields up to the owner
 
 
 class LocalServer(NamedTuple):
-    """The address of a server that speaks OpenAI's API, and the model that it has loaded or lists first."""
+    """The address of a server that speaks OpenAI's API, and the model that it has loaded or lists
+    first.
+    """
 
     base_url: str
     model: str
 
 
 def find_local_server(ports: Sequence[int] | None = None) -> LocalServer:
-    """Return the first server of a language model that this user runs on this machine, by default on :data:`PORTS`.
+    """Return the first server of a language model that this user runs on this machine, by default
+    on :data:`PORTS`.
 
-    Each port is asked once for its models, only over the loopback interface. Embedding models and servers
-    of lmkrag, which speak the same API, are skipped. A server of another user is asked nothing: it would
-    get the user's documents. Raises UsageError: there is none.
+    Each port is asked once for its models, only over the loopback interface. Embedding models and
+    servers of lmkrag, which speak the same API, are skipped. A server of another user is asked
+    nothing: it would get the user's documents. Raises UsageError: there is none.
     """
     foreign = []
     for port in PORTS if ports is None else ports:
         base_url = f"http://{_HOST}:{port}/v1"
         if owner := find_other_owner(port):
-            foreign.append(f"; {_HOST}:{port} is of {owner}: if you trust it, name it with --base-url {base_url}")
+            foreign.append(
+                f"; {_HOST}:{port} is of {owner}: if you trust it, name it with "
+                f"--base-url {base_url}"
+            )
         elif model := _ask_for_model(base_url):
             return LocalServer(base_url, model)
     raise UsageError(
-        "--llm: no language model of this user answers on this machine: start Ollama, LM Studio, llama.cpp or vLLM, "
+        "--llm: no language model of this user answers on this machine: start Ollama, LM Studio, "
+        "llama.cpp or vLLM, "
         f"or give --base-url and --model{''.join(foreign)}"
     )
 
 
 def _ask_for_model(base_url: str) -> str:
-    """The name of the first model of a server that is no embedding model; empty where nothing of the kind answers."""
+    """The name of the first model of a server that is no embedding model; empty where nothing of
+    the kind answers.
+    """
     import httpx
 
     try:
@@ -55,14 +64,18 @@ def _ask_for_model(base_url: str) -> str:
         names = [model["id"] for model in models if model.get("owned_by") != "lmkrag"]
     except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError):
         return ""
-    return next((name for name in names if isinstance(name, str) and "embed" not in name.lower()), "")
+    return next(
+        (name for name in names if isinstance(name, str) and "embed" not in name.lower()), ""
+    )
 
 
 def find_other_owner(port: int) -> str:
-    """Return the name of another user who listens on a port of this machine; empty for this user, or nobody.
+    """Return the name of another user who listens on a port of this machine; empty for this user,
+    or nobody.
 
-    Linux names the owner of each socket in ``/proc/net/tcp``. Where that file is missing, or has no socket
-    for a port that answers (a server outside WSL), the owner is unknown, and taken for this user.
+    Linux names the owner of each socket in ``/proc/net/tcp``. Where that file is missing, or has no
+    socket for a port that answers (a server outside WSL), the owner is unknown, and taken for this
+    user.
     """
     others = {owner for owner in _list_owners(port) if owner != os.getuid()}
     return ", ".join(sorted(map(_name_user, others)))
@@ -85,7 +98,9 @@ def _list_owners(port: int) -> Iterator[int]:
 
 
 def _to_hex(address: bytes) -> str:
-    """An address as ``/proc/net/tcp`` writes it: words of four bytes, each as a number of this machine."""
+    """An address as ``/proc/net/tcp`` writes it: words of four bytes, each as a number of this
+    machine.
+    """
     words = (address[first : first + 4] for first in range(0, len(address), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 

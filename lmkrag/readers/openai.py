@@ -1,4 +1,6 @@
-"""The reader behind any OpenAI-compatible server: vLLM, Ollama, llama.cpp, transformers, hosted ones."""
+"""The reader behind any OpenAI-compatible server: vLLM, Ollama, llama.cpp, transformers, hosted
+ones.
+"""
 
 import asyncio
 import os
@@ -26,7 +28,9 @@ _TOGETHER = 8  # questions of a batch that are asked at the same time
 
 
 class OpenAIReader(LanguageModelReader):
-    """Asks a chat model over HTTP; failed requests are retried ``retries`` times, with growing delays."""
+    """Asks a chat model over HTTP; failed requests are retried ``retries`` times, with growing
+    delays.
+    """
 
     name = "openai"
 
@@ -44,11 +48,11 @@ class OpenAIReader(LanguageModelReader):
     ) -> None:
         """Take the server and the model; the key comes from ``OPENAI_API_KEY`` only.
 
-        Without a ``model``, the server must list only one; without ``base_url`` it is ``OPENAI_BASE_URL``, else the
-        hosted service. A server that was ``found`` on this machine, not named by the user, gets no key, and nothing
-        at all once another user listens there. ``timeout`` holds for an answer as a whole, ``retries`` of failed
-        requests included. Raises UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not
-        installed.
+        Without a ``model``, the server must list only one; without ``base_url`` it is
+        ``OPENAI_BASE_URL``, else the hosted service. A server that was ``found`` on this machine,
+        not named by the user, gets no key, and nothing at all once another user listens there.
+        ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises
+        UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
         """
         with needs("openai", "openai"):
             import openai  # noqa: F401
@@ -57,23 +61,32 @@ class OpenAIReader(LanguageModelReader):
         key = os.environ.get(KEY_VARIABLE)
         if not url and not key:
             raise UsageError(
-                f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
+                f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} "
+                "for the hosted service"
             )
         self._url, self._found = url, found
         self._options: dict[str, Any] = {
             "anonymous": found,
-            "api_key": "none" if found or not key else key,  # local servers ask for none, the client for some
+            "api_key": "none"
+            if found or not key
+            else key,  # local servers ask for none, the client for some
             "timeout": timeout,
             "max_retries": retries,
         }
         self._client: Any = open_openai(url, **self._options)
         address = urlsplit(str(self._client.base_url))
         self._host = address.netloc.rpartition("@")[2]  # without a password
-        self._where = f"{address.scheme}://{self._host}{address.path.rstrip('/')}" if url else "the hosted service"
+        self._where = (
+            f"{address.scheme}://{self._host}{address.path.rstrip('/')}"
+            if url
+            else "the hosted service"
+        )
         self._timeout = timeout
         self._model: str | None = model
         settings = {"max_tokens": max_tokens, "temperature": temperature}
-        self._settings: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        self._settings: dict[str, Any] = {
+            name: value for name, value in settings.items() if value is not None
+        }
 
     @property
     def is_small(self) -> bool:
@@ -106,7 +119,9 @@ class OpenAIReader(LanguageModelReader):
             while (piece := run(ask_next())) is not None:
                 yield piece
         finally:
-            with suppress(RuntimeError):  # interrupted: the piece that was asked for is not cancelled yet
+            with suppress(
+                RuntimeError
+            ):  # interrupted: the piece that was asked for is not cancelled yet
                 run(pieces.aclose())
                 run(loop.shutdown_asyncgens())  # the client leaves some behind
             loop.call_soon_threadsafe(loop.stop)
@@ -129,14 +144,21 @@ class OpenAIReader(LanguageModelReader):
             async with open_async_openai(self._url, **self._options) as client:
                 while True:
                     try:
-                        request = {"model": model, "messages": messages, "stream": True, **self._settings}
+                        request = {
+                            "model": model,
+                            "messages": messages,
+                            "stream": True,
+                            **self._settings,
+                        }
                         stream: Any = await in_time(client.chat.completions.create(**request))
                         break
                     except openai.BadRequestError as error:
                         self._drop_refused(error)
                 chunks = aiter(stream)
                 while (chunk := await in_time(anext(chunks, None))) is not None:
-                    for choice in chunk.choices[:1] if chunk.choices else ():  # none with the usage, at the end
+                    for choice in (
+                        chunk.choices[:1] if chunk.choices else ()
+                    ):  # none with the usage, at the end
                         finished = choice.finish_reason or finished
                         if choice.delta.content:
                             yield choice.delta.content
@@ -145,13 +167,17 @@ class OpenAIReader(LanguageModelReader):
             if finished == "length":
                 yield CUT
 
-    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
+    def answer_each(
+        self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> Iterator[Answer | ReaderError]:
         """Answer several questions, some of them at the same time."""
         with ThreadPoolExecutor(_TOGETHER) as pool:
             yield from pool.map(partial(answer_or_error, self.answer), questions, spans)
 
     def _drop_refused(self, error: Any) -> None:
-        """Omit, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
+        """Omit, from now on, a setting that the server refuses, as reasoning models do; else raise
+        the error.
+        """
         message = str(error)
         for name in sorted(self._settings):
             if name in message:
@@ -164,15 +190,23 @@ class OpenAIReader(LanguageModelReader):
         raise error
 
     def _choose_model(self) -> str:
-        """The model to ask, before each answer. Raises ReaderError: the server that was found is another user's now."""
+        """The model to ask, before each answer. Raises ReaderError: the server that was found is
+        another user's now.
+        """
         if self._found and (owner := find_other_owner(urlsplit(self._url or "").port or 0)):
-            raise ReaderError(f"{self._where}: another server is there now, of {owner}; run the command again")
+            raise ReaderError(
+                f"{self._where}: another server is there now, of {owner}; run the command again"
+            )
         if self._model:
             return self._model
-        names: list[str] = [model.id for model in self._client.with_options(max_retries=0).models.list()]
+        names: list[str] = [
+            model.id for model in self._client.with_options(max_retries=0).models.list()
+        ]
         if len(names) != 1:
             listed = ", ".join(names[:5]) or "none"
-            raise UsageError(f"{self._where} has {len(names)} models ({listed}): choose one with --model")
+            raise UsageError(
+                f"{self._where} has {len(names)} models ({listed}): choose one with --model"
+            )
         self._model = names[0]
         return names[0]
 
@@ -194,7 +228,10 @@ class OpenAIReader(LanguageModelReader):
             case openai.APITimeoutError():
                 return "nothing came in time; raise --timeout or look at the server"
             case TimeoutError():
-                return f"took longer than {self._timeout:g} seconds; raise --timeout or look at the server"
+                return (
+                    f"took longer than {self._timeout:g} seconds; raise --timeout or look at "
+                    "the server"
+                )
             case openai.AuthenticationError():
                 return f"refused the key; set {KEY_VARIABLE}"
             case openai.NotFoundError():
@@ -209,5 +246,7 @@ class OpenAIReader(LanguageModelReader):
                 return message
             case ValueError() | AttributeError() | TypeError() | LookupError():
                 return f"sent what is no chat completion ({message})"
-        event = "went silent" if "Timeout" in type(error).__name__ else "broke off"  # of httpx or httpx2
+        event = (
+            "went silent" if "Timeout" in type(error).__name__ else "broke off"
+        )  # of httpx or httpx2
         return f"{event} in the middle of an answer ({message})"

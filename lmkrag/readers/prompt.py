@@ -15,20 +15,28 @@ from lmkrag.errors import UsageError
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Context, Span
 
-Messages = list[dict[str, str]]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
-NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"  # the reply that prompts ask for when the spans do not answer
+Messages = list[
+    dict[str, str]
+]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
+NOT_IN_DOCUMENTS = (
+    "NOT IN THESE DOCUMENTS"  # the reply that prompts ask for when the spans do not answer
+)
 Layout = Literal["fenced", "plain"]
 """The layout of passages in a prompt, whose borders no document can forge.
 
-``fenced``: between lines with a key. ``plain``: under a number and the source, with ``>`` before each line of the text,
-for small models, which repeat keys instead of answering.
+``fenced``: between lines with a key. ``plain``: under a number and the source, with ``>`` before
+each line of the text, for small models, which repeat keys instead of answering.
 """
 
-MAX_SMALL_MODEL = 1.5e9  # parameters of a small model, at most: it gets the plain layout and a few passages
+MAX_SMALL_MODEL = (
+    1.5e9  # parameters of a small model, at most: it gets the plain layout and a few passages
+)
 _SMALL_PASSAGES = 3
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
 _BORDER = re.compile(r"(?:<<<)?\bSPAN \d+ [0-9a-f]{12}\b")
-_BORDER_BEGUN = re.compile(r"(?:<{1,3}|(?:<<<)?\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z")
+_BORDER_BEGUN = re.compile(
+    r"(?:<{1,3}|(?:<<<)?\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z"
+)
 _PLACEHOLDERS = {
     "system": frozenset[str](),
     "answer": frozenset({"key", "spans", "question"}),
@@ -43,19 +51,26 @@ def is_small_model(name: str) -> bool:
     >>> is_small_model("smollm2:135m"), is_small_model("Qwen/Qwen3-4B"), is_small_model("gpt-5")
     (True, False, False)
     """
-    sizes = [float(number) * (1e6 if unit in "mM" else 1e9) for number, unit in _SIZE.findall(name.rpartition("/")[2])]
+    sizes = [
+        float(number) * (1e6 if unit in "mM" else 1e9)
+        for number, unit in _SIZE.findall(name.rpartition("/")[2])
+    ]
     return bool(sizes) and max(sizes) <= MAX_SMALL_MODEL
 
 
 class EchoGuard:
-    """Ends a reply that repeats a border of the prompt. State: ``echoed``, ``has_text``, and text that is held back."""
+    """Ends a reply that repeats a border of the prompt. State: ``echoed``, ``has_text``, and text
+    that is held back.
+    """
 
     def __init__(self) -> None:
         self.echoed = self.has_text = False
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Take the next piece, and return the text to show, without what may be the beginning of a border."""
+        """Take the next piece, and return the text to show, without what may be the beginning of a
+        border.
+        """
         text = self._held + piece
         border = _BORDER.search(text)
         self.echoed = border is not None
@@ -73,7 +88,9 @@ class EchoGuard:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The templates ``system``, ``answer``, ``rewrite`` and ``synthesise`` and the layout of passages."""
+    """The templates ``system``, ``answer``, ``rewrite`` and ``synthesise`` and the layout of
+    passages.
+    """
 
     system: Template
     templates: dict[str, Template]
@@ -81,11 +98,19 @@ class Prompts:
 
     @classmethod
     def load(cls, folder: Path | None = None, *, layout: Layout = "fenced") -> Self:
-        """Read the packaged templates of a layout, those of ``folder`` in their place, or raise UsageError."""
+        """Read the packaged templates of a layout, those of ``folder`` in their place, or raise
+        UsageError.
+        """
         if folder is not None and not folder.is_dir():
-            raise UsageError(f"{folder}: no such folder of prompts; 'small' names the prompts for small models")
+            raise UsageError(
+                f"{folder}: no such folder of prompts; 'small' names the prompts for small models"
+            )
         packaged = Path(__file__).with_name("prompts")
-        folders = [*filter(None, [folder]), *([packaged / "plain"] if layout == "plain" else []), packaged]
+        folders = [
+            *filter(None, [folder]),
+            *([packaged / "plain"] if layout == "plain" else []),
+            packaged,
+        ]
         templates = {}
         for name, placeholders in _PLACEHOLDERS.items():
             if layout == "plain" and name == "answer":
@@ -97,12 +122,16 @@ class Prompts:
                 raise UsageError(f"{path}: can't be read as UTF-8 ({error})") from error
             if not template.is_valid() or set(template.get_identifiers()) != placeholders:
                 names = ", ".join(f"${word}" for word in sorted(placeholders)) or "none"
-                raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")
+                raise UsageError(
+                    f"{path}: its placeholders must be {names} (a dollar sign itself is $$)"
+                )
             templates[name] = template
         return cls(templates.pop("system"), templates, layout)
 
     def choose(self, spans: Sequence[Span]) -> Sequence[Span]:
-        """Return the spans that a model is shown: all of them, or the best few for a small model."""
+        """Return the spans that a model is shown: all of them, or the best few for a small
+        model.
+        """
         return spans[:_SMALL_PASSAGES] if self.layout == "plain" else spans
 
     def answer(self, question: str, spans: Sequence[Span]) -> Messages:
@@ -112,17 +141,27 @@ class Prompts:
         else:
             key = _key(question, spans)
             content = self._fill("answer", key=key, spans=lay_out(spans, key), question=question)
-        return [{"role": "system", "content": self.system.substitute().strip()}, {"role": "user", "content": content}]
+        return [
+            {"role": "system", "content": self.system.substitute().strip()},
+            {"role": "user", "content": content},
+        ]
 
     def rewrite(self, history: Sequence[tuple[str, str]], question: str) -> Messages:
-        """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest first."""
+        """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest
+        first.
+        """
         turns = [
             line
             for earlier, answer in history
             for line in (f"User: {' '.join(earlier.split())}", "Assistant:", *quote_lines(answer))
         ]
         conversation = "\n".join(turns)
-        return [{"role": "user", "content": self._fill("rewrite", conversation=conversation, question=question)}]
+        return [
+            {
+                "role": "user",
+                "content": self._fill("rewrite", conversation=conversation, question=question),
+            }
+        ]
 
     def synthesise(self, background: str, sentences: str) -> Messages:
         """Ask for a question about ``background`` that ``sentences`` of it answer."""
@@ -135,26 +174,41 @@ class Prompts:
 
 
 def build_context(
-    question: str, spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int], layout: Layout = "fenced"
+    question: str,
+    spans: Sequence[Span],
+    *,
+    budget: int,
+    count_tokens: Callable[[str], int],
+    layout: Layout = "fenced",
 ) -> Context:
-    """Return spans as a model sees them, the last left out while above the budget. Raises UsageError: none fits."""
+    """Return spans as a model sees them, the last left out while above the budget. Raises
+    UsageError: none fits.
+    """
     shown = list(spans)
     while True:
-        text = lay_out_plainly(shown) if layout == "plain" else lay_out(shown, _key(question, shown))
+        text = (
+            lay_out_plainly(shown) if layout == "plain" else lay_out(shown, _key(question, shown))
+        )
         tokens = count_tokens(text)
         if tokens <= budget:
             return Context(text, tuple(shown), tokens)
         shown.pop()
         if not shown:
-            raise UsageError(f"{budget} tokens hold no span with its source: the best one takes {tokens}")
+            raise UsageError(
+                f"{budget} tokens hold no span with its source: the best one takes {tokens}"
+            )
 
 
 def framed_cost(count_tokens: Callable[[str], int], layout: Layout) -> Callable[[int, Span], int]:
-    """Return a function that counts the tokens of a span with its frame in a prompt, by its number."""
+    """Return a function that counts the tokens of a span with its frame in a prompt, by its
+    number.
+    """
     key = border_key([])  # as long as any other
 
     def cost(number: int, span: Span) -> int:
-        framed = lay_out_plainly([span], number) if layout == "plain" else frame_span(number, span, key)
+        framed = (
+            lay_out_plainly([span], number) if layout == "plain" else frame_span(number, span, key)
+        )
         return count_tokens(framed + "\n\n") if span.text else count_tokens(span.text)
 
     return cost
@@ -166,7 +220,9 @@ def _key(question: str, spans: Sequence[Span]) -> str:
 
 
 def lay_out(spans: Sequence[Span], key: str) -> str:
-    """Return spans between borders, in order inside each document, and documents by their best span."""
+    """Return spans between borders, in order inside each document, and documents by their best
+    span.
+    """
     rank: dict[str, int] = {}
     for span in spans:
         rank.setdefault(span.doc_id, len(rank))
@@ -177,20 +233,32 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
 def lay_out_plainly(spans: Sequence[Span], first: int = 1) -> str:
     """Return spans best first, each under its number and source, its lines quoted."""
     return "\n\n".join(
-        "\n".join([f"[{number}] {describe_source(span)}", *quote_lines(span.header), *quote_lines(span.text)])
+        "\n".join(
+            [
+                f"[{number}] {describe_source(span)}",
+                *quote_lines(span.header),
+                *quote_lines(span.text),
+            ]
+        )
         for number, span in enumerate(spans, first)
     )
 
 
 def describe_source(span: Span) -> str:
     """Return a span's document, section and page in one line."""
-    parts = [" ".join(span.doc_id.split()), " ".join(span.section.split()), f"page {span.page}" if span.page else ""]
+    parts = [
+        " ".join(span.doc_id.split()),
+        " ".join(span.section.split()),
+        f"page {span.page}" if span.page else "",
+    ]
     return ", ".join(filter(None, parts))
 
 
 def frame_span(number: int, span: Span, key: str) -> str:
     """Return a span between its borders, with its number, source, section and page."""
-    source = f"source={json.dumps(span.doc_id, ensure_ascii=False)} characters={span.start}-{span.end}"
+    source = (
+        f"source={json.dumps(span.doc_id, ensure_ascii=False)} characters={span.start}-{span.end}"
+    )
     if span.headings:
         source += f" section={json.dumps(span.section, ensure_ascii=False)}"
     page = f" page={span.page}" if span.page is not None else ""
@@ -204,12 +272,16 @@ def _draw_secret() -> bytes:
 
 
 def border_key(texts: Sequence[str]) -> str:
-    """Return a key that is in none of the texts and that no document can guess: a hash of all of them with a secret.
+    """Return a key that is in none of the texts and that no document can guess: a hash of all of
+    them with a secret.
 
-    The secret is drawn once in a process, so that a process gives the same prompt for the same texts.
+    The secret is drawn once in a process, so that a process gives the same prompt for the same
+    texts.
     """
     together = "\0".join(texts)
-    key = hashlib.blake2b(together.encode("utf-8", "surrogatepass"), key=_draw_secret()).hexdigest()[:12]
+    key = hashlib.blake2b(
+        together.encode("utf-8", "surrogatepass"), key=_draw_secret()
+    ).hexdigest()[:12]
     while key in together:
         key = hashlib.sha256(key.encode()).hexdigest()[:12]
     return key

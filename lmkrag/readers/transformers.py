@@ -28,11 +28,12 @@ class TransformersReader(LanguageModelReader):
         timeout: float = 600.0,
         prompts: Prompts | None = None,
     ) -> None:
-        """Load a model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
+        """Load a model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code
+        is never run.
 
-        ``timeout`` is for the next piece; ``temperature`` 0 always takes the likeliest token. Raises UsageError: no
-        such folder. ReaderError: it can't be loaded as a causal model. MissingExtra: torch or transformers is not
-        installed.
+        ``timeout`` is for the next piece; ``temperature`` 0 always takes the likeliest token.
+        Raises UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
+        MissingExtra: torch or transformers is not installed.
         """
         with needs("torch"):
             import torch
@@ -40,9 +41,15 @@ class TransformersReader(LanguageModelReader):
 
         super().__init__(prompts)
         self._name = name_model(model)
-        file = {"gguf_file": Path(model).name} if Path(model).suffix == ".gguf" and Path(model).is_file() else {}
+        file = (
+            {"gguf_file": Path(model).name}
+            if Path(model).suffix == ".gguf" and Path(model).is_file()
+            else {}
+        )
         folder = str(Path(model).parent) if file else model
-        if not Path(folder).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
+        if not Path(folder).is_dir() and (
+            model.startswith((".", "/", "~")) or model.count("/") != 1
+        ):
             raise UsageError(f"reader 'transformers': no such model folder: {model}")
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **file)
@@ -54,7 +61,11 @@ class TransformersReader(LanguageModelReader):
         self._model = loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
         self._longest = int(getattr(loaded.config, "max_position_embeddings", 0) or 1 << 30)
         self._max_tokens = max_tokens
-        self._sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
+        self._sampling = (
+            {"do_sample": True, "temperature": temperature}
+            if temperature > 0
+            else {"do_sample": False}
+        )
         self._timeout = timeout
 
     @property
@@ -84,10 +95,13 @@ class TransformersReader(LanguageModelReader):
         room = self._longest - inputs["input_ids"].shape[1]
         if room < 1:
             raise ReaderError(
-                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads {self._longest}: "
+                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads "
+                f"{self._longest}: "
                 "lower --context-tokens"
             )
-        streamer = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=0.5)
+        streamer = TextIteratorStreamer(
+            self._tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=0.5
+        )
         settings = {**self._sampling, "max_new_tokens": min(self._max_tokens, room)}
         worker = _Generation(self._model, streamer, inputs, settings)
         worker.start()
@@ -109,7 +123,9 @@ class TransformersReader(LanguageModelReader):
                     break
                 waited += streamer.timeout
                 if waited >= self._timeout:
-                    raise ReaderError(f"the model said nothing for {self._timeout:.0f} seconds") from None
+                    raise ReaderError(
+                        f"the model said nothing for {self._timeout:.0f} seconds"
+                    ) from None
                 continue
             waited = 0.0
             if piece:
@@ -128,18 +144,29 @@ class TransformersReader(LanguageModelReader):
         else:  # a base model: plain text to go on from
             text = "\n\n".join(message["content"] for message in messages)
             inputs = self._tokenizer(f"{text}\n\nAnswer:", return_tensors="pt")
-        return {name: inputs[name].to(self._model.device) for name in ("input_ids", "attention_mask") if name in inputs}
+        return {
+            name: inputs[name].to(self._model.device)
+            for name in ("input_ids", "attention_mask")
+            if name in inputs
+        }
 
 
 class _Generation(Thread):
-    """One run of ``generate``, which ``stop`` ends. State: its exception in ``failure``, and whether it was ``cut``."""
+    """One run of ``generate``, which ``stop`` ends. State: its exception in ``failure``, and
+    whether it was ``cut``.
+    """
 
     def __init__(self, model: Any, streamer: Any, inputs: Any, settings: dict[str, Any]) -> None:
         super().__init__(daemon=True)
         self.stop = Event()
         self.failure: Exception | None = None
         self.cut = False
-        self._model, self._streamer, self._inputs, self._settings = model, streamer, inputs, settings
+        self._model, self._streamer, self._inputs, self._settings = (
+            model,
+            streamer,
+            inputs,
+            settings,
+        )
 
     def run(self) -> None:
         """Generate until the model ends, or is stopped."""
@@ -152,7 +179,10 @@ class _Generation(Thread):
                 **self._settings,
                 stopping_criteria=StoppingCriteriaList([self._stopped]),
             )
-            self.cut = output.shape[1] - self._inputs["input_ids"].shape[1] >= self._settings["max_new_tokens"]
+            self.cut = (
+                output.shape[1] - self._inputs["input_ids"].shape[1]
+                >= self._settings["max_new_tokens"]
+            )
         except Exception as error:  # any error has to reach the reader
             self.failure = error
             self._streamer.end()

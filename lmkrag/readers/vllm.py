@@ -11,7 +11,9 @@ from lmkrag.results import Answer, Span
 
 
 class VllmReader(LanguageModelReader):
-    """Answers batches with ``vllm.LLM``, which does not stream; to serve people run ``vllm serve``, use ``openai``."""
+    """Answers batches with ``vllm.LLM``, which does not stream; to serve people run ``vllm serve``,
+    use ``openai``.
+    """
 
     name = "vllm"
 
@@ -24,7 +26,9 @@ class VllmReader(LanguageModelReader):
         prompts: Prompts | None = None,
         **engine: Any,
     ) -> None:
-        """Load a model by folder or hub name; ``engine`` is for ``vllm.LLM``. Raises MissingExtra, ReaderError."""
+        """Load a model by folder or hub name; ``engine`` is for ``vllm.LLM``. Raises MissingExtra,
+        ReaderError.
+        """
         with needs("vllm", "vllm"):
             import vllm
         super().__init__(prompts)
@@ -53,12 +57,16 @@ class VllmReader(LanguageModelReader):
         """Yield what the model says, in one piece."""
         yield from self._chat([messages])
 
-    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
+    def answer_each(
+        self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
+    ) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
         spans = [self.prompts.choose(its_spans) for its_spans in spans]
         answerable = [index for index, its_spans in enumerate(spans) if its_spans]
         try:
-            texts = self._chat([self.prompts.answer(questions[index], spans[index]) for index in answerable])
+            texts = self._chat(
+                [self.prompts.answer(questions[index], spans[index]) for index in answerable]
+            )
         except ReaderError as error:
             yield from (error for _ in questions)
             return
@@ -72,6 +80,11 @@ class VllmReader(LanguageModelReader):
         try:
             outputs = self._llm.chat(conversations, self._sampling, use_tqdm=False)
         except (RuntimeError, ValueError) as error:
-            raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --context-tokens") from error
+            raise ReaderError(
+                f"vLLM failed ({error}); is the prompt too long? lower --context-tokens"
+            ) from error
         completions = [output.outputs[0] for output in outputs]
-        return [completion.text + (CUT if completion.finish_reason == "length" else "") for completion in completions]
+        return [
+            completion.text + (CUT if completion.finish_reason == "length" else "")
+            for completion in completions
+        ]

@@ -1,1 +1,3 @@
-"""Show text as its author meant it: one tree of a passage for the page, notebooks and the terminal."""
+"""Show text as its author meant it: one tree of a passage for the page, notebooks and the
+terminal.
+"""

@@ -1,4 +1,6 @@
-"""Parse a passage or an answer into the tree of elements that is displayed: see :func:`parse_blocks`."""
+"""Parse a passage or an answer into the tree of elements that is displayed: see
+:func:`parse_blocks`.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,9 @@ _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
 def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
-    """Parse a text from character ``start``; ``header`` is the first row of a table that begins before it."""
+    """Parse a text from character ``start``; ``header`` is the first row of a table that begins
+    before it.
+    """
     if kind == "code":
         return [element("pre", element("code", text_node(text, start)))]
     lines = split_lines(text, start)
@@ -33,7 +37,9 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
             else:
                 nodes += parse_lines(list(group), dialect="plain")
         return nodes
-    for (record, tabbed), group in groupby(lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))):
+    for (record, tabbed), group in groupby(
+        lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))
+    ):
         if record:
             nodes += _tabulate(list(group))
             continue
@@ -46,7 +52,9 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
 
 
 def _shape_of_row(line: str) -> str:
-    """The shape of a line of a table: a record, cells without names, or text such as the name of a sheet."""
+    """The shape of a line of a table: a record, cells without names, or text such as the name of a
+    sheet.
+    """
     if is_record(line):
         return "record"
     return "text" if not line.strip() or line.startswith("# ") else "cells"
@@ -58,7 +66,12 @@ def _tabulate_cells(lines: Sequence[Line]) -> Node:
     for line in lines:
         values = line.source.split(_BAR)
         starts = accumulate((len(value) + len(_BAR) for value in values[:-1]), initial=line.start)
-        rows.append([element("td", text_node(value, start)) for value, start in zip(values, starts, strict=True)])
+        rows.append(
+            [
+                element("td", text_node(value, start))
+                for value, start in zip(values, starts, strict=True)
+            ]
+        )
     width = max(map(len, rows))
     body = (element("tr", *row, *(element("td") for _ in range(width - len(row)))) for row in rows)
     return element("table", element("tbody", *body))
@@ -69,12 +82,17 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
     rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
         head = element("tr", *(element("th", text_node(column)) for column in columns))
-        body = [element("tr", *(element("td", text_node(value, start)) for _, value, start in row)) for row in group]
+        body = [
+            element("tr", *(element("td", text_node(value, start)) for _, value, start in row))
+            for row in group
+        ]
         yield element("table", element("thead", head), element("tbody", *body))
 
 
 def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
-    """The table of rows with tabs between their columns; those with fewer columns are aligned to the right."""
+    """The table of rows with tabs between their columns; those with fewer columns are aligned to
+    the right.
+    """
     rows = [split_row(line.source, line.start) for line in lines]
     first = [(value, -1) for value, _ in split_row(header, 0)] if is_tabbed(header) else []
     width = max(map(len, [first, *rows]))
@@ -83,7 +101,9 @@ def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
 
     def make_row(cells: Sequence[tuple[str, int]], tag: str) -> Node:
         padding: list[tuple[str, int]] = [("", -1)] * (width - len(cells))
-        return element("tr", *(element(tag, text_node(value, start)) for value, start in [*padding, *cells]))
+        return element(
+            "tr", *(element(tag, text_node(value, start)) for value, start in [*padding, *cells])
+        )
 
     head = [element("thead", make_row(first, "th"))] if first else []
     return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
@@ -99,7 +119,11 @@ def link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
     linked: list[Node] = []
     for node in nodes:
         if "text" not in node:
-            inside = node["children"] if node["tag"] == "code" else link_citations(node["children"], numbers)
+            inside = (
+                node["children"]
+                if node["tag"] == "code"
+                else link_citations(node["children"], numbers)
+            )
             linked.append({**node, "children": inside})
             continue
         position = 0

@@ -1,7 +1,8 @@
-"""Rewrite reStructuredText, notes of MkDocs and table rows without their header as Markdown, line by line.
+"""Rewrite reStructuredText, notes of MkDocs and table rows without their header as Markdown, line
+by line.
 
-A line keeps its source, so that elements made of it know their offsets. Directives are those of docutils and Sphinx,
-https://docutils.sourceforge.io/docs/ref/rst/directives.html.
+A line keeps its source, so that elements made of it know their offsets. Directives are those of
+docutils and Sphinx, https://docutils.sourceforge.io/docs/ref/rst/directives.html.
 """
 
 import re
@@ -11,20 +12,43 @@ from typing import NamedTuple
 from lmkrag.sentences.table_rows import is_row, is_rule
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
-_FRONT_MATTER = re.compile(r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)")
+_FRONT_MATTER = re.compile(
+    r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)"
+)
 _DIRECTIVE = re.compile(r"\s*\.\. (?:\|[^|]*\| )?([\w:+.-]+)::\s*(.*)")
 _COMMENT = re.compile(r"\s*\.\.(?:\s|$)")
 _FIELD = re.compile(r"\s*:[^:`]+:(?:\s|$)")
 _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}\s*")
 _RST_TABLE = re.compile(r"\s*(?:[=-]+(?: +[=-]+)+|\+[-=+]+\+)\s*")
 _NOTE = re.compile(r"\s*(?:!!!|\?\?\?\+?)\s+(\w+)(?:\s*\"([^\"]*)\")?\s*")
-_HIDDEN = {"toctree", "contents", "index", "highlight", "meta", "module", "currentmodule", "py:module", "raw"}
-_SHOWS_CODE = {"code-block", "code", "sourcecode", "prompt", "parsed-literal", "doctest", "literalinclude", "math"}
+_HIDDEN = {
+    "toctree",
+    "contents",
+    "index",
+    "highlight",
+    "meta",
+    "module",
+    "currentmodule",
+    "py:module",
+    "raw",
+}
+_SHOWS_CODE = {
+    "code-block",
+    "code",
+    "sourcecode",
+    "prompt",
+    "parsed-literal",
+    "doctest",
+    "literalinclude",
+    "math",
+}
 _FENCE, _DEEPEST = "```", 100  # columns; each level of recursion needs one
 
 
 class Line(NamedTuple):
-    """A line as Markdown, and its source, which begins at character ``start``; -1 where it was added."""
+    """A line as Markdown, and its source, which begins at character ``start``; -1 where it was
+    added.
+    """
 
     shown: str
     source: str = ""
@@ -35,7 +59,9 @@ def split_lines(text: str, start: int) -> list[Line]:
     """Return the lines of a text that begins at a character, without YAML front matter."""
     front_matter = _FRONT_MATTER.match(text)
     first = front_matter.end() if front_matter else 0
-    lines = [Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text, first)]
+    lines = [
+        Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text, first)
+    ]
     return lines[:-1] if len(lines) > 1 and not lines[-1].source else lines
 
 
@@ -73,25 +99,36 @@ def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:
         if note is None or _indent(lines[number - 1].source) > _DEEPEST:
             yield lines[number - 1]
             continue
-        yield from (Line(""), Line(f"**{note[2] or note[1].capitalize()}**", *lines[number - 1][1:]), Line(""))
+        yield from (
+            Line(""),
+            Line(f"**{note[2] or note[1].capitalize()}**", *lines[number - 1][1:]),
+            Line(""),
+        )
         stop = _block_end(lines, number, len(note[0]) - len(note[0].lstrip()))
         yield from shape_notes(_dedent(lines[number:stop]))
         number = stop
 
 
 def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
-    """Write reStructuredText as Markdown: headings, literal blocks, directives; comments and targets are left out."""
+    """Write reStructuredText as Markdown: headings, literal blocks, directives; comments and
+    targets are left out.
+    """
     number = 0
     while number < len(lines):
         line = lines[number]
         text = line.shown
         number += 1
-        if (directive := _DIRECTIVE.fullmatch(text)) is not None and _indent(line.source) <= _DEEPEST:
+        if (directive := _DIRECTIVE.fullmatch(text)) is not None and _indent(
+            line.source
+        ) <= _DEEPEST:
             number = yield from _shape_directive(lines, number, directive)
         elif _COMMENT.match(text):
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
-            stop = next((below for below in range(number, len(lines)) if not lines[below].shown.strip()), len(lines))
+            stop = next(
+                (below for below in range(number, len(lines)) if not lines[below].shown.strip()),
+                len(lines),
+            )
             yield from (Line(_FENCE), *lines[number - 1 : stop], Line(_FENCE))
             number = stop
         elif text.rstrip().endswith("::"):
@@ -107,7 +144,9 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
             yield line
 
 
-def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[str]") -> Generator[Line, None, int]:
+def _shape_directive(
+    lines: Sequence[Line], number: int, directive: "re.Match[str]"
+) -> Generator[Line, None, int]:
     name, argument = directive[1].lower(), directive[2].strip()
     line = lines[number - 1]
     indent = _indent(line.shown)
@@ -122,12 +161,16 @@ def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[st
         is_picture = name in ("image", "figure")
         yield line._replace(shown="" if is_picture else f"**{title}** {argument}".rstrip())
         body = _dedent(lines[number:stop])
-        yield from shape_rst([inner._replace(shown="") if _FIELD.match(inner.shown) else inner for inner in body])
+        yield from shape_rst(
+            [inner._replace(shown="") if _FIELD.match(inner.shown) else inner for inner in body]
+        )
         number = stop
     return number
 
 
-def _fence(lines: Sequence[Line], number: int, indent: int, *, options: bool = False) -> Generator[Line, None, int]:
+def _fence(
+    lines: Sequence[Line], number: int, indent: int, *, options: bool = False
+) -> Generator[Line, None, int]:
     stop = _block_end(lines, number, indent)
     block = _dedent(lines[number:stop])
     while block and (not block[0].shown.strip() or (options and _FIELD.match(block[0].shown))):
@@ -153,7 +196,9 @@ def _indent(text: str) -> int:
 
 
 def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
-    """Where the lines end that are blank or indented by more than ``indent``; trailing blank lines do not count."""
+    """Where the lines end that are blank or indented by more than ``indent``; trailing blank lines
+    do not count.
+    """
     stop = number
     for position in range(number, len(lines)):
         text = lines[position].shown

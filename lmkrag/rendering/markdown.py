@@ -1,7 +1,7 @@
 """Markdown as a tree of elements whose texts know where they stand in the source.
 
-HTML in a document stays text. markdown-it-py parses it; its tokens have line numbers, and the offset within a line is
-found by searching each token's text in order.
+HTML in a document stays text. markdown-it-py parses it; its tokens have line numbers, and the
+offset within a line is found by searching each token's text in order.
 """
 
 import re
@@ -23,24 +23,47 @@ _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s")
 _WRAPPED = 60  # a shorter line was ended by its author
 _ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
-ROLE = re.compile(r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?")
-_ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menuselection", "sup", "sub")
+ROLE = re.compile(
+    r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?"
+)
+_ROLES_OF_PROSE = (
+    "ref",
+    "doc",
+    "term",
+    "any",
+    "abbr",
+    "dfn",
+    "guilabel",
+    "menuselection",
+    "sup",
+    "sub",
+)
 
 
 def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
     """Return the blocks of lines of Markdown, with their offsets.
 
-    The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
-    instead of links), or ``"plain"``, with block structure only: inline markup stays text.
+    The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists),
+    ``"rst"`` (its roles instead of links), or ``"plain"``, with block structure only: inline markup
+    stays text.
     """
-    return _build(_parser(dialect).parse("\n".join(line.shown for line in lines)), _Blocks(lines, dialect).make)
+    return _build(
+        _parser(dialect).parse("\n".join(line.shown for line in lines)),
+        _Blocks(lines, dialect).make,
+    )
 
 
 @cache
 def _parser(dialect: str) -> MarkdownIt:
     if dialect == "plain":
-        return MarkdownIt("zero").enable(["newline", "table", "fence", "heading", "list", "blockquote"])
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("text_join")
+        return MarkdownIt("zero").enable(
+            ["newline", "table", "fence", "heading", "list", "blockquote"]
+        )
+    parser = (
+        MarkdownIt("commonmark", {"html": False})
+        .enable(["table", "strikethrough"])
+        .disable("text_join")
+    )
     if dialect == "rst":
         parser.disable(["link", "image", "lheading", "code"])
         parser.inline.ruler.before("backticks", "role", _read_role)
@@ -73,7 +96,9 @@ def _skip_attributes(state: StateInline, silent: bool) -> bool:
 
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
-    """Make a tree of tokens; ``make`` returns the nodes of a token without children, none for a closing one."""
+    """Make a tree of tokens; ``make`` returns the nodes of a token without children, none for a
+    closing one.
+    """
     nodes: list[Node] = []
     levels = [nodes]
     for token in tokens:
@@ -102,18 +127,25 @@ class _Blocks:
             first = (token.map or [0])[0]
             lines = token.content.split("\n")
             starts = [self._find(first + number, line) for number, line in enumerate(lines)]
-            return _build(token.children or [], _Inline(token.content, lines, starts, joins=self._joins).make)
+            return _build(
+                token.children or [], _Inline(token.content, lines, starts, joins=self._joins).make
+            )
         if token.type in ("fence", "code_block"):
             first = (token.map or [0])[0] + (token.type == "fence")
             numbered = enumerate(token.content.splitlines(keepends=True), first)
-            code = (text_node(line, self._find(number, line.rstrip("\r\n"))) for number, line in numbered)
+            code = (
+                text_node(line, self._find(number, line.rstrip("\r\n")))
+                for number, line in numbered
+            )
             return [element("pre", element("code", *code))]
         if token.type == "hr":
             return [element("hr")]
         return [text_node(token.content)] if token.content else []
 
     def _find(self, number: int, piece: str) -> int:
-        """The offset of a piece of a line in the source, behind the pieces before it; -1 if it is not there."""
+        """The offset of a piece of a line in the source, behind the pieces before it; -1 if it is
+        not there.
+        """
         if number >= len(self._lines) or self._lines[number].start < 0:
             return -1
         line = self._lines[number]
@@ -161,7 +193,9 @@ class _Inline:
         number = bisect_right(self._borders, max(position, self._read)) - 1
         before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
         wrapped = len(before) >= _WRAPPED or after[:1].islower()
-        goes_on = not OWN_LINE.match(after) and (self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " ")))
+        goes_on = not OWN_LINE.match(after) and (
+            self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " "))
+        )
         start = self._starts[number]
         return text_node(" " if goes_on else "\n", start + len(before) if start >= 0 else -1)
 
@@ -176,7 +210,9 @@ class _Inline:
 
 
 def _attributes(token: Token) -> dict[str, str | int]:
-    """The attributes of a token that are displayed: links to the web, a list's start, a cell's alignment."""
+    """The attributes of a token that are displayed: links to the web, a list's start, a cell's
+    alignment.
+    """
     if token.type == "link_open":
         link = str(token.attrs.get("href", ""))
         return {"href": link} if _SAFE_LINK.match(link) else {}

@@ -1,4 +1,6 @@
-"""The mark before every line of a document's text, so that no document can write a line of lmkrag."""
+"""The mark before every line of a document's text, so that no document can write a line of
+lmkrag.
+"""
 
 MARK = "> "
 

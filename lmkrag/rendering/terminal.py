@@ -10,22 +10,35 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-_STYLES = {"strong": "bold", "em": "italic", "code": "cyan", "s": "strike", "cite": "bold", "th": "bold"}
+_STYLES = {
+    "strong": "bold",
+    "em": "italic",
+    "code": "cyan",
+    "s": "strike",
+    "cite": "bold",
+    "th": "bold",
+}
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 def to_terminal(
     nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
 ) -> "Iterator[RenderableType]":
-    """Yield paragraphs, code and tables in rich's styles, empty lines between; ``clean`` makes a line safe."""
+    """Yield paragraphs, code and tables in rich's styles, empty lines between; ``clean`` makes a
+    line safe.
+    """
     return _Printer(marks, clean).blocks(nodes)
 
 
 class Marked:
-    """Renders a part with a mark before every line, those included that begin where a long line is wrapped."""
+    """Renders a part with a mark before every line, those included that begin where a long line is
+    wrapped.
+    """
 
     def __init__(self, part: "RenderableType", mark: str, following: str | None = None) -> None:
-        """Take a part and the marks of its first line and of the following lines, which default to the first's."""
+        """Take a part and the marks of its first line and of the following lines, which default to
+        the first's.
+        """
         self._part, self._mark = part, mark
         self._following = mark if following is None else following
 
@@ -36,7 +49,9 @@ class Marked:
 
         width = options.max_width - max(len(self._mark), len(self._following))
         mark = self._mark
-        for line in Segment.split_lines(console.render(self._part, options.update(width=max(1, width)))):
+        for line in Segment.split_lines(
+            console.render(self._part, options.update(width=max(1, width)))
+        ):
             yield Segment(mark if line else mark.rstrip(), Style(dim=True))
             yield from line
             yield Segment.line()
@@ -77,7 +92,11 @@ class _Printer:
         from rich.padding import Padding
         from rich.text import Text
 
-        inline = [child for child in item["children"] if child.get("tag") not in ("ul", "ol", "pre", "table")]
+        inline = [
+            child
+            for child in item["children"]
+            if child.get("tag") not in ("ul", "ol", "pre", "table")
+        ]
         line = self._inline(inline)
         yield Padding(Text.assemble(f"{bullet} ", line), (0, 0, 0, 1), expand=False)
         for child in item["children"]:
@@ -106,7 +125,9 @@ class _Printer:
         shown.rstrip()
         return shown
 
-    def _pieces(self, nodes: Sequence[Node], styles: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _pieces(
+        self, nodes: Sequence[Node], styles: tuple[str, ...]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
         for node in nodes:
             if "text" in node:
                 yield node["text"], styles
@@ -116,7 +137,9 @@ class _Printer:
                 yield "\n", styles
             elif tag == "mark":
                 kinds = str(node["attributes"]["kind"]).split()
-                yield from self._pieces(node["children"], (*styles, *(self._marks.get(kind, "") for kind in kinds)))
+                yield from self._pieces(
+                    node["children"], (*styles, *(self._marks.get(kind, "") for kind in kinds))
+                )
             else:
                 style = _STYLES.get(tag, "")
                 yield from self._pieces(node["children"], (*styles, style) if style else styles)

@@ -1,12 +1,18 @@
-"""A passage as a tree of elements whose texts have offsets into their document, and the tree as HTML."""
+"""A passage as a tree of elements whose texts have offsets into their document, and the tree as
+HTML.
+"""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any
 
-Node = dict[str, Any]  # ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
-Marks = Sequence[tuple[int, int, str]]  # ``[start, end)`` of the document, and what is there, such as ``"quoted"``
+Node = dict[
+    str, Any
+]  # ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
+Marks = Sequence[
+    tuple[int, int, str]
+]  # ``[start, end)`` of the document, and what is there, such as ``"quoted"``
 _INSIDE_PARAGRAPHS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6")
 _STYLES = {
     "table": "border-collapse: collapse",
@@ -15,7 +21,10 @@ _STYLES = {
     "p": "white-space: pre-line",
 }
 TAGS = frozenset(
-    "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite".split()
+    (
+        "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead "
+        "tbody tr th td a mark cite"
+    ).split()
 )
 """The allowed elements of a tree; a page displays no others."""
 
@@ -31,7 +40,9 @@ def text_node(text: str, start: int = -1) -> Node:
 
 
 def mark_nodes(nodes: Sequence[Node], marks: Marks) -> list[Node]:
-    """Return a tree in which the marked characters are in ``mark`` elements, whose ``kind`` says what they are."""
+    """Return a tree in which the marked characters are in ``mark`` elements, whose ``kind`` says
+    what they are.
+    """
     return [piece for node in nodes for piece in _mark(node, marks)]
 
 
@@ -42,7 +53,12 @@ def _mark(node: Node, marks: Marks) -> Iterator[Node]:
     text, start = node["text"], node["start"]
     places = {0, len(text)}
     if start >= 0:
-        places |= {place - start for mark in marks for place in mark[:2] if start < place < start + len(text)}
+        places |= {
+            place - start
+            for mark in marks
+            for place in mark[:2]
+            if start < place < start + len(text)
+        }
     for low, high in pairwise(sorted(places)):
         piece = text_node(text[low:high], start + low if start >= 0 else -1)
         kinds = [kind for first, stop, kind in marks if start >= 0 and first <= start + low < stop]
@@ -50,7 +66,9 @@ def _mark(node: Node, marks: Marks) -> Iterator[Node]:
 
 
 def append_inline(nodes: list[Node], inline: Node) -> None:
-    """Add an inline element to the end of the last paragraph, list item or heading; else as a paragraph of its own."""
+    """Add an inline element to the end of the last paragraph, list item or heading; else as a
+    paragraph of its own.
+    """
     last = nodes[-1] if nodes else element("hr")
     while last.get("tag") in ("ul", "ol", "blockquote") and last["children"]:
         last = last["children"][-1]
@@ -63,7 +81,9 @@ def append_inline(nodes: list[Node], inline: Node) -> None:
 
 
 def to_html(nodes: Sequence[Node]) -> str:
-    """Return a tree as HTML, safe wherever it is put: every text is escaped, only known elements are written."""
+    """Return a tree as HTML, safe wherever it is put: every text is escaped, only known elements
+    are written.
+    """
     return "".join(_write(node) for node in nodes)
 
 
@@ -75,7 +95,9 @@ def _write(node: Node) -> str:
         return inside
     if tag in ("br", "hr"):
         return f"<{tag}>"
-    values = {name: value for name, value in node["attributes"].items() if name in ("href", "start")}
+    values = {
+        name: value for name, value in node["attributes"].items() if name in ("href", "start")
+    }
     if tag in _STYLES:
         values["style"] = _STYLES[tag]
     attributes = "".join(f' {name}="{escape(str(value))}"' for name, value in values.items())

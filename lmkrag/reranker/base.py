@@ -9,7 +9,9 @@ from lmkrag.arrays import Ids, Scores
 
 DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
 MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages than English
-PASSAGE_RERANKER = "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
+PASSAGE_RERANKER = (
+    "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
+)
 SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
 PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer
 PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
@@ -31,7 +33,8 @@ class Reranker(Protocol):
     """The factor of its scores before they are added to similarities."""
 
     def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return how well the sentences of each passage answer a question: ``[sentences]`` float32 each, finite.
+        """Return how well the sentences of each passage answer a question: ``[sentences]`` float32
+        each, finite.
 
         Higher is better; only differences count.
         """
@@ -47,7 +50,9 @@ class PassageScores(NamedTuple):
     rank: Scores  # ``[sentences]``
     answers: Scores  # ``[sentences]``, the log-odds that each answers
     short: Ids  # ``[sentences, 2]``, the characters of each that would be the short answer
-    strength: Scores  # ``[sentences]``, the log-probability that these, of all in the passage, are it
+    strength: (
+        Scores  # ``[sentences]``, the log-probability that these, of all in the passage, are it
+    )
 
 
 _NEVER = -20  # log-odds of sentences that were not read
@@ -64,7 +69,9 @@ def unread_scores(sentences: int) -> PassageScores:
 
 
 class ScoredSentences(NamedTuple):
-    """Sentences that were read for a question, by increasing id; arrays are ``[n]``, scores float32."""
+    """Sentences that were read for a question, by increasing id; arrays are ``[n]``, scores
+    float32.
+    """
 
     sentences: Ids  # ids
     documents: Ids  # ids
@@ -86,5 +93,7 @@ class ListwiseReranker(Reranker, Protocol):
         ...
 
     def compare(self, read: ScoredSentences) -> Scores:
-        """Return the scores of all sentences that were read, ``[n]`` float32, in place of their ranks."""
+        """Return the scores of all sentences that were read, ``[n]`` float32, in place of their
+        ranks.
+        """
         ...

@@ -24,7 +24,9 @@ class Highlight(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """A text that answers: its ``number`` from 0, and the ``kept`` sentences, also joined as ``text``."""
+    """A text that answers: its ``number`` from 0, and the ``kept`` sentences, also joined as
+    ``text``.
+    """
 
     number: int
     text: str
@@ -32,20 +34,24 @@ class Pruned(NamedTuple):
 
 
 def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
-    """Return every sentence of a text of any length, in order, with the probability that it answers a question.
+    """Return every sentence of a text of any length, in order, with the probability that it answers
+    a question.
 
     >>> text = "Pears ripen in October. Apples are picked in May."
     >>> best = max(highlight("When are apples picked?", text), key=lambda highlight: highlight.score)
     >>> text[best.sentence.start : best.sentence.end]
     'Apples are picked in May.'
-    """
+    """  # noqa: E501
     reranker = load_landmark_reranker()
     passages = list(split_passages(text))
     highlights: list[Highlight] = []
     for start in range(0, len(passages), _AT_A_TIME):
         stop_if_late()
         part = passages[start : start + _AT_A_TIME]
-        read = [RerankPassage(title, tuple(text[each.start : each.end] for each in passage)) for passage in part]
+        read = [
+            RerankPassage(title, tuple(text[each.start : each.end] for each in passage))
+            for passage in part
+        ]
         for passage, reading in zip(part, reranker.read(question, read), strict=True):
             probabilities = 1 / (1 + np.exp(-reading.answers.astype(np.float64)))
             highlights += map(Highlight, passage, probabilities.tolist())
@@ -55,9 +61,13 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
 def prune(
     question: str, texts: Sequence[str], *, titles: Sequence[str] = (), threshold: float = THRESHOLD
 ) -> list[Pruned]:
-    """Return the texts that answer a question, best first, cut to the sentences that do; the best sentence is kept."""
+    """Return the texts that answer a question, best first, cut to the sentences that do; the best
+    sentence is kept.
+    """
     titles = titles or [""] * len(texts)
-    read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
+    read = [
+        highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)
+    ]
     best = max((item.score for highlights in read for item in highlights), default=0.0)
     pruned = []
     for number, (text, highlights) in enumerate(zip(texts, read, strict=True)):

@@ -1,9 +1,10 @@
 """Our own cross-encoders, which score every sentence of a passage at its landmark.
 
-Three layers of BERT read the question and the passage together; a sentence's scores come from the mean of its tokens'
-states, that of the question's, and late interaction: for each token of the question the most similar token of the
-sentence (Khattab and Zaharia, "ColBERT", 2020), in the last states and in the first. It is trained as a residual on
-the similarities of a search (``pipelines/train/reranker_model.py`` of commit 4f1c2b7a).
+Three layers of BERT read the question and the passage together; a sentence's scores come from the
+mean of its tokens' states, that of the question's, and late interaction: for each token of the
+question the most similar token of the sentence (Khattab and Zaharia, "ColBERT", 2020), in the last
+states and in the first. It is trained as a residual on the similarities of a search
+(``pipelines/train/reranker_model.py`` of commit 4f1c2b7a).
 """
 
 import json
@@ -43,9 +44,10 @@ FORMAT = 1  # of ``reranker.json``
 WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"
 TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
 OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
-"""Outputs of the graph. ``logits`` ``[sentences, 2]``: ranks of sentences and log-odds that they answer, without late
-interaction. ``weights`` ``[question]`` of the question's tokens. ``bounds`` ``[length, 2]`` of short answers. For late
-interaction, the similarity of the question's tokens to all: ``[question, length]``, after and before."""
+"""Outputs of the graph. ``logits`` ``[sentences, 2]``: ranks of sentences and log-odds that they
+answer, without late interaction. ``weights`` ``[question]`` of the question's tokens. ``bounds``
+``[length, 2]`` of short answers. For late interaction, the similarity of the question's tokens to
+all: ``[question, length]``, after and before."""
 
 _LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
@@ -69,17 +71,25 @@ class PairTokens(NamedTuple):
 
 
 class PairTokenizer:
-    """Tokenizes: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``. State: the tokenizer."""
+    """Tokenizes: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``. State:
+    the tokenizer.
+    """
 
-    def __init__(self, tokenizer: Tokenizer, landmark: str, passage_tokens: int = PASSAGE_TOKENS) -> None:
-        """Take the model's tokenizer, whose settings are changed, its landmark, and the most tokens of a passage."""
+    def __init__(
+        self, tokenizer: Tokenizer, landmark: str, passage_tokens: int = PASSAGE_TOKENS
+    ) -> None:
+        """Take the model's tokenizer, whose settings are changed, its landmark, and the most tokens
+        of a passage.
+        """
         self._passage_tokens = passage_tokens
         self._tokens = tokenizer
         (self._first,), (self._last,) = prepare_tokenizer(tokenizer)
         self._landmark = int(tokenizer.token_to_id(landmark) or 0)
 
     def pair(self, question: str, passage: RerankPassage) -> PairTokens:
-        """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
+        """Tokenize a question and a passage; sentences that do not fit are left out, long ones are
+        cut.
+        """
         question_ids = tokenize(self._tokens, question, _QUESTION).ids
         title = tokenize(self._tokens, passage.title, _TITLE).ids
         ids = [self._first, *question_ids, self._last, *title, *([self._landmark] if title else [])]
@@ -120,13 +130,17 @@ class LandmarkReranker:
         *,
         weight: float,
     ) -> None:
-        """Take the parts; ``match`` ``[2, 2]`` weighs late interactions. Without ``listwise``, passages stand alone."""
+        """Take the parts; ``match`` ``[2, 2]`` weighs late interactions. Without ``listwise``,
+        passages stand alone.
+        """
         self.name, self.weight = name, weight
         self._session, self._match, self._tokens, self._listwise = session, match, tokens, listwise
 
     @classmethod
     def load(cls, name: str | None = None) -> Self:
-        """Load the model of this package, or one from a folder. Raises UsageError: no such folder. EncoderError."""
+        """Load the model of this package, or one from a folder. Raises UsageError: no such folder.
+        EncoderError.
+        """
         folder = find_reranker(name)
         try:
             settings, tokenizer, graph, weights = read_folder(folder)
@@ -134,7 +148,14 @@ class LandmarkReranker:
             passage_tokens = int(settings.get("passage_tokens", PASSAGE_TOKENS))
             tokens = PairTokenizer(tokenizer, settings["landmark"], passage_tokens)
             session, weight = Session(graph, weights | head), float(settings["weight"])
-            return cls(name or DEFAULT_RERANKER, session, match, tokens, ListwiseModel.load(folder), weight=weight)
+            return cls(
+                name or DEFAULT_RERANKER,
+                session,
+                match,
+                tokens,
+                ListwiseModel.load(folder),
+                weight=weight,
+            )
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
@@ -146,25 +167,34 @@ class LandmarkReranker:
         """Read passages together with a question."""
         readings = [unread_scores(len(passage.sentences)) for passage in passages]
         pairs = [self._tokens.pair(question, passage) for passage in passages]
-        readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
+        readable = [
+            number
+            for number, pair in enumerate(pairs)
+            if pair.question and pair.owners.max(initial=-1) >= 0
+        ]
         runs = [_inputs(pairs[number]) for number in readable]
         for number, outputs in zip(readable, self._session.run_each(OUTPUTS, runs), strict=True):
             self._judge(pairs[number], dict(zip(OUTPUTS, outputs, strict=True)), readings[number])
         return readings
 
     def compare(self, read: ScoredSentences) -> Scores:
-        """Return the scores of all sentences that were read: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
+        """Return the scores of all sentences that were read: see
+        :class:`lmkrag.reranker.base.ListwiseReranker`.
+        """
         if self._listwise is None:
             return read.rank
         return read.rank + np.float32(SHARE) * self._listwise.score(read)
 
     def _judge(self, pair: PairTokens, outputs: dict[str, Vectors], reading: PassageScores) -> None:
-        """Fill in the scores of a passage from outputs of the graph, if they are finite: see :data:`OUTPUTS`."""
+        """Fill in the scores of a passage from outputs of the graph, if they are finite: see
+        :data:`OUTPUTS`.
+        """
         inside = np.flatnonzero(pair.owners >= 0)
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
         matches = [
-            outputs[WEIGHTS] @ np.maximum.reduceat(outputs[TOKEN_SIMILARITY[states]][:, block], starts, axis=1)
+            outputs[WEIGHTS]
+            @ np.maximum.reduceat(outputs[TOKEN_SIMILARITY[states]][:, block], starts, axis=1)
             for states in (AFTER, BEFORE)
         ]
         read = len(starts)
@@ -187,7 +217,9 @@ def find_reranker(name: str | None) -> Path:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
-    """Return a re-ranker's settings, tokenizer, file of the graph and BERT's weights, or raise EncoderError."""
+    """Return a re-ranker's settings, tokenizer, file of the graph and BERT's weights, or raise
+    EncoderError.
+    """
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     if int(settings["format"]) > FORMAT:
         raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
@@ -202,7 +234,9 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str
 
 
 def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
-    """Return a re-ranker's configuration and BERT, with the words of ``base`` if it has none. Raises EncoderError."""
+    """Return a re-ranker's configuration and BERT, with the words of ``base`` if it has none.
+    Raises EncoderError.
+    """
     config = {**read_config(base), "num_hidden_layers": layers}
     weights = read_weights(folder / "model.safetensors", rows=True)
     if WORDS not in unpacked_names(weights):
@@ -213,7 +247,9 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
 
 
 def read_head(folder: Path) -> tuple[dict[str, Vectors], Vectors]:
-    """Return the weights of the head's layers, as the graph multiplies by them, and those of late interaction."""
+    """Return the weights of the head's layers, as the graph multiplies by them, and those of late
+    interaction.
+    """
     with safe_open(folder / "model.safetensors", "np") as file:
         head = {}
         for module in _LINEAR:
@@ -224,24 +260,36 @@ def read_head(folder: Path) -> tuple[dict[str, Vectors], Vectors]:
 
 
 def _inputs(pair: PairTokens) -> dict[str, Any]:
-    """The inputs of the graph; ``members`` are the shares of tokens in the means of their sentences."""
+    """The inputs of the graph; ``members`` are the shares of tokens in the means of their
+    sentences.
+    """
     members = np.zeros((1 + int(pair.owners.max()), len(pair.ids)), np.float32)
     inside = np.flatnonzero(pair.owners >= 0)
     members[pair.owners[inside], inside] = 1
     members /= np.maximum(members.sum(1, keepdims=True), np.float32(1))
     question = np.array([1 + pair.question])
-    return {**bert_inputs(pair.ids[None], pair.types[None]), "members": members, "question": question}
+    return {
+        **bert_inputs(pair.ids[None], pair.types[None]),
+        "members": members,
+        "question": question,
+    }
 
 
 def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: PassageScores) -> None:
-    """Fill in the likeliest short answer of each sentence, from the logits ``[tokens, 2]`` of its ends."""
-    first, last = (column - np.log(np.exp(column - column.max()).sum()) - column.max() for column in ends.T)
+    """Fill in the likeliest short answer of each sentence, from the logits ``[tokens, 2]`` of its
+    ends.
+    """
+    first, last = (
+        column - np.log(np.exp(column - column.max()).sum()) - column.max() for column in ends.T
+    )
     for number, (start, stop) in enumerate(pairwise([*starts.tolist(), len(ends)])):
         tokens = stop - start - 1  # the landmark is no answer
         if not tokens:
             continue
         both = first[start : stop - 1, None] + last[None, start : stop - 1]
-        both[~np.tri(tokens, k=_LONGEST_ANSWER - 1, dtype=bool) | np.tri(tokens, k=-1, dtype=bool)] = -np.inf
+        both[
+            ~np.tri(tokens, k=_LONGEST_ANSWER - 1, dtype=bool) | np.tri(tokens, k=-1, dtype=bool)
+        ] = -np.inf
         begin, end = divmod(int(both.argmax()), tokens)
         reading.strength[number] = both[begin, end]
         reading.short[number] = offsets[start + begin][0], offsets[start + end][1]

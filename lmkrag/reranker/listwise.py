@@ -1,10 +1,11 @@
 """Compare all sentences that were read for a question, across passages and documents.
 
-``landmark-reranker`` reads each passage separately. An ensemble of small transformers then reads features of all its
-sentences: the rank and the search score of each, those of its neighbours, and how good the others are (Pang et al.,
-"SetRank", arXiv 1912.05891). The members differ in their initial weights, and their mean is better than any of them
-(Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
-that they learn how far to trust its ranks (``pipelines/train/train_listwise.py`` of commit 4f1c2b7a).
+``landmark-reranker`` reads each passage separately. An ensemble of small transformers then reads
+features of all its sentences: the rank and the search score of each, those of its neighbours, and
+how good the others are (Pang et al., "SetRank", arXiv 1912.05891). The members differ in their
+initial weights, and their mean is better than any of them (Lakshminarayanan et al., arXiv
+1612.01474). They are trained on documents that the re-ranker was not trained on, so that they learn
+how far to trust its ranks (``pipelines/train/train_listwise.py`` of commit 4f1c2b7a).
 """
 
 import json
@@ -21,9 +22,13 @@ from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
 
-WEIGHTS = "listwise.safetensors"  # a file beside a re-ranker's; without it, ranks are added to the search's scores
+# a file beside a re-ranker's; without it, ranks are added to the search's scores
+WEIGHTS = "listwise.safetensors"
 GRAPH = "listwise.onnx"  # the file with the graph of its members
-FEATURES, LOGITS = "features", "logits"  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
+FEATURES, LOGITS = (
+    "features",
+    "logits",
+)  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """The configuration of the model in the file, by the names of transformers."""
 
@@ -39,8 +44,8 @@ _LIMIT = 6.0  # standard deviations
 def describe_sentences(read: ScoredSentences) -> Vectors:
     """Return the features of each sentence, ``[n, features]`` float32.
 
-    The search's scores are differences from the best one: from absolute scores, or the number of documents, the model
-    would learn the kind of the documents, and do worse on other kinds.
+    The search's scores are differences from the best one: from absolute scores, or the number of
+    documents, the model would learn the kind of the documents, and do worse on other kinds.
     """
     return np.stack(list(_columns(read)), 1).astype(np.float32)
 
@@ -60,8 +65,12 @@ def _columns(read: ScoredSentences) -> Iterator[Scores]:
     yield np.log1p(read.passages)
     yield np.log(np.maximum(read.lengths, 1))
     for offset in _BESIDE:
-        beside = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
-        known = (read.sentences[beside] == read.sentences + offset) & (read.documents[beside] == read.documents)
+        beside = np.minimum(
+            np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1
+        )
+        known = (read.sentences[beside] == read.sentences + offset) & (
+            read.documents[beside] == read.documents
+        )
         for values in signals:
             yield np.where(known, values[beside] - values, 0.0)
     near = np.abs(read.sentences[:, None] - read.sentences) <= _AROUND
@@ -85,7 +94,9 @@ class ListwiseModel:
     """The ensemble. State: a session for each member. May be shared by threads."""
 
     def __init__(self, members: Sequence[Session], mean: Vectors, deviation: Vectors) -> None:
-        """Take the parts; :meth:`load` builds them. Features are given as deviations from their ``mean``."""
+        """Take the parts; :meth:`load` builds them. Features are given as deviations from their
+        ``mean``.
+        """
         self._members, self._mean, self._deviation = members, mean, deviation
 
     @classmethod
@@ -105,7 +116,9 @@ class ListwiseModel:
 
 
 def read_members(folder: Path) -> tuple[dict[str, Any], list[dict[str, Vectors]], Vectors, Vectors]:
-    """Return the model's configuration, each member's weights as the graph multiplies by them, means and deviations."""
+    """Return the model's configuration, each member's weights as the graph multiplies by them,
+    means and deviations.
+    """
     with safe_open(folder / WEIGHTS, "np") as file:
         config: dict[str, Any] = json.loads(file.metadata()["config"])
         weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
@@ -113,15 +126,27 @@ def read_members(folder: Path) -> tuple[dict[str, Any], list[dict[str, Vectors]]
     members = {name.split(".")[1] for name in weights if name.startswith("members.")}
     if not members:
         raise ValueError(f"{WEIGHTS} has no members")
-    fused = [_fuse_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)]
+    fused = [
+        _fuse_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)
+    ]
     return config, fused, mean, deviation
 
 
-def _fuse_member(config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str) -> dict[str, Vectors]:
+def _fuse_member(
+    config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str
+) -> dict[str, Vectors]:
     """The weights of one member, whose names begin with ``prefix``."""
-    member = {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
-    fused = {name: member[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
-    fused |= {name: np.ascontiguousarray(member[name].T) for name in ("input.weight", "output.weight")}
+    member = {
+        name.removeprefix(prefix): values
+        for name, values in weights.items()
+        if name.startswith(prefix)
+    }
+    fused = {
+        name: member[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")
+    }
+    fused |= {
+        name: np.ascontiguousarray(member[name].T) for name in ("input.weight", "output.weight")
+    }
     return fused | fuse_layers(member, config["num_hidden_layers"])
 
 

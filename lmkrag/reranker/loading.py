@@ -9,7 +9,13 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.errors import EncoderError, UsageError, needs
-from lmkrag.reranker.base import DEFAULT_RERANKER, PASSAGE_RERANKER, SHIPPED, Reranker, RerankPassage
+from lmkrag.reranker.base import (
+    DEFAULT_RERANKER,
+    PASSAGE_RERANKER,
+    SHIPPED,
+    Reranker,
+    RerankPassage,
+)
 
 if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
     from sentence_transformers import CrossEncoder
@@ -19,7 +25,9 @@ if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Load a re-ranker by its name, or return a loaded one unchanged. Raises UsageError, EncoderError, MissingExtra."""
+    """Load a re-ranker by its name, or return a loaded one unchanged. Raises UsageError,
+    EncoderError, MissingExtra.
+    """
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
     return reranker
@@ -36,7 +44,9 @@ def load_landmark_reranker() -> "LandmarkReranker":
 
 @lru_cache(maxsize=1)
 def load_passage_reranker() -> "PassageReranker":
-    """Return our re-ranker of passages; it is loaded once. Raises EncoderError: it can't be loaded."""
+    """Return our re-ranker of passages; it is loaded once. Raises EncoderError: it can't be
+    loaded.
+    """
     from lmkrag.reranker.passages import PassageReranker
 
     return PassageReranker.load(PASSAGE_RERANKER)
@@ -59,7 +69,7 @@ class CrossEncoderReranker:
 
     >>> reranker = CrossEncoderReranker.load("cross-encoder/ms-marco-MiniLM-L6-v2")  # doctest: +SKIP
     >>> engine.search("who approves leave?", rerank=True)  # doctest: +SKIP
-    """
+    """  # noqa: E501
 
     weight = 1.0  # its score outweighs similarities, which differ by less
 
@@ -70,7 +80,9 @@ class CrossEncoderReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives more scores than one."""
+        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives more
+        scores than one.
+        """
         with needs("rerank", "sentence-transformers"):
             from sentence_transformers import CrossEncoder
         try:
@@ -78,18 +90,26 @@ class CrossEncoderReranker:
         except Exception as error:  # each kind of model fails in its own way
             raise EncoderError(f"re-ranker {name!r}: can't be loaded ({error})") from error
         if model.num_labels != 1:
-            raise EncoderError(f"re-ranker {name!r}: gives {model.num_labels} scores for a pair, not one")
+            raise EncoderError(
+                f"re-ranker {name!r}: gives {model.num_labels} scores for a pair, not one"
+            )
         return cls(model, name)
 
     def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return the score of each passage, once for every sentence: see :class:`lmkrag.reranker.base.Reranker`."""
+        """Return the score of each passage, once for every sentence: see
+        :class:`lmkrag.reranker.base.Reranker`.
+        """
         if not passages:
             return []
         pairs = [
-            (question, "".join([passage.title, "\n\n"] * bool(passage.title)) + "".join(passage.sentences))
+            (
+                question,
+                "".join([passage.title, "\n\n"] * bool(passage.title)) + "".join(passage.sentences),
+            )
             for passage in passages
         ]
         scores = np.asarray(self._model.predict(pairs, show_progress_bar=False), np.float32)
         return [
-            np.full(len(passage.sentences), score, np.float32) for passage, score in zip(passages, scores, strict=True)
+            np.full(len(passage.sentences), score, np.float32)
+            for passage, score in zip(passages, scores, strict=True)
         ]

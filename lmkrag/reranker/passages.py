@@ -1,4 +1,6 @@
-"""Cross-encoders of passages: BERT scores a pair of question and text, and the ends of an answer in the text."""
+"""Cross-encoders of passages: BERT scores a pair of question and text, and the ends of an answer in
+the text.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +22,14 @@ from lmkrag.reranker.landmark import find_reranker, read_folder
 SCORE, ENDS = OUTPUTS = ("score", "ends")
 """Outputs of the graph for one question and text: ``[1, 1]`` and ``[tokens, 2]`` float32."""
 
-HEAD = tuple(f"{layer}.{kind}" for layer in ("pooler.dense", "classifier", "ends") for kind in ("weight", "bias"))
-"""The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
+HEAD = tuple(
+    f"{layer}.{kind}"
+    for layer in ("pooler.dense", "classifier", "ends")
+    for kind in ("weight", "bias")
+)
+"""The layers above BERT, by the names that transformers gives them; their weights are ``[out,
+in]``.
+"""
 
 _TOKENS = 400  # of a question and a text that are read, with three special ones, at most
 _QUESTION_TOKENS = 256  # of the question among them, at most
@@ -42,27 +50,37 @@ class PassageReranker:
     """
 
     def __init__(self, name: str, session: Session, tokenizer: Tokenizer) -> None:
-        """Take the model and its tokenizer, whose settings are changed; :meth:`load` builds them."""
+        """Take the model and its tokenizer, whose settings are changed; :meth:`load` builds
+        them.
+        """
         self.name, self._session, self._tokenizer = name, session, tokenizer
-        self._readings: dict[tuple[str, str], Reading] = {}  # replaced, never changed: threads share it
+        self._readings: dict[
+            tuple[str, str], Reading
+        ] = {}  # replaced, never changed: threads share it
         prepare_tokenizer(tokenizer)
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model of this package or a folder. Raises UsageError: no such folder. EncoderError: it is broken."""
+        """Load a model of this package or a folder. Raises UsageError: no such folder.
+        EncoderError: it is broken.
+        """
         folder = find_reranker(name)
         try:
             _, tokenizer, graph, weights = read_folder(folder)
             return cls(name, Session(graph.read_bytes(), weights | read_head(folder)), tokenizer)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise EncoderError(f"{folder}: can't be loaded as a re-ranker of passages ({error})") from error
+            raise EncoderError(
+                f"{folder}: can't be loaded as a re-ranker of passages ({error})"
+            ) from error
 
     def score_texts(self, question: str, texts: Sequence[str]) -> Scores:
         """Return how well each text answers a question, ``[texts]`` float32 log-odds."""
         return np.array([reading.score for reading in self.read_texts(question, texts)], np.float32)
 
     def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
-        """Return how well each text answers a question, and the words that do (Devlin et al., 2019, section 4.3)."""
+        """Return how well each text answers a question, and the words that do (Devlin et al., 2019,
+        section 4.3).
+        """
         asked = tokenize(self._tokenizer, question, _QUESTION_TOKENS)
         question = question[: asked.offsets[-1][1]] if asked.offsets else ""
         pairs = [(question, text) for text in texts]
@@ -70,7 +88,9 @@ class PassageReranker:
         new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
         if new:
             encodings = [self._encode(*pair) for pair in new]
-            inputs = [bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each in encodings]
+            inputs = [
+                bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each in encodings
+            ]
             outputs = self._session.run_each(list(OUTPUTS), inputs)
             readings = dict(readings)
             for pair, encoding, (score, ends) in zip(new, encodings, outputs, strict=True):
@@ -88,8 +108,9 @@ class PassageReranker:
 class Reading(NamedTuple):
     """The scores of a text for a question.
 
-    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the short answer. ``strength``: its
-    log-odds against no short answer. ``lead``: its log-odds against the best other words.
+    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the short answer.
+    ``strength``: its log-odds against no short answer. ``lead``: its log-odds against the best
+    other words.
     """
 
     score: float
@@ -105,7 +126,9 @@ def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
     size = len(inside)
     if not size:
         return Reading(score, 0, 0, -_UNREAD, 0.0)
-    is_answer = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(size, size, -1, dtype=bool)
+    is_answer = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(
+        size, size, -1, dtype=bool
+    )
     sums = np.where(is_answer, ends[inside, :1] + ends[inside, 1], -_UNREAD)
     first, last = np.unravel_index(int(sums.argmax()), sums.shape)
     best = float(sums[first, last])

@@ -1,4 +1,6 @@
-"""Gather the candidate sentences of a search, prefer the document that the question names, and score them."""
+"""Gather the candidate sentences of a search, prefer the document that the question names, and
+score them.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +28,9 @@ _TITLED = 1_000  # documents whose titles are matched
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The matches of a query and sentences near the best of them, by increasing id; arrays are ``[n]``."""
+    """The matches of a query and sentences near the best of them, by increasing id; arrays are
+    ``[n]``.
+    """
 
     sentences: Ids
     documents: Ids
@@ -47,7 +51,9 @@ class Candidates:
         return replace(self, fused=fused, score=fused.score)
 
     def grow(self) -> Iterator[Grown]:
-        """Yield the spans that grow from the candidates: see :func:`lmkrag.search.growth.grow_spans`."""
+        """Yield the spans that grow from the candidates: see
+        :func:`lmkrag.search.growth.grow_spans`.
+        """
         return grow_spans(
             self.score,
             self.sentences,
@@ -61,8 +67,22 @@ class Candidates:
 
     def keep(self, mask: Mask) -> "Candidates":
         """Return the candidates where ``mask`` ``[n]`` is true."""
-        arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record", "heading")
-        return replace(self, **{name: getattr(self, name)[mask] for name in arrays}, fused=self.fused.keep(mask))
+        arrays = (
+            "sentences",
+            "documents",
+            "score",
+            "dense",
+            "lexical",
+            "has_content",
+            "lead_in",
+            "record",
+            "heading",
+        )
+        return replace(
+            self,
+            **{name: getattr(self, name)[mask] for name in arrays},
+            fused=self.fused.keep(mask),
+        )
 
 
 class Views:
@@ -92,14 +112,20 @@ class Views:
 class SearchQuery(NamedTuple):
     """A question as it is searched for, and the options of the search."""
 
-    vector: Scores | None  # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
+    vector: (
+        Scores | None
+    )  # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
     words: Hashes  # hashes of the question's words
     mode: Mode = "hybrid"
     top_k: int = 8
-    phrases: Hashes | None = None  # words of quoted phrases: sentences that have most of them are gathered, too
+    phrases: Hashes | None = (
+        None  # words of quoted phrases: sentences that have most of them are gathered, too
+    )
     allowed: Selection | None = None  # the documents to search, None for all
     weights: Weights = WEIGHTS
-    variants: Sequence[tuple[int, ...]] = ()  # hashes of each word by several languages; empty where each has one
+    variants: Sequence[
+        tuple[int, ...]
+    ] = ()  # hashes of each word by several languages; empty where each has one
     names: Sequence[tuple[int, ...]] = ()  # the same of words that are names
     numbers: Sequence[tuple[int, ...]] = ()  # and of those that are numbers
 
@@ -112,17 +138,23 @@ class SearchQuery(NamedTuple):
         allowed: Selection | None = None,
         nearest: Nearest | None = None,
     ) -> Matches:
-        """Search for words, and for the question's vector unless its ``nearest`` sentences are given."""
+        """Search for words, and for the question's vector unless its ``nearest`` sentences are
+        given.
+        """
         pool = max(self.weights.pool, self.weights.pool_per_result * self.top_k)
         mode = mode or self.mode
-        return snapshot.search(self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest)
+        return snapshot.search(
+            self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest
+        )
 
 
 def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
     """Return the sentences that are nearest to a question, and those with most of its words."""
     matches = query.match(snapshot, query.words, allowed=query.allowed)
     if query.phrases is not None and len(query.phrases) and query.mode != "dense":
-        matches = join_matches(matches, query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed))
+        matches = join_matches(
+            matches, query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed)
+        )
     return matches
 
 
@@ -131,7 +163,9 @@ class Preferred(NamedTuple):
 
     matches: Matches
     words: dict[tuple[int, ...], float]  # weights of the question's words, by their hashes
-    factors: Callable[[Ids], Scores] | None = None  # by positions of documents; None if none is preferred
+    factors: Callable[[Ids], Scores] | None = (
+        None  # by positions of documents; None if none is preferred
+    )
 
 
 class DocumentMatch(NamedTuple):
@@ -139,7 +173,9 @@ class DocumentMatch(NamedTuple):
 
     document: int  # its position in the snapshot
     documents: Ids  # ``[n]``, positions of the documents that were compared
-    shares: Floats  # ``[n]``, shares of the question's words, by weight, in their openings and titles
+    shares: (
+        Floats  # ``[n]``, shares of the question's words, by weight, in their openings and titles
+    )
     margin: float  # between its share and the next best one
     words: Hashes  # words of the question that do not name it
 
@@ -151,14 +187,16 @@ def match_document(
     weights: Weights = WEIGHTS,
     names: Sequence[tuple[int, ...]] = (),
 ) -> DocumentMatch | None:
-    """Return the document that a question names by words of its opening or title; None if no single one stands out.
+    """Return the document that a question names by words of its opening or title; None if no single
+    one stands out.
 
-    Where documents are alike (contracts, releases, minutes), each of them has a passage that fits the question, and
-    only rare words say which one is meant: "Consider the agreement between X and Y; may the recipient share ...?"
+    Where documents are alike (contracts, releases, minutes), each of them has a passage that fits
+    the question, and only rare words say which one is meant: "Consider the agreement between X and
+    Y; may the recipient share ...?"
 
-    Words are weighted by their inverse document frequency. The document must be ahead of all others, and no other may
-    have as many of the words anywhere, or one of the question's ``names`` that it lacks. ``among`` are the positions of
-    the documents to choose from, increasing.
+    Words are weighted by their inverse document frequency. The document must be ahead of all
+    others, and no other may have as many of the words anywhere, or one of the question's ``names``
+    that it lacks. ``among`` are the positions of the documents to choose from, increasing.
     """
     count = len(snapshot.documents.keys if among is None else among)
     if count < 2:
@@ -182,14 +220,19 @@ def match_document(
         held.append(owners)
         opened.append(owners[place.before[mask] < border[owners]])
         in_rows.append(owners[(place.roles[mask] & RECORD) != 0])
-        inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
+        inverse.append(
+            math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0
+        )
     total = sum(inverse)
     if total <= 0:
         return None
     mass = _add_up(held, inverse, len(documents))
     likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(documents)), _TITLED)
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
-    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
+    opened = [
+        np.union1d(owners, likely[in_title])
+        for owners, in_title in zip(opened, titled, strict=True)
+    ]
     shares = _add_up(opened, inverse, len(documents)) / total
     best = int(np.argmax(shares))
     mass += 0.5 * total * shares
@@ -203,9 +246,13 @@ def match_document(
             return None
     most = max(1, weights.common_share * count)
     naming = np.array([best in owners and len(owners) <= most for owners in opened])
-    naming &= [best not in owners for owners in in_rows]  # words in rows of a table tell the rows apart
+    naming &= [
+        best not in owners for owners in in_rows
+    ]  # words in rows of a table tell the rows apart
     left = terms.words[~naming]
-    return DocumentMatch(int(documents[best]), documents, shares, margin, left if len(left) else terms.words)
+    return DocumentMatch(
+        int(documents[best]), documents, shares, margin, left if len(left) else terms.words
+    )
 
 
 def _find_best(rank: Floats, most: int) -> Ids:
@@ -218,7 +265,9 @@ def _find_best(rank: Floats, most: int) -> Ids:
 
 
 def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
-    """The sum of the weights of each document's words, ``[count]``, given the documents of each word."""
+    """The sum of the weights of each document's words, ``[count]``, given the documents of each
+    word.
+    """
     total = np.zeros(count)
     for of_word, weight in zip(owners, weights, strict=True):
         total[of_word] += weight
@@ -228,13 +277,18 @@ def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floa
 def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Matches) -> Preferred:
     """Prefer the document that a question names, if there is one.
 
-    Its best sentences are gathered, too. If they fit the question about as well as the other matches, the words that
-    name it no longer count inside documents, and the scores of other documents are lowered.
+    Its best sentences are gathered, too. If they fit the question about as well as the other
+    matches, the words that name it no longer count inside documents, and the scores of other
+    documents are lowered.
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
-    # The most frequent form of a word shows how rare it is: in an index of one language the others are in no text.
-    words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
+    # The most frequent form of a word shows how rare it is: in an index of one language the others
+    # are in no text.
+    words = {
+        forms: min(weights[form] for form in forms)
+        for forms in query.variants or zip(query.words.tolist())
+    }
     allowed = None if query.allowed is None else query.allowed.positions
     match = None
     if matches.terms is not None:
@@ -257,7 +311,9 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
 def _document_factors(
     snapshot: Snapshot, candidates: Candidates, match: DocumentMatch, weights: Weights
 ) -> Callable[[Ids], Scores] | None:
-    """Factors of the scores in documents, by their positions; None if another document is meant after all."""
+    """Factors of the scores in documents, by their positions; None if another document is meant
+    after all.
+    """
     inside = candidates.documents == snapshot.documents.keys[match.document]
     best = float(candidates.score.max())
     if best <= 0 or not inside.any():
@@ -271,23 +327,31 @@ def _document_factors(
     def factors(positions: Ids) -> Scores:
         place = np.minimum(np.searchsorted(match.documents, positions), len(match.documents) - 1)
         shares = np.where(match.documents[place] == positions, match.shares[place], 0.0)
-        factor: Scores = (1 - penalty * (1 - shares / match.shares.max())).astype(np.float32)  # the named one has most
+        factor: Scores = (1 - penalty * (1 - shares / match.shares.max())).astype(
+            np.float32
+        )  # the named one has most
         return factor
 
     return factors
 
 
 def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) -> Candidates:
-    """Return the matches with the neighbours of the best of them, and the fused scores of all of these."""
+    """Return the matches with the neighbours of the best of them, and the fused scores of all of
+    these.
+    """
     matches, words, factors = preferred
     weights, mode = query.weights, query.mode
-    score = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
+    score = (
+        np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
+    )
     score += weights.lexical * matches.lexical / matches.lexical.max(initial=1e-9)
     if factors is not None:
         score *= factors(snapshot.documents.owners(matches.sentences))
     most = max(weights.expanded, weights.expanded_per_result * query.top_k)
     best = np.argsort(-score, kind="stable")[:most]
-    sentences, owners = _with_neighbours(matches.sentences, matches.sentences[best], snapshot.documents, weights.reach)
+    sentences, owners = _with_neighbours(
+        matches.sentences, matches.sentences[best], snapshot.documents, weights.reach
+    )
     known = snapshot.describe(sentences, owners, query.vector, matches)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)
     fused = fuse(
@@ -306,10 +370,14 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     if matches.terms is not None and record.any():
         keys = merge_variants([*query.names, *query.numbers])
         held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
-        fused = fused.times("names and numbers", np.where(record, weights.key**held, 1).astype(np.float32))
+        fused = fused.times(
+            "names and numbers", np.where(record, weights.key**held, 1).astype(np.float32)
+        )
     navigation = (known.roles & NAVIGATION) != 0
     if navigation.any():
-        fused = fused.times("contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32))
+        fused = fused.times(
+            "contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32)
+        )
     return Candidates(
         sentences=sentences,
         documents=known.documents,
@@ -326,8 +394,12 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     )
 
 
-def _with_neighbours(sentences: Ids, best: Ids, documents: DocumentRanges, reach: int) -> tuple[Ids, Ids]:
-    """The sentences and ``reach`` neighbours of the best ones in their documents; positions of their documents."""
+def _with_neighbours(
+    sentences: Ids, best: Ids, documents: DocumentRanges, reach: int
+) -> tuple[Ids, Ids]:
+    """The sentences and ``reach`` neighbours of the best ones in their documents; positions of
+    their documents.
+    """
     owner = documents.owners(best)
     near = best[:, None] + np.arange(-reach, reach + 1)
     inside = (near >= documents.first[owner][:, None]) & (near < documents.stop[owner][:, None])

@@ -1,8 +1,9 @@
 """Check citations: look quotations up in the documents as they are now.
 
-A quotation is the *same* where it was, *moved* within its document, or *elsewhere*, in another document. It is
-*changed* if a number, date, unit, name or negation differs, *stitched* if it joins several places, *reworded* if only
-other words differ, and otherwise *gone*. White space, letter case and the form of quotation marks do not count.
+A quotation is the *same* where it was, *moved* within its document, or *elsewhere*, in another
+document. It is *changed* if a number, date, unit, name or negation differs, *stitched* if it joins
+several places, *reworded* if only other words differ, and otherwise *gone*. White space, letter
+case and the form of quotation marks do not count.
 """
 
 import re
@@ -30,21 +31,26 @@ State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded",
 FAILED: tuple[State, ...] = ("changed", "stitched", "reworded", "gone")
 """The states of quotations that do not stand word for word."""
 
-MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
+MIN_SIMILARITY = (
+    0.6  # the least share of words in common with which a quotation is reworded and not gone
+)
 _QUERY_CHARS = 300  # characters of a quotation that other documents are searched for
 _OTHER_DOCUMENTS = 5  # in which a quotation is looked up beside its own
 _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
-_BEFORE_NUMBER = re.compile(rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z")  # it may be empty
+_BEFORE_NUMBER = re.compile(
+    rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z"
+)  # it may be empty
 _ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
 _LEFT_OUT = 600  # characters that an ellipsis stands for, at most
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 """Straight quotation marks, and no brackets and marks of Markdown."""
 
 _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
-_GAP = 0.85  # the least share of words in one place with which a quotation omits words there and is not stitched
+# the least share of words in one place with which a quotation omits words there and is not stitched
+_GAP = 0.85
 _WORD = re.compile(r"\w+")
 _BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
 _BUCKET = 4  # words between places that count as one
@@ -56,9 +62,10 @@ _CANDIDATES = 8  # places that a quotation is compared with word by word
 class CitationCheck:
     """The state of a quotation in the documents as they are now.
 
-    ``doc_id``, ``start``, ``end`` and ``place`` say where it is now; they are empty and -1 if it is gone.
-    ``similarity`` is the share of its words in that place. ``changes`` lists the differences of a changed quotation,
-    such as ``1,200 for 900``. The ``place`` of a stitched one names all of its places, the other fields the first.
+    ``doc_id``, ``start``, ``end`` and ``place`` say where it is now; they are empty and -1 if it is
+    gone. ``similarity`` is the share of its words in that place. ``changes`` lists the differences
+    of a changed quotation, such as ``1,200 for 900``. The ``place`` of a stitched one names all of
+    its places, the other fields the first.
     """
 
     quote: str
@@ -73,7 +80,9 @@ class CitationCheck:
 
     @property
     def label(self) -> str:
-        """The state, with the changes of a changed quotation or the document of one from elsewhere."""
+        """The state, with the changes of a changed quotation or the document of one from
+        elsewhere.
+        """
         more = {"changed": ", ".join(self.changes), "elsewhere": self.doc_id}.get(self.state)
         return f"{self.state}: {more}" if more else self.state
 
@@ -100,19 +109,33 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
 
     def find(words: str) -> list[str]:
         query = " ".join(words.replace('"', " ").split())[:_QUERY_CHARS]
-        return [span.doc_id for span in engine.search(query, mode="lexical", level="document", top_k=_OTHER_DOCUMENTS)]
+        return [
+            span.doc_id
+            for span in engine.search(
+                query, mode="lexical", level="document", top_k=_OTHER_DOCUMENTS
+            )
+        ]
 
     return [
-        check_quotation(replace(cited, doc_id=cited.doc_id or _resolve(cited.reference, read)), read, find)
+        check_quotation(
+            replace(cited, doc_id=cited.doc_id or _resolve(cited.reference, read)), read, find
+        )
         for cited in read_quotations(source)
     ]
 
 
 def _resolve(reference: str, read: Callable[[str], Document | None]) -> str:
-    """The document that a text names as the source of a quotation, or a file name even if no document has it."""
-    names = [reference.strip(), *(reference[: match.start()].strip() for match in _BEHIND_NAME.finditer(reference))]
+    """The document that a text names as the source of a quotation, or a file name even if no
+    document has it.
+    """
+    names = [
+        reference.strip(),
+        *(reference[: match.start()].strip() for match in _BEHIND_NAME.finditer(reference)),
+    ]
     file = re.match(r"[\w./ -]+\.[a-z]\w{0,4}(?!\w)", reference.strip())
-    return next((name for name in names if name and read(name) is not None), file[0] if file else "")
+    return next(
+        (name for name in names if name and read(name) is not None), file[0] if file else ""
+    )
 
 
 def check_quotation(
@@ -130,13 +153,17 @@ def check_quotation(
         if doc_id == cited.doc_id and text[cited.start : cited.end] == cited.text:
             return _make(cited, "same", document, cited.start, cited.end, 1.0)
         if exact := _locate(cited, text, cited.start if doc_id == cited.doc_id else 0):
-            state: State = "same" if not cited.doc_id else "moved" if doc_id == cited.doc_id else "elsewhere"
+            state: State = (
+                "same" if not cited.doc_id else "moved" if doc_id == cited.doc_id else "elsewhere"
+            )
             return _make(cited, state, document, *exact, 1.0)
         documents.append(document)
         similarity, start, end = _find_similar(cited.text, text)
         near = max(near, (similarity, start, end, document), key=lambda candidate: candidate[0])
     parts = [part for part in _ELLIPSIS.split(cited.text) if _WORD.search(part)]
-    checks = (check_quotation(replace(cited, text=part), read, find) for part in parts if len(parts) > 1)
+    checks = (
+        check_quotation(replace(cited, text=part), read, find) for part in parts if len(parts) > 1
+    )
     if wrong := next((part for part in checks if part.state in FAILED), None):
         return replace(wrong, quote=cited.text)
     similarity, start, end, nearest = near
@@ -145,9 +172,15 @@ def check_quotation(
         start, end = _widen(nearest.text, _find_negation(cited.text, nearest.text, start), end)
     passage = nearest.text[start:end] if nearest is not None else ""
     differences = find_differences(cited.text, passage) if is_near else []
-    changes = tuple(each.describe(cited.text, passage) for each in differences if each.kind != "word")
+    changes = tuple(
+        each.describe(cited.text, passage) for each in differences if each.kind != "word"
+    )
     has_words = any(each.kind == "word" or each.plain > 1 for each in differences)
-    if similarity < _GAP and (has_words or not differences) and (pieces := _find_pieces(cited.text, documents)):
+    if (
+        similarity < _GAP
+        and (has_words or not differences)
+        and (pieces := _find_pieces(cited.text, documents))
+    ):
         places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
         return replace(_make(cited, "stitched", *pieces[0], similarity), place=" and ".join(places))
     if nearest is not None and is_near:
@@ -162,38 +195,63 @@ def _candidates(cited: Quotation, find: Callable[[str], Sequence[str]]) -> Itera
     yield from (doc_id for doc_id in find(cited.text) if doc_id != cited.doc_id)
 
 
-def _make(cited: Quotation, state: State, document: Document, start: int, end: int, similarity: float) -> CitationCheck:
+def _make(
+    cited: Quotation, state: State, document: Document, start: int, end: int, similarity: float
+) -> CitationCheck:
     place = _span(document, start, end).place
-    return CitationCheck(cited.text, cited.doc_id, state, document.doc_id, start, end, place, round(similarity, 3))
+    return CitationCheck(
+        cited.text, cited.doc_id, state, document.doc_id, start, end, place, round(similarity, 3)
+    )
 
 
 def _span(document: Document, start: int, end: int) -> Span:
     """Characters of a document, with their line, page, or paragraph and heading."""
-    span = Span(document.doc_id, document.path, start, end, document.text[start:end], 1.0, kind=document.kind)
+    span = Span(
+        document.doc_id,
+        document.path,
+        start,
+        end,
+        document.text[start:end],
+        1.0,
+        kind=document.kind,
+    )
     if document.kind in LINED:
         return replace(span, line=1 + document.text.count("\n", 0, start))
     if document.page_starts:
         return replace(span, page=bisect_right(document.page_starts, start))
     above = [heading for heading in outline(document) if heading.start <= start][-1:]
     begin = sum(document.text.find("\n", heading.start) + 1 for heading in above)
-    paragraph = number_paragraph(document.text[begin:start], line_at(document.text, start), document.kind)
+    paragraph = number_paragraph(
+        document.text[begin:start], line_at(document.text, start), document.kind
+    )
     return replace(span, paragraph=paragraph, headings=tuple(heading.text for heading in above))
 
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
-    """Where a text has the words of a quotation, nearest to ``near``; an ellipsis may stand for no negation."""
+    """Where a text has the words of a quotation, nearest to ``near``; an ellipsis may stand for no
+    negation.
+    """
     plain = text.translate(STRAIGHT)
     for marks in (STRAIGHT, _PLAIN):
-        runs = [words for part in _ELLIPSIS.split(cited.text.translate(marks)) if (words := part.split())]
+        runs = [
+            words
+            for part in _ELLIPSIS.split(cited.text.translate(marks))
+            if (words := part.split())
+        ]
         if not runs:
             return None
         first, *others = map(_to_pattern, runs)
-        # Atomic groups: each part is matched where it follows next, so that many parts do not backtrack.
+        # Atomic groups: each part is matched where it follows next, so that many parts do not
+        # backtrack.
         rest = "".join(rf"(?>(\W.{{0,{_LEFT_OUT}}}?)(?<!\w){part})" for part in others)
         places = [
             match.span()
             for match in re.finditer(first + rest, plain, re.IGNORECASE | re.DOTALL)
-            if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
+            if not any(
+                token.kind == "negation"
+                for left_out in match.groups()
+                for token in read_tokens(left_out)
+            )
             and _find_negation(cited.text, plain, match.start()) == match.start()
         ]
         if places:
@@ -202,7 +260,9 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
 
 
 def _to_pattern(words: Sequence[str]) -> str:
-    """The regular expression of words that follow one another, with whole words and numbers at both ends."""
+    """The regular expression of words that follow one another, with whole words and numbers at both
+    ends.
+    """
     first, last = words[0][0], words[-1][-1]
     before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first.isdigit() else r"(?<!\w)" * first.isalnum()
     after = r"(?![.,']?\d|\s?[%‰°])" * last.isdigit() + r"(?!\w)" * last.isalnum()
@@ -210,16 +270,22 @@ def _to_pattern(words: Sequence[str]) -> str:
 
 
 def _find_negation(quote: str, text: str, start: int) -> int:
-    """The start of a negation right before ``start``, if the quotation begins a sentence without it; else ``start``."""
+    """The start of a negation right before ``start``, if the quotation begins a sentence without
+    it; else ``start``.
+    """
     if not (quote[:1].isupper() and text[start].islower()):
         return start
     before = text[max(0, start - _NUMBER_LENGTH) : start]
     last = read_tokens(before)[-1:]
-    return next((start - len(before) + token.start for token in last if token.kind == "negation"), start)
+    return next(
+        (start - len(before) + token.start for token in last if token.kind == "negation"), start
+    )
 
 
 def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
-    """The piece of a text with most words of a quotation in their order: the share of words in common, and where."""
+    """The piece of a text with most words of a quotation in their order: the share of words in
+    common, and where.
+    """
     ours = [match[0].casefold() for match in _WORD.finditer(quote)]
     spans = [match.span() for match in _WORD.finditer(text)]
     theirs = [text[start:end].casefold() for start, end in spans]
@@ -231,14 +297,24 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     # Where the quotation would begin, by every word that it shares with the text.
     telling = {word: numbers for word, numbers in where.items() if len(numbers) <= _MOST_TIMES}
     votes = Counter(
-        (place - number) // _BUCKET for place, word in enumerate(theirs) for number in telling.get(word, ())
+        (place - number) // _BUCKET
+        for place, word in enumerate(theirs)
+        for number in telling.get(word, ())
     )
     margin = len(ours) // 4 + _BUCKET
-    best = (0.0, 0.0, -1, -1)  # by the share of the longer text, so that other words in between count against it
+    best = (
+        0.0,
+        0.0,
+        -1,
+        -1,
+    )  # by the share of the longer text, so that other words in between count against it
     for bucket, _ in votes.most_common(_CANDIDATES):
         stop_if_late()
-        # First word by word, as if some were exchanged: the longest blocks may be those of another sentence.
-        for start in range(max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)):
+        # First word by word, as if some were exchanged: the longest blocks may be those of another
+        # sentence.
+        for start in range(
+            max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)
+        ):
             same = sum(map(eq, theirs[start : start + len(ours)], ours))
             share = same / len(ours)
             best = max(best, (share, share, spans[start][0], spans[start + len(ours) - 1][1]))
@@ -265,12 +341,18 @@ def _widen(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Document, int, int]]:
-    """The places of a stitched quotation, whose pieces of several words stand there word for word; else none."""
+    """The places of a stitched quotation, whose pieces of several words stand there word for word;
+    else none.
+    """
     words = [token.value for token in read_tokens(quote)]
     if not 2 * _FEWEST_WORDS <= len(words) <= _MOST_WORDS:
         return []
     read = [
-        (document, tokens := read_tokens(document.text), f" {' '.join(token.value for token in tokens)} ")
+        (
+            document,
+            tokens := read_tokens(document.text),
+            f" {' '.join(token.value for token in tokens)} ",
+        )
         for document in documents
     ]
 

@@ -15,34 +15,56 @@ from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
 
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # the beginning of comments and decorators, which belong to the line below
+_ABOVE = re.compile(
+    r"\*|//|/\*|#|--|@"
+)  # the beginning of comments and decorators, which belong to the line below
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
-    """Return the largest block of at most ``most`` characters around characters ``[start, end)``, else these.
+    """Return the largest block of at most ``most`` characters around characters ``[start, end)``,
+    else these.
 
-    A block is a line with what is indented below it and the lines right above it (decorators, comments). Blocks of the
-    outermost level come first; where one is too long, that of the next level inside it is tried.
+    A block is a line with what is indented below it and the lines right above it (decorators,
+    comments). Blocks of the outermost level come first; where one is too long, that of the next
+    level inside it is tried.
     """
     low = max(0, start - most)
     text = view.text(low, end + most)
     lines = text.splitlines(keepends=True)
     starts = list(accumulate(map(len, lines), initial=0))
     complete = low == 0 or view.text(low - 1, low) == "\n"
-    first = next((i for i, line in enumerate(lines) if starts[i + 1] > start - low and not line.isspace()), None)
-    stop = next((i + 1 for i in reversed(range(len(lines))) if starts[i] < end - low and not lines[i].isspace()), None)
+    first = next(
+        (i for i, line in enumerate(lines) if starts[i + 1] > start - low and not line.isspace()),
+        None,
+    )
+    stop = next(
+        (
+            i + 1
+            for i in reversed(range(len(lines)))
+            if starts[i] < end - low and not lines[i].isspace()
+        ),
+        None,
+    )
     if first is None or stop is None or stop <= first:
         return start, end
     indents = [measure_indentation(line) for line in lines]
     inside = [indents[i] for i in range(first, stop) if not lines[i].isspace()]
-    for base in sorted({indents[i] for i in range(first + 1) if not lines[i].isspace() and indents[i] <= min(inside)}):
+    for base in sorted(
+        {
+            indents[i]
+            for i in range(first + 1)
+            if not lines[i].isspace() and indents[i] <= min(inside)
+        }
+    ):
         top, bottom = _block(lines, indents, first, stop, base)
         if starts[bottom] - starts[top] <= most and (top > 0 or complete):
             return low + min(starts[top], start - low), low + max(starts[bottom], end - low)
     return start, end
 
 
-def _block(lines: list[str], indents: list[int], first: int, stop: int, base: int) -> tuple[int, int]:
+def _block(
+    lines: list[str], indents: list[int], first: int, stop: int, base: int
+) -> tuple[int, int]:
     """Lines ``[top, bottom)`` of the block that opens with indentation ``base``."""
 
     def closes(i: int) -> bool:
@@ -64,11 +86,18 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
         top -= 1
     while bottom < len(lines) and is_inside(bottom):
         bottom += 1
-    # Flat lines continue to a blank line or the end of a block, comments and decorators with the lines below them.
+    # Flat lines continue to a blank line or the end of a block, comments and decorators with the
+    # lines below them.
     is_flat = bottom == stop
-    while bottom < len(lines) and continues(bottom) and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip())):
+    while (
+        bottom < len(lines)
+        and continues(bottom)
+        and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip()))
+    ):
         bottom += 1
-        while bottom < len(lines) and is_inside(bottom) and not (is_flat and lines[bottom].isspace()):
+        while (
+            bottom < len(lines) and is_inside(bottom) and not (is_flat and lines[bottom].isspace())
+        ):
             bottom += 1
             is_flat = False
     while bottom > stop and lines[bottom - 1].isspace():
@@ -77,9 +106,11 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
 
 
 def find_definitions(text: str, number: int) -> Iterator[int]:
-    """Yield the lines, from 1, that name the functions and classes around line ``number``, the innermost first.
+    """Yield the lines, from 1, that name the functions and classes around line ``number``, the
+    innermost first.
 
-    A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
+    A line that names one counts as its own; a comment or a decorator belongs to what it stands
+    above.
     """
     lines = StringIO(text).readlines()  # a form feed ends no line
     while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
@@ -87,42 +118,57 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
     start, limit = sum(map(len, lines[:number])), len(text)
     for above, line in reversed(list(enumerate(lines[:number], 1))):
         start -= len(line)
-        if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
+        if (
+            not line.isspace()
+            and not CLOSES.match(line.lstrip())
+            and measure_indentation(line) < limit
+        ):
             limit = measure_indentation(line)
             if DEFINITION.match(text, start):
                 yield above
 
 
 _SECONDARY = re.compile(
-    r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist|generated)/"
+    r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist"
+    r"|generated)/"
     r"|(?:^|/)(?:test_[^/]*|conftest|[^/]*(?:[._-](?:test|spec|min|generated|pb2?)))\.\w+$",
     re.IGNORECASE,
 )
 
 
 def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
-    """Return the share of the stems that a file's path has, and the share of its name's parts that have a stem."""
+    """Return the share of the stems that a file's path has, and the share of its name's parts that
+    have a stem.
+    """
     path, parts = doc_id.lower(), split_identifiers(PurePosixPath(doc_id).stem).lower().split()
     named = [any(stem in part for stem in stems) for part in parts]
     return sum(stem in path for stem in stems) / max(1, len(stems)), sum(named) / max(1, len(named))
 
 
 def is_secondary(doc_id: str) -> bool:
-    """Return whether a file of source code is a test, was generated, or was copied from elsewhere."""
+    """Return whether a file of source code is a test, was generated, or was copied from
+    elsewhere.
+    """
     return _SECONDARY.search(doc_id) is not None
 
 
 def is_mostly_code(candidates: Candidates, views: Views) -> bool:
-    """Return whether candidates are of several documents, and at least half of these are source code."""
+    """Return whether candidates are of several documents, and at least half of these are source
+    code.
+    """
     first = np.unique(candidates.documents, return_index=True)[1].tolist()
-    return len(first) > 1 and 2 * sum(views.view(position).row.kind == CODE for position in first) >= len(first)
+    return len(first) > 1 and 2 * sum(
+        views.view(position).row.kind == CODE for position in first
+    ) >= len(first)
 
 
-def rank_code(candidates: Candidates, views: Views, question: CodeQuestion, *, mostly_code: bool) -> Candidates:
+def rank_code(
+    candidates: Candidates, views: Views, question: CodeQuestion, *, mostly_code: bool
+) -> Candidates:
     """Return candidates with the scores of source code weighted.
 
-    Definitions of the question's names and files that it names gain. Tests, generated code and, in a folder that is
-    ``mostly_code``, prose lose, unless the question is about these.
+    Definitions of the question's names and files that it names gain. Tests, generated code and, in
+    a folder that is ``mostly_code``, prose lose, unless the question is about these.
     """
     weights = candidates.weights
     _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)
@@ -130,7 +176,10 @@ def rank_code(candidates: Candidates, views: Views, question: CodeQuestion, *, m
     is_code = np.array([row.kind == CODE for row in rows])
     secondary = is_code & [not question.about_tests and is_secondary(row.doc_id) for row in rows]
     beside = (is_code == question.about_prose) & mostly_code
-    named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (weights.path, weights.file_name)
+    named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (
+        weights.path,
+        weights.file_name,
+    )
     defined = np.zeros(len(owners), bool)
     for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
         defined[position] = declares(views.sentence(position), question.identifiers)
@@ -138,7 +187,12 @@ def rank_code(candidates: Candidates, views: Views, question: CodeQuestion, *, m
         ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
         ("prose beside code", np.where(beside, weights.beside, 1)[owners]),
         ("file", (1 + is_code * named)[owners]),
-        ("definition", np.where(defined, weights.sought_definition if question.is_name else weights.definition, 1)),
+        (
+            "definition",
+            np.where(
+                defined, weights.sought_definition if question.is_name else weights.definition, 1
+            ),
+        ),
     ):
         if (factor != 1).any():
             candidates = candidates.times(name, factor.astype(np.float32))

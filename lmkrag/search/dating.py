@@ -14,7 +14,17 @@ from lmkrag.language.dates import MAY_DATE, find_date
 from lmkrag.system import LateRegex
 
 DATE_KEYS = (
-    *("date", "updated", "last_updated", "lastupdated", "modified", "last_modified", "lastmod", "revised", "effective"),
+    *(
+        "date",
+        "updated",
+        "last_updated",
+        "lastupdated",
+        "modified",
+        "last_modified",
+        "lastmod",
+        "revised",
+        "effective",
+    ),
     *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha"),
 )
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
@@ -24,12 +34,16 @@ _GLUED = LateRegex(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d
 _HEADER = 600  # characters at a document's beginning that may date it
 _DATES_TEXT = LateRegex(
     r"^(?:[^\w\n]*+(?:date|sent|version|release|revision|stand|datum|version du|fecha|data"
-    r"|[^\n]{0,40}?\b(?:dated|effective|amended|amendment|updated|modified|changed|revised|published|issued"
-    r"|valid from|in force|fassung vom|gültig ab|mis à jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)"
+    r"|[^\n]{0,40}?\b(?:dated|effective|amended|amendment|updated|modified|changed|revised"
+    r"|published|issued"
+    r"|valid from|in force|fassung vom|gültig ab|mis à "
+    r"jour|actualizado|aggiornato|bijgewerkt|atualizado))\b)"
     r"[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
-_MAIL = re.compile(r"(?=[A-Z][a-z]+: )(?:(?:From|To|Cc): [^\n]*(?:\n|\Z))*(?:Date: ([^\n]*)|Subject: |\Z)")
+_MAIL = re.compile(
+    r"(?=[A-Z][a-z]+: )(?:(?:From|To|Cc): [^\n]*(?:\n|\Z))*(?:Date: ([^\n]*)|Subject: |\Z)"
+)
 _MAIL_HEADER = 8_000  # characters; it may name many recipients
 
 _REMEMBERED = 10_000  # documents
@@ -54,8 +68,12 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
         headings: above it, the outermost first.
     """
     row, read = view.row, view.text
-    headed = next((day for heading in reversed(headings) if (day := find_date(heading, years=True))), "")
-    for above in view.headings_before(ordinal) if row.kind == "mail" and not date_meta(row.meta) else ():
+    headed = next(
+        (day for heading in reversed(headings) if (day := find_date(heading, years=True))), ""
+    )
+    for above in (
+        view.headings_before(ordinal) if row.kind == "mail" and not date_meta(row.meta) else ()
+    ):
         _, end = view.bounds(above)
         if mail := _MAIL.match(read(end, end + _MAIL_HEADER)):
             day = find_date(mail[1] or "")
@@ -85,19 +103,32 @@ def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
         return Dated(day, "file name")
     if stated:
         return Dated(stated, "properties")
-    changed = row.root and row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
+    changed = (
+        row.root
+        and row.mtime_ns
+        and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
+    )
     return Dated(changed, "file") if changed else Dated()
 
 
 def date_meta(meta: Mapping[str, Any]) -> str:
     """Return the date of a document by its metadata; empty without one."""
     keys = {name_key(key): value for key, value in meta.items()}
-    return next((day for key in DATE_KEYS if (day := find_date(str(keys.get(key, "")), years=True))), "")
+    return next(
+        (day for key in DATE_KEYS if (day := find_date(str(keys.get(key, "")), years=True))), ""
+    )
 
 
 def name_key(key: str) -> str:
     """Return a key of metadata as :data:`DATE_KEYS` spells it."""
-    return str(key).lower().rpartition(":")[2].rpartition(".")[2].replace("-", "_").removesuffix("_time")
+    return (
+        str(key)
+        .lower()
+        .rpartition(":")[2]
+        .rpartition(".")[2]
+        .replace("-", "_")
+        .removesuffix("_time")
+    )
 
 
 def date_name(doc_id: str) -> str:

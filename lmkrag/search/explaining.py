@@ -1,4 +1,6 @@
-"""Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
+"""Why a span was found: the parts of its best sentence's score, and where and why growth
+stopped.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +11,9 @@ from lmkrag.language.terms import find_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.types import Explanation, ScoreFactor, ScorePart
 
-Growth = Mapping[int, tuple[int, int]]  # positions (first, stop) that growth took, by the hit that it grew from
+Growth = Mapping[
+    int, tuple[int, int]
+]  # positions (first, stop) that growth took, by the hit that it grew from
 _MOST_WORDS = 20  # of the question that are named
 
 
@@ -23,19 +27,27 @@ def explain_span(
     score: float,
     languages: Iterable[str] = (),
 ) -> Explanation:
-    """Explain the span ``[start, end)``, in characters, of a document, which is ordered by ``score``.
+    """Explain the span ``[start, end)``, in characters, of a document, which is ordered by
+    ``score``.
 
-    ``hits`` are the positions of its candidates, best first; ``languages`` are those of the index other than English.
+    ``hits`` are the positions of its candidates, best first; ``languages`` are those of the index
+    other than English.
     """
     first_sentence = view.row.first_sentence
     hit = hits[0]
     ordinal = int(candidates.sentences[hit]) - first_sentence
     sentence = view.sentence(ordinal)
     query_words = chain.from_iterable(candidates.words)
-    words = [sentence[low:high].lower() for low, high in find_words(sentence, query_words, languages)]
+    words = [
+        sentence[low:high].lower() for low, high in find_words(sentence, query_words, languages)
+    ]
     fused = candidates.fused
-    parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
-    factors = tuple(ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)
+    parts = tuple(
+        ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts
+    )
+    factors = tuple(
+        ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1
+    )
     fused_score = float(candidates.score[hit])
     if score != fused_score and fused_score:
         factors += (ScoreFactor("re-ranking", score / fused_score),)
@@ -57,7 +69,12 @@ def explain_span(
 
 
 def _why_stopped(
-    candidates: Candidates, view: DocumentView, hits: Sequence[int], edge: int, step: int, grown: Growth
+    candidates: Candidates,
+    view: DocumentView,
+    hits: Sequence[int],
+    edge: int,
+    step: int,
+    grown: Growth,
 ) -> str:
     """Why growth stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
     hit = hits[0]
@@ -68,10 +85,17 @@ def _why_stopped(
         return "the document ends here"
     neighbour = edge + step
     sentence = int(candidates.sentences[edge]) + step
-    if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != sentence:
+    if (
+        not 0 <= neighbour < len(candidates.sentences)
+        or candidates.sentences[neighbour] != sentence
+    ):
         return "this is as far as growth looks"
     for other, (first, stop) in grown.items():
-        if other not in hits and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
+        if (
+            other not in hits
+            and first <= neighbour < stop
+            and candidates.score[other] >= candidates.score[hit]
+        ):
             return "the next sentence belongs to a better result"
     if candidates.record[hit] or candidates.record[neighbour]:
         return "a record stands for itself"
@@ -80,5 +104,8 @@ def _why_stopped(
     keep = candidates.weights.keep
     score, least = float(candidates.score[neighbour]), keep * float(candidates.score[hit])
     if score < least:
-        return f"the next sentence scores {score:.3f}, less than {keep} of the best one's {candidates.score[hit]:.3f}"
+        return (
+            f"the next sentence scores {score:.3f}, less than {keep} of the best one's "
+            f"{candidates.score[hit]:.3f}"
+        )
     return "this is as far as growth looks"

@@ -1,14 +1,16 @@
-"""Filter expressions over documents: ``kind=pdf and (path=docs/* or author="Jane Roe") and not year<2020``.
+"""Filter expressions over documents: ``kind=pdf and (path=docs/* or author="Jane Roe") and not
+year<2020``.
 
     expression := term {"or" term}        term  := factor {"and" factor}
     factor     := "not" factor | "(" expression ")" | key operator value | key ["not"] "in" "(" value {"," value} ")"
 
-Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*`` and ``?``, and its
-case does not matter; a quoted one is exact; ``key=*`` keeps what has a value. Keys, in any case: ``doc_id``, ``path``
-(the ``doc_id``, or where the document was read from), ``title``, ``kind``, ``root``, ``modified`` (the day its file was
-last changed), else a key of the document's front matter. A ``path`` equals its folders, too: ``path=docs/handbook``.
-Dates (ISO 8601) are compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
-"""
+Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*``
+and ``?``, and its case does not matter; a quoted one is exact; ``key=*`` keeps what has a value.
+Keys, in any case: ``doc_id``, ``path`` (the ``doc_id``, or where the document was read from),
+``title``, ``kind``, ``root``, ``modified`` (the day its file was last changed), else a key of the
+document's front matter. A ``path`` equals its folders, too: ``path=docs/handbook``. Dates (ISO
+8601) are compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
+"""  # noqa: E501
 
 import re
 from collections import deque
@@ -25,10 +27,14 @@ from lmkrag.json_values import to_json_value
 from lmkrag.types import DocumentInfo
 
 Test = Callable[[Any], bool]
-"""A test of a field's value, which is None where a document has none, and a list where it has several."""
+"""A test of a field's value, which is None where a document has none, and a list where it has
+several.
+"""
 
 Predicate = Callable[[Callable[[str, Test], Any]], Any]
-"""Called with a function of a key and a test, which returns a boolean, or an array with one for each document."""
+"""Called with a function of a key and a test, which returns a boolean, or an array with one for
+each document.
+"""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
@@ -65,19 +71,30 @@ class PredicateFilter(str):
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
 
-def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = "") -> PredicateFilter | None:
-    """Return a filter for documents by globs of ``.gitignore`` form on their ids and by a path; None without either."""
+def filter_files(
+    *, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = ""
+) -> PredicateFilter | None:
+    """Return a filter for documents by globs of ``.gitignore`` form on their ids and by a path;
+    None without either.
+    """
     if not (include or exclude or path):
         return None
     from pathspec import GitIgnoreSpec
 
-    included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
+    included, excluded = (
+        GitIgnoreSpec.from_lines(include or ["*"]),
+        GitIgnoreSpec.from_lines(exclude),
+    )
 
     def is_chosen(doc_id: str | None) -> bool:
-        return doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
+        return (
+            doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
+        )
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
-        return match("doc_id", is_chosen) & match("path", _TextTest([(re.escape(path) or f"{_ANY}*", True)]))
+        return match("doc_id", is_chosen) & match(
+            "path", _TextTest([(re.escape(path) or f"{_ANY}*", True)])
+        )
 
     return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
@@ -97,7 +114,8 @@ def parse_filter(expression: str) -> Predicate:
 
 
 def to_expression(expression: Filter | None) -> str | None:
-    """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
+    """Return a filter as an expression. A mapping keeps documents with all of its values, a list of
+    them with any.
 
     Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
     """
@@ -124,23 +142,32 @@ def _values(key: str, value: object) -> str:
 
 def _show(key: str, value: object) -> str:
     if not isinstance(value, str | Real | date | time):
-        raise UsageError(f"a filter can't compare {key} with {value!r}: use text, a number, a date or a list of them")
+        raise UsageError(
+            f"a filter can't compare {key} with {value!r}: use text, a number, a date or "
+            "a list of them"
+        )
     text = _text(to_json_value(value))  # as the values of documents are stored
     return text if _DATE.fullmatch(text) and key.lower() not in _NAMES else quote(text)
 
 
 def explain_filter(
-    list_documents: Callable[..., Sequence[DocumentInfo]], expression: str, *, for_owner: bool = True
+    list_documents: Callable[..., Sequence[DocumentInfo]],
+    expression: str,
+    *,
+    for_owner: bool = True,
 ) -> str:
     """Return a hint if no document matches a filter; else an empty string.
 
-    The owner of an index is told the kinds and keys that its documents have; others could learn there of documents
-    that the filter keeps from them.
+    The owner of an index is told the kinds and keys that its documents have; others could learn
+    there of documents that the filter keeps from them.
     """
     if list_documents(filter=expression, limit=1):
         return ""
     if not for_owner:
-        return f"no document matches the filter {expression!r}; a filter asks for {_ASKED} or a key of front matter"
+        return (
+            f"no document matches the filter {expression!r}; a filter asks for {_ASKED} or a "
+            "key of front matter"
+        )
     documents = list_documents()
     kinds = sorted({document.kind for document in documents})
     keys = sorted({str(key) for document in documents for key in document.meta})
@@ -209,10 +236,14 @@ class _Parser:
         if operator in ("=", "!="):
             test = _TextTest([self._pattern(value, exact)])
             return lambda match: match(key, test) ^ (operator == "!=")
-        return lambda match: match(key, partial(_ordered, operator=operator, value=value, exact=exact))
+        return lambda match: match(
+            key, partial(_ordered, operator=operator, value=value, exact=exact)
+        )
 
     def _listed(self, key: str) -> Predicate | None:
-        """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes next."""
+        """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes
+        next.
+        """
         negated = self._take("word", "not")
         if not self._take("word", "in"):
             if negated:
@@ -233,7 +264,9 @@ class _Parser:
         return lambda match: match(key, test) ^ negated
 
     def _pattern(self, value: str, exact: bool) -> tuple[str, bool]:
-        """The regular expression of a value, and whether case matters: else it is that of a text in lower case."""
+        """The regular expression of a value, and whether case matters: else it is that of a text in
+        lower case.
+        """
         value = value.replace("\0", _NUL)
         if exact:
             return re.escape(value), True
@@ -242,12 +275,18 @@ class _Parser:
         if len(value) > _MAX_PATTERN and ("*" in value or "?" in value):
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
         value = value if value.strip("*") else "?*"  # any value but the empty one
-        first, *others = (re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower()))
-        inner = "".join(f"(?>{_ANY}*?{part})" for part in others[:-1])  # atomic: many stars do not backtrack
+        first, *others = (
+            re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower())
+        )
+        inner = "".join(
+            f"(?>{_ANY}*?{part})" for part in others[:-1]
+        )  # atomic: many stars do not backtrack
         return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
 
     def _take(self, kind: str, text: str) -> bool:
-        is_next = bool(self._tokens) and self._tokens[0][0] == kind and self._tokens[0][1].lower() == text
+        is_next = (
+            bool(self._tokens) and self._tokens[0][0] == kind and self._tokens[0][1].lower() == text
+        )
         if is_next:
             self._tokens.popleft()
         return is_next
@@ -278,22 +317,34 @@ def _tokenize(expression: str) -> list[Token]:
 
 
 class _TextTest:
-    """The test whether a field, or one of its values where it has several, matches one of some patterns; None never."""
+    """The test whether a field, or one of its values where it has several, matches one of some
+    patterns; None never.
+    """
 
     def __init__(self, patterns: Sequence[tuple[str, bool]]) -> None:
-        """Take patterns, and whether case matters; they are compiled once and kept in no other cache."""
-        self._patterns = [(re.compile(f"\0(?:{pattern})(?=\0)").split, exact) for pattern, exact in patterns]
+        """Take patterns, and whether case matters; they are compiled once and kept in no other
+        cache.
+        """
+        self._patterns = [
+            (re.compile(f"\0(?:{pattern})(?=\0)").split, exact) for pattern, exact in patterns
+        ]
 
     def __call__(self, field: Any) -> bool:
         return any(map(self, field)) if isinstance(field, list) else self.each([field])[0]
 
     def each(self, fields: list[Any]) -> list[bool]:
-        """Test many fields ``[n]`` at once, as one text in which each stands between null characters."""
+        """Test many fields ``[n]`` at once, as one text in which each stands between null
+        characters.
+        """
         try:
             text = "\0".join(["", *fields, ""])
         except TypeError:  # not all are texts
-            hits = list(map(or_, *(self.each(list(map(show, fields))) for show in (_text, _other_text))))
-            return [hit and field not in (None, []) for hit, field in zip(hits, fields, strict=True)]
+            hits = list(
+                map(or_, *(self.each(list(map(show, fields))) for show in (_text, _other_text)))
+            )
+            return [
+                hit and field not in (None, []) for hit, field in zip(hits, fields, strict=True)
+            ]
         if text.count("\0") > len(fields) + 1:
             return self.each([field.replace("\0", _NUL) for field in fields])
         lower = text.lower() if text.isascii() else "\0".join(["", *map(str.lower, fields), ""])
@@ -311,8 +362,14 @@ def _text(field: Any) -> str:
 
 
 def _other_text(field: Any) -> str:
-    """A whole number as it reads when stored as the other type, ``2024`` or ``2024.0``; other fields as they are."""
-    return f"{field}.0" if type(field) is int else _text(field).removesuffix(".0" * isinstance(field, float))
+    """A whole number as it reads when stored as the other type, ``2024`` or ``2024.0``; other
+    fields as they are.
+    """
+    return (
+        f"{field}.0"
+        if type(field) is int
+        else _text(field).removesuffix(".0" * isinstance(field, float))
+    )
 
 
 def _ordered(field: Any, operator: str, value: str, *, exact: bool) -> bool:

@@ -1,4 +1,6 @@
-"""Compare the files of results with what was indexed, and find the boxes of results on their pages."""
+"""Compare the files of results with what was indexed, and find the boxes of results on their
+pages.
+"""
 
 import os
 import shlex
@@ -26,13 +28,16 @@ _NAMED = 3
 def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) -> SpanList:
     """Mark the results whose files have changed or are gone, and say so in a note.
 
-    The note has the command that updates ``index``; without one it has no command, which would name folders.
+    The note has the command that updates ``index``; without one it has no command, which would name
+    folders.
 
-    A file of the size and time that were indexed is not read. A file that was moved below its folder is found by its
-    fingerprint, and the span gets its new path. Documents without a file, or from a folder that is not on this machine,
-    are left as they are.
+    A file of the size and time that were indexed is not read. A file that was moved below its
+    folder is found by its fingerprint, and the span gets its new path. Documents without a file, or
+    from a folder that is not on this machine, are left as they are.
     """
-    states: dict[str, tuple[str, str]] = {}  # by doc_id: "changed", "gone" or "" if it was moved, and its path
+    states: dict[
+        str, tuple[str, str]
+    ] = {}  # by doc_id: "changed", "gone" or "" if it was moved, and its path
     sources = dict[str, None]()
     for doc_id in {span.doc_id: None for span in spans}:
         row = snapshot.find_document(doc_id)
@@ -58,7 +63,9 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) ->
 
 
 def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
-    """Add boxes to the results whose files are as they were indexed; a note says why a result has none."""
+    """Add boxes to the results whose files are as they were indexed; a note says why a result has
+    none.
+    """
     marked, notes = [], list(spans.notes)
     for span in spans:
         stop_if_late()
@@ -74,7 +81,9 @@ def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
                 )
                 span = replace(span, boxes=tuple(boxes))
             except LmkragError as error:
-                notes.append(f"{span.place}: no boxes ({str(error).replace(span.path, span.doc_id)})")
+                notes.append(
+                    f"{span.place}: no boxes ({str(error).replace(span.path, span.doc_id)})"
+                )
         marked.append(span)
     return SpanList(marked, notes)
 
@@ -103,13 +112,17 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
     except OSError:  # it is unknown
         return "", row.path
     with suppress(OSError):
-        if stamp == (row.size, row.mtime_ns) or (stamp.size == row.size and hash_file(path, stamp) == row.fingerprint):
+        if stamp == (row.size, row.mtime_ns) or (
+            stamp.size == row.size and hash_file(path, stamp) == row.fingerprint
+        ):
             return "", row.path
     return "changed", row.path
 
 
 def _find_moved(row: DocumentRow) -> str:
-    """The path of a file with the fingerprint of one that is gone, below the folder that was indexed, or nothing."""
+    """The path of a file with the fingerprint of one that is gone, below the folder that was
+    indexed, or nothing.
+    """
     for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
             stamp = FileStamp.of(path.stat())

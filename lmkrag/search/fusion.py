@@ -1,4 +1,6 @@
-"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood, paragraph and document."""
+"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood, paragraph
+and document.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +13,9 @@ from lmkrag.search.weights import WEIGHTS, Weights
 
 
 class Fused(NamedTuple):
-    """Fused scores ``[n]``: the sum of the ``parts``' values ``[n]`` by weight, times all ``factors`` ``[n]``."""
+    """Fused scores ``[n]``: the sum of the ``parts``' values ``[n]`` by weight, times all
+    ``factors`` ``[n]``.
+    """
 
     score: Scores
     parts: tuple[tuple[str, Scores, float], ...]
@@ -24,7 +28,9 @@ class Fused(NamedTuple):
     def keep(self, mask: Mask) -> "Fused":
         """Return the scores where ``mask`` ``[n]`` is true."""
         parts = tuple((name, values[mask], weight) for name, values, weight in self.parts)
-        return Fused(self.score[mask], parts, tuple((name, factor[mask]) for name, factor in self.factors))
+        return Fused(
+            self.score[mask], parts, tuple((name, factor[mask]) for name, factor in self.factors)
+        )
 
 
 def fuse(
@@ -39,21 +45,24 @@ def fuse(
 ) -> Fused:
     """Return the fused score of each sentence, with its parts.
 
-    A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
-    is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
-    sentence, and of the best in its paragraph and in its document: a sentence near strong evidence is relevant more
-    often than an equally good one far from any. The scores of a document are multiplied by a factor, so that spans
-    grow as in any other: above 1 if the query names it, below 1 if its words fit worse than the best document's.
+    A sentence's own score is the dense one and a small share of the lexical one, which gathers the
+    next sentences' and is divided by the query's best. The fused score is the weighted mean of it,
+    of the best own scores around the sentence, and of the best in its paragraph and in its
+    document: a sentence near strong evidence is relevant more often than an equally good one far
+    from any. The scores of a document are multiplied by a factor, so that spans grow as in any
+    other: above 1 if the query names it, below 1 if its words fit worse than the best document's.
 
-    All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are BM25 scores,
-    ``title_match`` shares of the words of the document's title that the query names, ``document_score`` BM25 scores of
-    documents as one text.
+    All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are
+    BM25 scores, ``title_match`` shares of the words of the document's title that the query names,
+    ``document_score`` BM25 scores of documents as one text.
     """
     single = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", single, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
         gathered = _gather_next(lexical, sentences, documents, weights.lexical_neighbour)
-        words = np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
+        words = (
+            np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
+        )
         parts.append(("words", words, 1.0))
         single = single + words
     parts.append(("paragraph", best_of_groups(single, paragraphs), weights.paragraph))
@@ -85,11 +94,17 @@ def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) 
     return total
 
 
-def _best_within(single: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
-    """For every reach up to ``most``, the best score within that many sentences of the same document."""
+def _best_within(
+    single: Scores, sentences: Ids, documents: Ids, most: int
+) -> Iterator[tuple[int, Scores]]:
+    """For every reach up to ``most``, the best score within that many sentences of the same
+    document.
+    """
     best = single.copy()
     for reach in range(1, most + 1):
-        near = (sentences[reach:] - sentences[:-reach] == reach) & (documents[reach:] == documents[:-reach])
+        near = (sentences[reach:] - sentences[:-reach] == reach) & (
+            documents[reach:] == documents[:-reach]
+        )
         np.maximum(best[reach:], single[:-reach], out=best[reach:], where=near)
         np.maximum(best[:-reach], single[reach:], out=best[:-reach], where=near)
         yield reach, best

@@ -28,11 +28,14 @@ class LineMatch:
     definition: int | None = None  # the line that names the function or class around them
 
 
-def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None = None) -> Iterator[LineMatch]:
-    """Yield the best lines of each passage's best sentence, or every line of the passages that a pattern matches.
+def find_lines(
+    spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None = None
+) -> Iterator[LineMatch]:
+    """Yield the best lines of each passage's best sentence, or every line of the passages that a
+    pattern matches.
 
-    Files without lines, such as PDFs, and those that can't be read any more are left out. The words of the query
-    choose the first line to show.
+    Files without lines, such as PDFs, and those that can't be read any more are left out. The words
+    of the query choose the first line to show.
     """
     words, names = find_stems(query), find_identifiers(query)
     texts: dict[str, str] = {}
@@ -56,8 +59,16 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
         first = span.line + span.text.count("\n", 0, max(0, best.start - span.start))
         inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
         last = min(len(lines), first + inside.count("\n"))
-        first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words, names), default=first)
-        definition = next(find_definitions(text, first), None) if span.kind == "code" and first <= last else None
+        first = max(
+            range(first, last + 1),
+            key=lambda number: _weigh(lines[number - 1], words, names),
+            default=first,
+        )
+        definition = (
+            next(find_definitions(text, first), None)
+            if span.kind == "code" and first <= last
+            else None
+        )
         last = min(last, first + _MOST_LINES - 1)
         while last > first and not lines[last - 1].strip():
             last -= 1
@@ -65,7 +76,9 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
 
 
 def _weigh(line: str, words: Sequence[str], names: Sequence[str]) -> float:
-    """The number of the question's words in a line, more if it defines something, and -1 if it is blank."""
+    """The number of the question's words in a line, more if it defines something, and -1 if it is
+    blank.
+    """
     lowered = line.lower()
     defines = 0.5 * bool(DEFINITION.match(line)) + bool(names and declares(line, names))
     return sum(word in lowered for word in words) + defines if line.strip() else -1

@@ -1,4 +1,6 @@
-"""Merge grown spans to results, best first: spans that touch, passages that overlap, copies in other documents."""
+"""Merge grown spans to results, best first: spans that touch, passages that overlap, copies in
+other documents.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,7 +19,9 @@ from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
 
-Run = tuple[int, int, tuple[int, ...]]  # positions of the first candidate, after the last, and of the hits, best first
+Run = tuple[
+    int, int, tuple[int, ...]
+]  # positions of the first candidate, after the last, and of the hits, best first
 
 
 def merge_level(
@@ -30,13 +34,17 @@ def merge_level(
     top_k: int,
     per_document: int | None = None,
 ) -> list[Span]:
-    """Return the best documents, sentences or spans, best first: ``top_k`` at most, ``per_document`` of one.
+    """Return the best documents, sentences or spans, best first: ``top_k`` at most,
+    ``per_document`` of one.
 
-    A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are those with content.
+    A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are
+    those with content.
     """
     if level not in ("document", "sentence"):
         return _merge_spans(results, candidates, score, grown, top_k, per_document)
-    positions = np.arange(len(score)) if level == "document" else np.flatnonzero(candidates.has_content)
+    positions = (
+        np.arange(len(score)) if level == "document" else np.flatnonzero(candidates.has_content)
+    )
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()
     runs = ((hit, hit + 1, (hit,)) for hit in order)
     best = _limit(candidates, runs, top_k, 1 if level == "document" else per_document)
@@ -46,17 +54,28 @@ def merge_level(
 
 
 def _merge_spans(
-    results: Results, candidates: Candidates, score: Scores, grown: Iterable[Grown], most: int, per_document: int | None
+    results: Results,
+    candidates: Candidates,
+    score: Scores,
+    grown: Iterable[Grown],
+    most: int,
+    per_document: int | None,
 ) -> list[Span]:
     """Merge spans that touch, if the lesser one is nearly as good as the better one."""
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
         near = [other for other in merged if _touch(candidates, other, run)]
-        near = [other for other in near if score[hit] >= candidates.weights.join * score[other[2][0]]]
+        near = [
+            other for other in near if score[hit] >= candidates.weights.join * score[other[2][0]]
+        ]
         if near:
             parts = [*near, run]
-            joined = (min(p[0] for p in parts), max(p[1] for p in parts), tuple(h for p in parts for h in p[2]))
+            joined = (
+                min(p[0] for p in parts),
+                max(p[1] for p in parts),
+                tuple(h for p in parts for h in p[2]),
+            )
             merged[merged.index(near[0])] = joined
             for other in near[1:]:
                 merged.remove(other)
@@ -71,7 +90,9 @@ def _merge_spans(
     return _make_spans(results, merged)
 
 
-def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None) -> list[Run]:
+def _limit(
+    candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None
+) -> list[Run]:
     """The first ``top_k`` runs, ``per_document`` of each document at most."""
     best: list[Run] = []
     counts: Counter[int] = Counter()
@@ -99,7 +120,10 @@ def _make_spans(results: Results, runs: list[Run]) -> list[Span]:
     spans = []
     for first, stop, hits in runs:
         view = results.view(first)
-        start, end = view.bounds(results.ordinal(first))[0], view.bounds(results.ordinal(stop - 1))[1]
+        start, end = (
+            view.bounds(results.ordinal(first))[0],
+            view.bounds(results.ordinal(stop - 1))[1],
+        )
         spans.append(results.make_span(start, end, hits))
     return spans
 
@@ -122,10 +146,12 @@ def merge_passages(
     collapse: int = 0,
     weights: Weights = WEIGHTS,
 ) -> list[Span]:
-    """Complete grown spans to passages, and merge those that meet, best first: see :func:`merge_level`.
+    """Complete grown spans to passages, and merge those that meet, best first: see
+    :func:`merge_level`.
 
-    Unless ``collapse`` is 0, only the best passage of each document is returned, with the lines of the others in
-    ``more``. If fewer than ``collapse`` documents match, their next best passages are returned as well.
+    Unless ``collapse`` is 0, only the best passage of each document is returned, with the lines of
+    the others in ``more``. If fewer than ``collapse`` documents match, their next best passages are
+    returned as well.
     """
     choose = _best_of_each if collapse else list
     merged: list[_Passage] = []
@@ -134,7 +160,9 @@ def merge_passages(
         low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
         passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
         touching = rank < weights.touching and view.kind(results.ordinal(hit)) != "record"
-        if _merge(merged, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights):
+        if _merge(
+            merged, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights
+        ):
             continue
         count = sum(other.view is view for other in merged)
         if per_document is not None and count >= per_document:
@@ -161,7 +189,9 @@ def merge_passages(
 def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
     """The first passage of each document."""
     best: dict[int, _Passage] = {}
-    return [passage for passage in merged if best.setdefault(passage.view.row.id, passage) is passage]
+    return [
+        passage for passage in merged if best.setdefault(passage.view.row.id, passage) is passage
+    ]
 
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
@@ -171,9 +201,16 @@ def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, 
 
 
 def _merge(
-    merged: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights
+    merged: list[_Passage],
+    passage: _Passage,
+    hit: tuple[int, int],
+    *,
+    touching: bool,
+    weights: Weights,
 ) -> bool:
-    """Merge a passage with a better one that it meets, or cut it where they overlap; return whether it is merged."""
+    """Merge a passage with a better one that it meets, or cut it where they overlap; return whether
+    it is merged.
+    """
     for better in merged:
         if better.view is not passage.view:
             continue
@@ -182,9 +219,15 @@ def _merge(
         if apart:
             if not touching or high - low > weights.max_merged_chars:
                 continue
-            if passage.view.text(min(better.end, passage.end), max(better.start, passage.start)).strip():
+            if passage.view.text(
+                min(better.end, passage.end), max(better.start, passage.start)
+            ).strip():
                 continue
-        if apart or touching or high - low - (better.end - better.start) <= weights.max_extension_chars:
+        if (
+            apart
+            or touching
+            or high - low - (better.end - better.start) <= weights.max_extension_chars
+        ):
             better.start, better.end = low, high
         elif hit[1] <= better.start or better.end <= hit[0]:
             left = hit[1] <= better.start
@@ -198,17 +241,24 @@ def _merge(
 
 
 def _absorb(merged: list[_Passage], passage: _Passage) -> None:
-    """Join a passage that has grown with those that it now overlaps, in the place of the best of them."""
+    """Join a passage that has grown with those that it now overlaps, in the place of the best of
+    them.
+    """
     while True:
         together = [
             other
             for other in merged
-            if other.view is passage.view and other.start < passage.end and passage.start < other.end
+            if other.view is passage.view
+            and other.start < passage.end
+            and passage.start < other.end
         ]
         if len(together) == 1:
             return
         best, *others = together
-        best.start, best.end = min(other.start for other in together), max(other.end for other in together)
+        best.start, best.end = (
+            min(other.start for other in together),
+            max(other.end for other in together),
+        )
         for other in others:
             best.hits += other.hits
             merged.remove(other)
@@ -216,7 +266,9 @@ def _absorb(merged: list[_Passage], passage: _Passage) -> None:
 
 
 def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
-    """Drop passages whose words a better one of another document has, and name their documents in its ``also_in``."""
+    """Drop passages whose words a better one of another document has, and name their documents in
+    its ``also_in``.
+    """
     originals: list[tuple[_Passage, str]] = []
     for passage in merged:
         words = " ".join(passage.view.text(passage.start, passage.end).split())
@@ -226,5 +278,7 @@ def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
         if better is None:
             originals.append((passage, words))
         else:
-            better.also_in = list(dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in]))
+            better.also_in = list(
+                dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in])
+            )
     return [passage for passage, _ in originals]

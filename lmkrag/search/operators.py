@@ -10,8 +10,12 @@ from lmkrag.language.question import Question, normalize_phrase
 from lmkrag.search.candidates import Candidates
 
 
-def apply_operators(question: Question, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
-    """Raise candidates with phrases and exact words, and remove excluded ones; ``read`` returns their texts."""
+def apply_operators(
+    question: Question, candidates: Candidates, read: Callable[[int], str]
+) -> Candidates:
+    """Raise candidates with phrases and exact words, and remove excluded ones; ``read`` returns
+    their texts.
+    """
     weights = candidates.weights
     if question.exact:
         # Only rows: prose is often about a code that its heading or its document names.
@@ -27,5 +31,7 @@ def apply_operators(question: Question, candidates: Candidates, read: Callable[[
         held = np.array([sum(phrase in text for phrase in question.phrases) for text in texts])
         factor = weights.only_phrases if question.is_phrases else weights.phrase
         candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
-    mask: Mask = np.array([not any(phrase in text for phrase in question.excluded) for text in texts], bool)
+    mask: Mask = np.array(
+        [not any(phrase in text for phrase in question.excluded) for text in texts], bool
+    )
     return candidates if mask.all() else candidates.keep(mask)

@@ -12,7 +12,9 @@ _LONGEST = 200  # characters of a heading
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading or a definition: its level from 1, and characters ``[start, end)`` of what stands under it."""
+    """A heading or a definition: its level from 1, and characters ``[start, end)`` of what stands
+    under it.
+    """
 
     level: int
     text: str
@@ -26,17 +28,29 @@ def outline(document: Document) -> list[Heading]:
     >>> text = "# Ferry\n\nIt leaves at nine.\n\n## Fares\n\nFour crowns.\n"
     >>> [(heading.level, heading.text, heading.start) for heading in outline(Document(text=text, kind="markdown"))]
     [(1, 'Ferry', 0), (2, 'Fares', 29)]
-    """
+    """  # noqa: E501
     if document.kind == "code":
         entries = [
-            (1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start())
+            (
+                1 + len(match["indent"].expandtabs(4)) // 4,
+                match[0].strip().rstrip(":"),
+                match.start(),
+            )
             for match in DEFINITION.finditer(document.text)
         ]
     else:
-        marked = (each for each in split_sentences(document.text, kind=document.kind) if each.kind == "heading")
-        entries = [(*read_heading(document.text[each.start : each.end]), each.start) for each in marked]
+        marked = (
+            each
+            for each in split_sentences(document.text, kind=document.kind)
+            if each.kind == "heading"
+        )
+        entries = [
+            (*read_heading(document.text[each.start : each.end]), each.start) for each in marked
+        ]
     headings: list[Heading] = []
-    following: list[Heading] = []  # those that end what stands under an earlier heading, the nearest last
+    following: list[
+        Heading
+    ] = []  # those that end what stands under an earlier heading, the nearest last
     for level, text, start in reversed(entries):
         while following and following[-1].level > level:
             following.pop()

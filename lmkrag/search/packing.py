@@ -12,8 +12,12 @@ _TOKENS_PER_SPAN = 40
 _MOST_LOOKS = 8  # times as many, at most, where spans with the same words are left out
 
 
-def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
-    """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget limits them."""
+def fill_budget(
+    search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost
+) -> list[Span]:
+    """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget
+    limits them.
+    """
     first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
     count = first
     while True:
@@ -25,10 +29,11 @@ def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budge
 
 
 def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[Span], bool]:
-    """Return the best of the spans that fit into ``budget`` tokens, in their order, and whether some did not fit.
+    """Return the best of the spans that fit into ``budget`` tokens, in their order, and whether
+    some did not fit.
 
-    A span that does not fit whole is cut, if it is the first; else it is left out and smaller ones after it may still
-    fit. A span with the same words as a better one is left out, too.
+    A span that does not fit whole is cut, if it is the first; else it is left out and smaller ones
+    after it may still fit. A span with the same words as a better one is left out, too.
     """
     packed: list[Span] = []
     seen: set[str] = set()
@@ -52,7 +57,9 @@ def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[
 
 
 def _shorten(span: Span, budget: int, cost: Cost) -> Span:
-    """The longest piece of a span that fits, from its start if that includes its best hit, else from the hit."""
+    """The longest piece of a span that fits, from its start if that includes its best hit, else
+    from the hit.
+    """
 
     def fits(part: Span) -> bool:
         return cost(1, part) <= budget
@@ -83,5 +90,7 @@ def _piece(span: Span, first: int, stop: int) -> Span:
         line = span.line + span.text.count("\n", 0, first)
         return replace(piece, line=line, last_line=line + text.count("\n"))
     if span.paragraph is not None:
-        return replace(piece, paragraph=span.paragraph + count_paragraphs(span.text[:first], span.kind))
+        return replace(
+            piece, paragraph=span.paragraph + count_paragraphs(span.text[:first], span.kind)
+        )
     return piece

@@ -1,7 +1,8 @@
 """Rank whole passages with a cross-encoder.
 
-``landmark-reranker`` is best at questions in the text's own words. A cross-encoder of passages is better at questions
-in other words. A question is in the text's own words if one of the best passages has enough of its words.
+``landmark-reranker`` is best at questions in the text's own words. A cross-encoder of passages is
+better at questions in other words. A question is in the text's own words if one of the best
+passages has enough of its words.
 """
 
 import math
@@ -26,7 +27,9 @@ _LEADING = 5  # passages whose share of the question's words counts
 
 
 class PassageRanking:
-    """Ranks the passages of one search. State: their scores, so that the search may be repeated for more results."""
+    """Ranks the passages of one search. State: their scores, so that the search may be repeated for
+    more results.
+    """
 
     def __init__(
         self,
@@ -43,11 +46,12 @@ class PassageRanking:
         self.cut_short = False  # whether time was up before all passages were read
 
     def rank(self, passages: Sequence[Span]) -> list[Span] | None:
-        """Read the first passages, and return all, best first; those that were not read follow in their order.
+        """Read the first passages, and return all, best first; those that were not read follow in
+        their order.
 
-        ``weights.ranked`` are read, or ``weights.ranked_in_doubt`` if none of these is likely to answer.
-        Returns None where the question is asked in the words of the best passages, or where most of them are source
-        code: the model has learnt from prose.
+        ``weights.ranked`` are read, or ``weights.ranked_in_doubt`` if none of these is likely to
+        answer. Returns None where the question is asked in the words of the best passages, or where
+        most of them are source code: the model has learnt from prose.
         """
         weights = self._weights
         first = list(passages[: weights.ranked_in_doubt])
@@ -61,11 +65,15 @@ class PassageRanking:
         return _reorder(passages, read, weights.reading)
 
     def refine(self, passages: Sequence[Span]) -> list[Span]:
-        """Read the first ``weights.refined`` passages of an order by sentences, and move them by a small weight."""
+        """Read the first ``weights.refined`` passages of an order by sentences, and move them by a
+        small weight.
+        """
         first = passages[: self._weights.refined]
         if _is_code(first):
             return list(passages)
-        return _reorder(passages, self._read([span.text for span in first]), self._weights.refinement)
+        return _reorder(
+            passages, self._read([span.text for span in first]), self._weights.refinement
+        )
 
     def _read(self, texts: Sequence[str]) -> Floats:
         """Scores of the first texts, as many as there is time for."""
@@ -76,7 +84,9 @@ class PassageRanking:
                 self.cut_short = True
                 break
             part = new[start : start + size]
-            self._known |= zip(part, self._load().score_texts(self._question, part).tolist(), strict=True)
+            self._known |= zip(
+                part, self._load().score_texts(self._question, part).tolist(), strict=True
+            )
         known = [self._known.get(text) for text in texts]
         count = known.index(None) if None in known else len(known)
         return np.array(known[:count], float)

@@ -1,8 +1,8 @@
 """Complete spans to passages that can be read alone.
 
-A span often can't be understood without the text around it. A passage adds what it needs and no more: a row's header, a
-list item's lead-in, the question of a reply, what a pronoun stands for, the whole function of a line of code, the rest
-of a short paragraph.
+A span often can't be understood without the text around it. A passage adds what it needs and no
+more: a row's header, a list item's lead-in, the question of a reply, what a pronoun stands for, the
+whole function of a line of code, the rest of a short paragraph.
 """
 
 import re
@@ -31,10 +31,16 @@ _REFERS_BACK = re.compile(
 )
 
 
-def complete_span(view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS) -> tuple[int, int]:
-    """Return the passage of sentences ``[first, stop)`` as characters ``[start, end)``, white space around included."""
+def complete_span(
+    view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS
+) -> tuple[int, int]:
+    """Return the passage of sentences ``[first, stop)`` as characters ``[start, end)``, white space
+    around included.
+    """
     if view.row.kind == "code":
-        return enclosing_block(view, view.bounds(first)[0], view.bounds(stop - 1)[1], weights.block_chars)
+        return enclosing_block(
+            view, view.bounds(first)[0], view.bounds(stop - 1)[1], weights.block_chars
+        )
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
     for _ in range(_STEPS):
         extended = _take_before(view, first, weights)
@@ -48,7 +54,11 @@ def complete_span(view: DocumentView, first: int, stop: int, weights: Weights = 
 def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
     """The span with the rest of its first and last sentences' paragraphs, where those are short."""
     top, bottom = first, stop
-    while top > 0 and _goes_on(view, top - 1) and view.bounds(stop - 1)[1] - view.bounds(top - 1)[0] <= 2 * most:
+    while (
+        top > 0
+        and _goes_on(view, top - 1)
+        and view.bounds(stop - 1)[1] - view.bounds(top - 1)[0] <= 2 * most
+    ):
         top -= 1
     while _goes_on(view, bottom - 1) and view.bounds(bottom)[1] - view.bounds(first)[0] <= 2 * most:
         bottom += 1
@@ -64,7 +74,9 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
     if not BLOCK_KINDS.isdisjoint(kinds):
         return False
-    most = 0 if kinds[1] in ("turn", "item") else 1  # line ends: the next line is another turn or item
+    most = (
+        0 if kinds[1] in ("turn", "item") else 1
+    )  # line ends: the next line is another turn or item
     return count_line_ends(view.sentence(ordinal)) <= most
 
 
@@ -74,19 +86,31 @@ def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
         return first
     if kind in ("row", "item"):
         top = first
-        while top > 0 and view.kind(top - 1) == kind and _distance(view, top - 1, first) <= weights.lead_chars:
+        while (
+            top > 0
+            and view.kind(top - 1) == kind
+            and _distance(view, top - 1, first) <= weights.lead_chars
+        ):
             top -= 1
         if top > 0 and view.kind(top - 1) == kind:
             return first  # too far: half a table or list is of no use
-        announced = top > 0 and _ANNOUNCES.search(view.sentence(top - 1)) and view.kind(top - 1) != "heading"
+        announced = (
+            top > 0
+            and _ANNOUNCES.search(view.sentence(top - 1))
+            and view.kind(top - 1) != "heading"
+        )
         if kind == "item" and not announced:
             return first
-        return top - 1 if announced and _distance(view, top - 1, first) <= weights.lead_chars else top
+        return (
+            top - 1 if announced and _distance(view, top - 1, first) <= weights.lead_chars else top
+        )
     before = view.sentence(first - 1)
     if _distance(view, first - 1, first) > weights.lead_chars:
         return first
     text, kind_before = view.sentence(first), view.kind(first - 1)
-    may_be_antecedent = kind_before not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
+    may_be_antecedent = (
+        kind_before not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
+    )
     is_needed = (
         _ASKS.search(before)
         or (_ANNOUNCES.search(before) and kind_before != "heading")
@@ -101,7 +125,9 @@ def _distance(view: DocumentView, above: int, below: int) -> int:
 
 
 def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
-    """The end of the text that the last sentence of a passage announces: a list, code, the answer to a question."""
+    """The end of the text that the last sentence of a passage announces: a list, code, the answer
+    to a question.
+    """
     last = view.sentence(stop - 1)
     kind = view.kind(stop - 1)
     most = view.bounds(stop - 1)[1] + reach

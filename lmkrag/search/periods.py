@@ -41,7 +41,9 @@ class Period(NamedTuple):
 
 
 def filter_period(expression: str | None, period: Period) -> PredicateFilter:
-    """Return a filter for documents that may have passages from a period, and that match an expression if given."""
+    """Return a filter for documents that may have passages from a period, and that match an
+    expression if given.
+    """
     keeps = parse_filter(expression) if expression else None
     later = period._replace(until="")
 
@@ -55,7 +57,9 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
             if key != "modified":  # that of the file
                 may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
                 open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
-        may = may | open_ & match("kind", lambda kind: kind == "mail")  # a mailbox has mails of many days
+        may = may | open_ & match(
+            "kind", lambda kind: kind == "mail"
+        )  # a mailbox has mails of many days
         may = may | open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
         open_ = open_ & match("doc_id", lambda name: not read_name(name or ""))
         may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
@@ -75,5 +79,7 @@ def keep_period(period: Period, candidates: Candidates, views: Views) -> Candida
             dates[key] = date_passage(view, ordinal, find_headings(view, ordinal)).date
         return dates[key]
 
-    inside = np.array([period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool)
+    inside = np.array(
+        [period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool
+    )
     return candidates if inside.all() else candidates.keep(inside)

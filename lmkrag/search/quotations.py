@@ -1,4 +1,6 @@
-"""Read the quotations of an answer, of results, of their JSON, or of a text that names its sources."""
+"""Read the quotations of an answer, of results, of their JSON, or of a text that names its
+sources.
+"""
 
 import json
 import re
@@ -18,14 +20,17 @@ Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
 _FEWEST_WORDS = 3  # of a quotation in a text
 _NEAR = 60  # characters between a quotation and what names its source
 _DEFINITION = re.compile(r"^ {0,3}\[(\^?[\w-]+)\]:?[ \t]+(.+)$", re.MULTILINE)
-_REFERENCE = re.compile(r"\[(\^?[\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])(?:[—–]|--)[ \t]*([^\n]+)")
+_REFERENCE = re.compile(
+    r"\[(\^?[\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])(?:[—–]|--)[ \t]*([^\n]+)"
+)
 _FOOTNOTE = re.compile(r"\[\^?[\w-]{1,20}\]")
 _LINK = re.compile(r"\[[^\[\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
 
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Quoted words: characters ``[start, end)`` of a document, which is empty where only the words are known.
+    """Quoted words: characters ``[start, end)`` of a document, which is empty where only the words
+    are known.
 
     ``reference`` is what a text names as their source.
     """
@@ -38,29 +43,40 @@ class Quotation:
 
 
 def read_quotations(source: Source) -> list[Quotation]:
-    """Return the quotations of an answer, of spans, of the JSON of ``search`` or ``ask``, or of any text.
+    """Return the quotations of an answer, of spans, of the JSON of ``search`` or ``ask``, or of any
+    text.
 
     Raises:
         UsageError: it is none of these.
     """
     if isinstance(source, Answer):
-        return [Quotation(item.quote, item.span.doc_id, item.start, item.end) for item in source.citations]
+        return [
+            Quotation(item.quote, item.span.doc_id, item.start, item.end)
+            for item in source.citations
+        ]
     if isinstance(source, Span):
         source = [source]
     if isinstance(source, Mapping):
         lists = [source[name] for name in ("citations", "spans", "passages") if name in source]
         if not lists:
-            raise UsageError("nothing is cited there: give the JSON of search or ask, or a text with quotations")
+            raise UsageError(
+                "nothing is cited there: give the JSON of search or ask, or a text with quotations"
+            )
         try:
             return [
-                Quotation(item.get("quote") or item["text"], item["doc_id"], item["start"], item["end"])
+                Quotation(
+                    item.get("quote") or item["text"], item["doc_id"], item["start"], item["end"]
+                )
                 for item in next(filter(None, lists), ())
             ]
         except (KeyError, TypeError, AttributeError):
             raise UsageError("a citation has doc_id, start, end, and quote or text") from None
     if not isinstance(source, str):
         if not isinstance(source, Iterable):
-            raise UsageError("nothing is cited there: give an answer, spans, their JSON, or a text with quotations")
+            raise UsageError(
+                "nothing is cited there: give an answer, spans, their JSON, or a text "
+                "with quotations"
+            )
         return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
     records = _read_json(source)
     if records and all(isinstance(record, dict) for record in records):
@@ -69,18 +85,24 @@ def read_quotations(source: Source) -> list[Quotation]:
 
 
 def _read_json(text: str) -> list[Any]:
-    """The values of JSON, or of JSON lines as ``--batch`` and ``--queries`` print them; none of another text."""
+    """The values of JSON, or of JSON lines as ``--batch`` and ``--queries`` print them; none of
+    another text.
+    """
     for parts in ([text], text.splitlines()):
         try:
             values = [json.loads(part) for part in parts if part.strip()]
         except (ValueError, RecursionError):
             continue
-        return [{"spans": values[0]}] if len(values) == 1 and isinstance(values[0], list) else values
+        return (
+            [{"spans": values[0]}] if len(values) == 1 and isinstance(values[0], list) else values
+        )
     return []
 
 
 def _read_text(text: str) -> Iterator[Quotation]:
-    """The quotations of a text, each with the source named behind it: a footnote, ``[1]``, ``(notes.md)`` or a link."""
+    """The quotations of a text, each with the source named behind it: a footnote, ``[1]``,
+    ``(notes.md)`` or a link.
+    """
     definitions = [*_DEFINITION.finditer(text)]
     starts = [match.start() for match in definitions]
     defined = {match[1]: match for match in definitions}
@@ -103,6 +125,8 @@ def _read_text(text: str) -> Iterator[Quotation]:
 def _find_footnotes(words: str) -> str:
     """The marks of footnotes at the end of a block quotation."""
     start = len(words)
-    while (opening := words.rfind("[", 0, start)) >= 0 and _FOOTNOTE.fullmatch(words, opening, start):
+    while (opening := words.rfind("[", 0, start)) >= 0 and _FOOTNOTE.fullmatch(
+        words, opening, start
+    ):
         start = opening
     return words[start:]

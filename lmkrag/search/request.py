@@ -1,7 +1,8 @@
 """The options of a search, declared and checked once.
 
-Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their arguments from :class:`SearchRequest`: a new
-option is a field of it, and a line of :class:`SearchOptions` or :class:`AskOptions` for type checkers.
+Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their arguments from
+:class:`SearchRequest`: a new option is a field of it, and a line of :class:`SearchOptions` or
+:class:`AskOptions` for type checkers.
 """
 
 import re
@@ -11,7 +12,17 @@ from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast, get_args, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    Self,
+    TypedDict,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+)
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates
@@ -68,8 +79,9 @@ class SearchOptions(CommonOptions, total=False):
 class Option(NamedTuple):
     """The description of an option, from which every surface makes its argument.
 
-    ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
-    ``switch`` (true, false or None), ``filter``, ``date`` or ``choice``, one of ``choices``.
+    ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to
+    ``most``), ``flag``, ``switch`` (true, false or None), ``filter``, ``date`` or ``choice``, one
+    of ``choices``.
     """
 
     kind: Literal["count", "number", "flag", "switch", "filter", "choice", "date"]
@@ -91,22 +103,27 @@ class SearchRequest:
     """The options of a search, whatever the question.
 
     Args:
-        top_k: maximum number of results; defaults to 8, or to as many as fit if their tokens are limited.
+        top_k: maximum number of results; defaults to 8, or to as many as fit if their tokens are
+            limited.
         max_tokens: maximum number of tokens (of the encoder's tokenizer) in all results together.
-        context_tokens: maximum number of tokens that a reader gets; defaults to 2,000, counted with the reader's own
-            tokenizer where it has one. For a language model the source that frames each span counts, too.
+        context_tokens: maximum number of tokens that a reader gets; defaults to 2,000, counted with
+            the reader's own tokenizer where it has one. For a language model the source that frames
+            each span counts, too.
         mode: ``"hybrid"`` (meaning and words), ``"dense"`` (meaning) or ``"lexical"`` (words).
-        level: ``"passage"``, which is self-contained: a span with the header of its table, the question it replies to,
-            the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``; or
-            ``"document"``.
-        filter: only search matching documents, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
+        level: ``"passage"``, which is self-contained: a span with the header of its table, the
+            question it replies to, the rest of its short paragraph; ``"span"``, what answers and
+            nothing else; ``"sentence"``; or ``"document"``.
+        filter: only search matching documents, such as ``kind=pdf and path=docs/*`` or ``{"kind":
+            "pdf"}``.
         per_document: maximum number of results per document.
         explain: give each span its ``explanation``; ``print(span.explain())``.
-        boxes: give each span its ``boxes`` on the pages of a PDF file, a picture or slides, read from the file.
+        boxes: give each span its ``boxes`` on the pages of a PDF file, a picture or slides, read
+            from the file.
         operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
         rerank: re-rank the best passages; on by default, except in lexical mode.
         rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
-        since: only passages from this day, month or year on, such as ``2026-03``; see ``Span.date``.
+        since: only passages from this day, month or year on, such as ``2026-03``; see
+            ``Span.date``.
         until: only passages up to this day, month or year, which is included.
 
     Raises:
@@ -116,7 +133,10 @@ class SearchRequest:
     top_k: int | None = _option(
         None,
         "count",
-        "Maximum number of results; defaults to 8, or to as many as fit if their tokens are limited.",
+        (
+            "Maximum number of results; defaults to 8, or to as many as fit if their tokens "
+            "are limited."
+        ),
         most=10_000,
         flags=("-k", "--top-k", "--top"),
         metavar="N",
@@ -124,7 +144,12 @@ class SearchRequest:
         agents=True,
     )
     max_tokens: int | None = _option(
-        None, "count", "Maximum number of tokens in all results together.", most=100_000, metavar="N", agents=True
+        None,
+        "count",
+        "Maximum number of tokens in all results together.",
+        most=100_000,
+        metavar="N",
+        agents=True,
     )
     context_tokens: int | None = _option(
         None,
@@ -134,7 +159,10 @@ class SearchRequest:
         metavar="N",
     )
     mode: Mode = _option(
-        "hybrid", "choice", "Search by meaning and words, by meaning only, or by words only.", choices=get_args(Mode)
+        "hybrid",
+        "choice",
+        "Search by meaning and words, by meaning only, or by words only.",
+        choices=get_args(Mode),
     )
     level: Level = _option(
         "passage",
@@ -151,24 +179,45 @@ class SearchRequest:
         agents=True,
     )
     per_document: int | None = _option(
-        None, "count", "Maximum number of results per document.", most=10_000, metavar="N", agents=True
+        None,
+        "count",
+        "Maximum number of results per document.",
+        most=10_000,
+        metavar="N",
+        agents=True,
     )
     explain: bool = _option(False, "flag", "Explain why each result was found.")
     boxes: bool = _option(
-        False, "flag", "Find where each result stands on its page: PDF files, pictures and slides.", agents=True
+        False,
+        "flag",
+        "Find where each result stands on its page: PDF files, pictures and slides.",
+        agents=True,
     )
-    operators: bool = _option(False, "flag", "Exclude -word and -'a phrase' at the end of the query.")
+    operators: bool = _option(
+        False, "flag", "Exclude -word and -'a phrase' at the end of the query."
+    )
     rerank: bool | None = _option(
-        None, "switch", "Re-rank the best passages; on by default, except in lexical mode.", variable="LMKRAG_RERANK"
+        None,
+        "switch",
+        "Re-rank the best passages; on by default, except in lexical mode.",
+        variable="LMKRAG_RERANK",
     )
     rerank_timeout_ms: float | None = _option(
         None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
     )
     since: str | None = _option(
-        None, "date", "Only passages from this day, month or year on, such as 2026-03.", metavar="DATE", agents=True
+        None,
+        "date",
+        "Only passages from this day, month or year on, such as 2026-03.",
+        metavar="DATE",
+        agents=True,
     )
     until: str | None = _option(
-        None, "date", "Only passages up to this day, month or year, such as 2026-03.", metavar="DATE", agents=True
+        None,
+        "date",
+        "Only passages up to this day, month or year, such as 2026-03.",
+        metavar="DATE",
+        agents=True,
     )
 
     def __new__(cls, **options: Any) -> Self:
@@ -178,11 +227,15 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         for declared in fields(self):
-            _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
+            _check(
+                declared.name, getattr(self, declared.name), option_of(declared), declared.default
+            )
         to_expression(self.filter)
         for name, value in (("since", self.since), ("until", self.until)):
             if value is not None and not (isinstance(value, str) and _ISO_DATE.fullmatch(value)):
-                raise UsageError(f"{name} must be a day, month or year such as 2026-03-01, not {value!r}")
+                raise UsageError(
+                    f"{name} must be a day, month or year such as 2026-03-01, not {value!r}"
+                )
 
     @property
     def limit(self) -> int | None:
@@ -196,12 +249,16 @@ class SearchRequest:
 
 
 def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
-    """Raise UsageError for the first option that is not known, with a hint at the known one that it may mean."""
+    """Raise UsageError for the first option that is not known, with a hint at the known one that it
+    may mean.
+    """
     for name in names:
         if name in known:
             continue
         synonyms = next((group for group in _SYNONYMS if name in group), ())
-        near = [synonym for synonym in synonyms if synonym in known] or get_close_matches(name, known, 1)
+        near = [synonym for synonym in synonyms if synonym in known] or get_close_matches(
+            name, known, 1
+        )
         raise UsageError(f"no option {name!r}" + (f": use {near[0]}" if near else ""))
 
 
@@ -212,13 +269,19 @@ def option_of(declared: "Field[Any]") -> Option:
 
 
 def show_options(names: type) -> Callable[[Function], Function]:
-    """Return a decorator that shows the options of a class in a signature in place of ``**options``."""
+    """Return a decorator that shows the options of a class in a signature in place of
+    ``**options``.
+    """
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
-        parameters = [item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+        parameters = [
+            item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD
+        ]
         parameters += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type
+            )
             for name, declared in find_options(get_type_hints(names)).items()
         ]
         cast(Any, function).__signature__ = shown.replace(parameters=parameters)
@@ -228,9 +291,13 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
 
 def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
-    """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``, in its order."""
+    """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``,
+    in its order.
+    """
     selection = set(names)
-    return {declared.name: declared for declared in fields(SearchRequest) if declared.name in selection}
+    return {
+        declared.name: declared for declared in fields(SearchRequest) if declared.name in selection
+    }
 
 
 def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
@@ -252,12 +319,17 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
             limits = {"pattern": _ISO_DATE.pattern}
         elif option.kind in ("flag", "switch"):
             kind = StrictBool if option.kind == "flag" else StrictBool | None
-        pydantic_fields[name] = (kind, PydanticField(declared.default, description=option.help, **limits))
+        pydantic_fields[name] = (
+            kind,
+            PydanticField(declared.default, description=option.help, **limits),
+        )
     return pydantic_fields
 
 
 def check_query(query: object) -> str:
-    """Return a question, lone surrogates as U+FFFD. Raises UsageError: it is not a string, or blank."""
+    """Return a question, lone surrogates as U+FFFD. Raises UsageError: it is not a string, or
+    blank.
+    """
     if not isinstance(query, str):
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
     if not query.strip():
@@ -266,16 +338,24 @@ def check_query(query: object) -> str:
 
 
 def check_queries(queries: object) -> list[str]:
-    """Return several questions, blank ones among them. Raises UsageError: they are no list of strings."""
+    """Return several questions, blank ones among them. Raises UsageError: they are no list of
+    strings.
+    """
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
-        raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
-    return [replace_surrogates(query) if isinstance(query, str) else check_query(query) for query in queries]
+        raise UsageError(
+            f"several questions must be a list of strings, not {type(queries).__name__}"
+        )
+    return [
+        replace_surrogates(query) if isinstance(query, str) else check_query(query)
+        for query in queries
+    ]
 
 
 def search_each(
     queries: Sequence[str], search: Callable[[list[str]], Sequence[SpanList | UsageError]]
 ) -> list[SpanList | UsageError]:
-    """Search for several questions; the error of one that can't be searched takes the place of its results.
+    """Search for several questions; the error of one that can't be searched takes the place of its
+    results.
 
     Args:
         queries: any strings.
@@ -295,7 +375,9 @@ def search_each(
     return [next(results) if query.strip() else UsageError(_BLANK) for query in queries]
 
 
-def _search_alone(query: str, search: Callable[[list[str]], Sequence[SpanList | UsageError]]) -> SpanList | UsageError:
+def _search_alone(
+    query: str, search: Callable[[list[str]], Sequence[SpanList | UsageError]]
+) -> SpanList | UsageError:
     try:
         return search([query])[0]
     except UsageError as error:

@@ -1,4 +1,6 @@
-"""Re-rank the best passages of a search: read them together with the question, and order spans by the new scores."""
+"""Re-rank the best passages of a search: read them together with the question, and order spans by
+the new scores.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,11 +26,15 @@ from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
 
 _AT_A_TIME = 2  # passages that are read at once while time is limited, each on a processor
-_Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
+_Key = tuple[
+    int, int, int
+]  # a passage: the id of its document, its first sentence, and the one after its last
 
 
 class _Passage(NamedTuple):
-    """Sentences ``[first, stop)`` of a document; ``positions`` among the candidates, -1 for those that are none."""
+    """Sentences ``[first, stop)`` of a document; ``positions`` among the candidates, -1 for those
+    that are none.
+    """
 
     view: DocumentView
     first: int
@@ -41,7 +47,9 @@ class _Passage(NamedTuple):
 
 
 class Reranking:
-    """Re-ranks the results of one search. State: scores of passages, so that a search for more results reuses them."""
+    """Re-ranks the results of one search. State: scores of passages, so that a search for more
+    results reuses them.
+    """
 
     def __init__(
         self,
@@ -52,7 +60,9 @@ class Reranking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question and a function that loads the re-ranker; ``prose_only`` leaves source code in its order."""
+        """Take the question and a function that loads the re-ranker; ``prose_only`` leaves source
+        code in its order.
+        """
         self._question, self._load, self._weights = question, load, weights
         self._prose_only = prose_only
         self._seconds = None if timeout_ms is None else timeout_ms / 1_000
@@ -65,10 +75,14 @@ class Reranking:
     def _reranker(self) -> Reranker:
         return self._load()
 
-    def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores] | None:
-        """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which results are ordered.
+    def rerank_spans(
+        self, views: Views, candidates: Candidates, level: Level
+    ) -> tuple[list[Grown], Scores] | None:
+        """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which
+        results are ordered.
 
-        The passages around the best spans are read until time is up. Returns None if none was read, as of source code.
+        The passages around the best spans are read until time is up. Returns None if none was read,
+        as of source code.
         """
         # 1. Choose the passages to read.
         grown = list(candidates.grow())
@@ -83,14 +97,17 @@ class Reranking:
                 passage = _Passage(view, low, high, find_positions(candidates, view, low, high))
                 covered[passage.positions[passage.positions >= 0]] = True
                 chosen.append(passage)
-        if self._prose_only and 2 * sum(passage.view.row.kind == "code" for passage in chosen) > len(chosen):
+        if self._prose_only and 2 * sum(
+            passage.view.row.kind == "code" for passage in chosen
+        ) > len(chosen):
             chosen = []
         # 2. Read them.
         self._read(chosen)
         reading = self._gather(chosen, candidates)
         if reading is None:
             return None
-        # 3. Add the new scores to the old ones, and lower those of other sentences below each passage that was read.
+        # 3. Add the new scores to the old ones, and lower those of other sentences below each
+        # passage that was read.
         positions, sentences = reading
         read = np.zeros(len(candidates.sentences), bool)
         read[positions] = True
@@ -98,23 +115,34 @@ class Reranking:
         score[positions] += np.float32(self._reranker.weight) * self._compare(sentences)
         if not read.all():
             passages = sentences.passages
-            lowest = min(float(score[positions[passages == number]].max()) for number in np.unique(passages))
+            lowest = min(
+                float(score[positions[passages == number]].max()) for number in np.unique(passages)
+            )
             score[~read] -= max(0.0, float(score[~read].max()) - lowest)
-        # 4. Order spans by their best sentence, those that were read first; the others keep their order.
+        # 4. Order spans by their best sentence, those that were read first; the others keep their
+        # order.
         of_spans = score.copy()
         for first, stop, hit in grown:
             of_spans[hit] = score[first:stop].max()
-        grown.sort(key=lambda span: (not read[span[2]], -of_spans[span[2]] if read[span[2]] else 0.0))
+        grown.sort(
+            key=lambda span: (not read[span[2]], -of_spans[span[2]] if read[span[2]] else 0.0)
+        )
         return grown, of_spans if level in ("span", "passage") else score
 
     def _read(self, chosen: Sequence[_Passage]) -> None:
-        """Read passages that were not read yet: all at once, or two at a time while there is time, at least once."""
+        """Read passages that were not read yet: all at once, or two at a time while there is time,
+        at least once.
+        """
         new = [passage for passage in chosen if passage.key not in self._known]
         size = len(new) if self._seconds is None else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             began = time.monotonic()
             self._began = self._began or began
-            if self._seconds is not None and self._slowest and began + self._slowest > self._began + self._seconds:
+            if (
+                self._seconds is not None
+                and self._slowest
+                and began + self._slowest > self._began + self._seconds
+            ):
                 self.cut_short = True
                 return
             part = new[start : start + size]
@@ -122,21 +150,31 @@ class Reranking:
                 RerankPassage(view.row.title, tuple(view.sentence(i) for i in range(first, stop)))
                 for view, first, stop, _ in part
             ]
-            self._known |= zip((passage.key for passage in part), self._score(passages), strict=True)
+            self._known |= zip(
+                (passage.key for passage in part), self._score(passages), strict=True
+            )
             self._slowest = max(self._slowest, time.monotonic() - began)
 
     def _score(self, passages: Sequence[RerankPassage]) -> list[PassageScores]:
-        """Read passages with the question; a re-ranker that does not compare passages gives ranks alone."""
+        """Read passages with the question; a re-ranker that does not compare passages gives ranks
+        alone.
+        """
         if isinstance(self._reranker, ListwiseReranker):
             return self._reranker.read(self._question, passages)
         scored = self._reranker.score(self._question, passages)
         return [
-            unread_scores(len(passage.sentences))._replace(rank=_validate(scores, len(passage.sentences)))
+            unread_scores(len(passage.sentences))._replace(
+                rank=_validate(scores, len(passage.sentences))
+            )
             for passage, scores in zip(passages, scored, strict=True)
         ]
 
-    def _gather(self, chosen: Sequence[_Passage], candidates: Candidates) -> tuple[Ids, ScoredSentences] | None:
-        """Positions of the candidates that were read, and their scores in the first passage with each; None if none."""
+    def _gather(
+        self, chosen: Sequence[_Passage], candidates: Candidates
+    ) -> tuple[Ids, ScoredSentences] | None:
+        """Positions of the candidates that were read, and their scores in the first passage with
+        each; None if none.
+        """
         parts: list[tuple[Ids | Scores, ...]] = []
         read = np.zeros(len(candidates.sentences), bool)
         for number, passage in enumerate(chosen):
@@ -146,12 +184,26 @@ class Reranking:
             view, first, stop, positions = passage
             new = np.flatnonzero((positions >= 0) & ~read[positions])
             read[positions[new]] = True
-            lengths = np.diff([view.bounds(first)[0], *(view.bounds(ordinal)[1] for ordinal in range(first, stop))])
+            lengths = np.diff(
+                [
+                    view.bounds(first)[0],
+                    *(view.bounds(ordinal)[1] for ordinal in range(first, stop)),
+                ]
+            )
             values = (scores.rank, scores.answers, scores.strength)
-            parts.append((positions[new], np.full(len(new), number), lengths[new], *(array[new] for array in values)))
+            parts.append(
+                (
+                    positions[new],
+                    np.full(len(new), number),
+                    lengths[new],
+                    *(array[new] for array in values),
+                )
+            )
         if not read.any():
             return None
-        positions, passages, lengths, rank, answers, strength = map(np.concatenate, zip(*parts, strict=True))
+        positions, passages, lengths, rank, answers, strength = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
         order = np.argsort(positions)
         positions = positions[order]
         return positions, ScoredSentences(
@@ -167,23 +219,33 @@ class Reranking:
         )
 
     def _compare(self, sentences: ScoredSentences) -> Scores:
-        """The scores of sentences that were read: their ranks in each passage, or compared across passages."""
+        """The scores of sentences that were read: their ranks in each passage, or compared across
+        passages.
+        """
         if not isinstance(self._reranker, ListwiseReranker):
             return sentences.rank
         return _validate(self._reranker.compare(sentences), len(sentences.rank))
 
 
 def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
-    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns."""
+    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after
+    it by turns.
+    """
     first, stop = _extend(view, hit, hit + 1, low, high)
     return _extend(view, first, stop, 0, view.row.sentences)
 
 
 def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> tuple[int, int]:
-    """Take sentences before and after by turns, within ``[low, high)``, while the passage is short enough."""
+    """Take sentences before and after by turns, within ``[low, high)``, while the passage is short
+    enough.
+    """
 
     def fits(start: int, end: int) -> bool:
-        return low <= start and end <= high and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
+        return (
+            low <= start
+            and end <= high
+            and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
+        )
 
     while True:
         before = first
@@ -196,9 +258,13 @@ def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> t
 
 
 def find_positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> Ids:
-    """Return where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
+    """Return where the sentences ``[low, high)`` of a document are among the candidates; -1 for
+    those that are not.
+    """
     sentences = np.arange(low, high) + view.row.first_sentence
-    places = np.minimum(np.searchsorted(candidates.sentences, sentences), len(candidates.sentences) - 1)
+    places = np.minimum(
+        np.searchsorted(candidates.sentences, sentences), len(candidates.sentences) - 1
+    )
     positions: Ids = np.where(candidates.sentences[places] == sentences, places, -1)
     return positions
 

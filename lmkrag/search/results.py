@@ -29,8 +29,17 @@ _ROW = 4_000  # characters of a row that show whether its values have their colu
 _DEEPEST = 7  # the level of a heading that does not show it
 
 _HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*)", re.DOTALL)
-_LATEX = re.compile(r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL)
-_LATEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+_LATEX = re.compile(
+    r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL
+)
+_LATEX_LEVELS = {
+    "part": 1,
+    "chapter": 1,
+    "section": 2,
+    "subsection": 3,
+    "subsubsection": 4,
+    "paragraph": 5,
+}
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 
@@ -38,7 +47,9 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Results:
     """Makes spans from the candidates of one search."""
 
-    def __init__(self, views: Views, candidates: Candidates, score: Scores, grown: Growth | None = None) -> None:
+    def __init__(
+        self, views: Views, candidates: Candidates, score: Scores, grown: Growth | None = None
+    ) -> None:
         """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
 
         ``grown`` is for spans that get an explanation; None for no explanations.
@@ -47,7 +58,9 @@ class Results:
         self._candidates, self._score, self._grown = candidates, score, grown
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
-        """Return characters of the document of ``hits`` (candidates, best first), without white space at the ends."""
+        """Return characters of the document of ``hits`` (candidates, best first), without white
+        space at the ends.
+        """
         view = self.view(hits[0])
         row = view.row
         start, end = strip(view, start, end)
@@ -55,7 +68,9 @@ class Results:
         text, score = view.text(start, end), float(self._score[hits[0]])
         explanation: Explanation | None = None
         if self._grown is not None:
-            explanation = explain_span(self._candidates, view, hits, self._grown, start, end, score, self.languages)
+            explanation = explain_span(
+                self._candidates, view, hits, self._grown, start, end, score, self.languages
+            )
         return Span(
             doc_id=row.doc_id,
             path=row.path,
@@ -70,7 +85,9 @@ class Results:
             meta=row.meta,
             line=line,
             last_line=None if line is None else line + text.count("\n"),
-            paragraph=None if line or row.page_starts else find_paragraph(view, self.ordinal(hits[0]), start),
+            paragraph=None
+            if line or row.page_starts
+            else find_paragraph(view, self.ordinal(hits[0]), start),
             headings=(headings := _find_context(view, self.ordinal(hits[0]), start)),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
@@ -84,7 +101,11 @@ class Results:
         words = self._candidates.words
         total = sum(words.values())
         held = hash_forms(text, self.languages)
-        return sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total if total else 0.0
+        return (
+            sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total
+            if total
+            else 0.0
+        )
 
     def _hit(self, candidate: int) -> Hit:
         view, ordinal = self.view(candidate), self.ordinal(candidate)
@@ -102,7 +123,9 @@ class Results:
 
 
 def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
-    """Return a range without white space or a byte order mark at its ends; the tab of an empty first column stays."""
+    """Return a range without white space or a byte order mark at its ends; the tab of an empty
+    first column stays.
+    """
     text = view.text(start, end)
     shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
     first = len(text) - len(shown)
@@ -118,14 +141,16 @@ def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ..
     before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
     lines = (before + after).split("\n")
     numbers = find_definitions(before + after, 1 + before.count("\n"))
-    return tuple(lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers)[::-1]
+    return tuple(
+        lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers
+    )[::-1]
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
     """Return the headings that a sentence stands under, the outermost first; itself, if it is one.
 
-    Levels are those of Markdown, of underlines in their usual order, or of section numbers. Of headings without a level
-    only the nearest counts.
+    Levels are those of Markdown, of underlines in their usual order, or of section numbers. Of
+    headings without a level only the nearest counts.
     """
     headings: list[str] = []
     least = _DEEPEST + 1
@@ -140,7 +165,9 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
 
 
 def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
-    """Return the number of a paragraph under its heading, or of a row, from 1; None where too much is to be counted."""
+    """Return the number of a paragraph under its heading, or of a row, from 1; None where too much
+    is to be counted.
+    """
     above = next(view.headings_before(ordinal), None)
     begin = 0 if above is None else view.bounds(above)[1]
     if start - begin > _COUNTED:
@@ -151,7 +178,9 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:
-    """Return the first row of a row's table, with tabs the nearest without numbers but years; else empty."""
+    """Return the first row of a row's table, with tabs the nearest without numbers but years; else
+    empty.
+    """
     if view.kind(ordinal) != "row":
         return ""
     if is_tabbed(view.sentence(ordinal)):
@@ -164,12 +193,16 @@ def find_header(view: DocumentView, ordinal: int) -> str:
             return ""  # too far
     if top is None or top == ordinal:
         return ""
-    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip(" \r\n")  # a tab is an empty first column
+    header = (
+        view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip(" \r\n")
+    )  # a tab is an empty first column
     return header if len(header) <= _LONGEST_HEADER else ""
 
 
 def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
-    """The ordinal of the row that names the columns, which single lines that are no rows may divide from the others."""
+    """The ordinal of the row that names the columns, which single lines that are no rows may divide
+    from the others.
+    """
     for above in range(ordinal, max(-1, ordinal - _TABBED_ROWS), -1):
         if view.kind(above) == "row":
             if is_header([value for value, _ in split_row(view.sentence(above), 0)]):
@@ -187,7 +220,12 @@ def read_heading(sentence: str) -> tuple[int, str]:
     if command := _LATEX.match(sentence):
         return _LATEX_LEVELS[command[1]], " ".join(command[2].split())
     lines = sentence.splitlines()
-    if len(lines) > 1 and (line := lines[-1].strip()) and line == line[0] * len(line) and line[0] in _UNDERLINES:
+    if (
+        len(lines) > 1
+        and (line := lines[-1].strip())
+        and line == line[0] * len(line)
+        and line[0] in _UNDERLINES
+    ):
         return _UNDERLINES[line[0]], " ".join(lines[-2].split())
     numbered = _NUMBER.match(sentence)
     level = min(_DEEPEST, numbered[1].count(".") + 1) if numbered else _DEEPEST

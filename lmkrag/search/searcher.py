@@ -21,7 +21,13 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import CUT_SHORT, Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
-from lmkrag.search.candidates import SearchQuery, Views, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.candidates import (
+    SearchQuery,
+    Views,
+    gather_matches,
+    prefer_named_document,
+    score_matches,
+)
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.explaining import Growth
 from lmkrag.search.filters import to_expression
@@ -53,7 +59,9 @@ _ABBREVIATION = 3  # letters, at most: a text may have the words that it stands 
 
 
 class Searcher:
-    """Searches an index for people and for readers. State: the selections of the last filters, and ``pages``."""
+    """Searches an index for people and for readers. State: the selections of the last filters, and
+    ``pages``.
+    """
 
     def __init__(
         self,
@@ -65,7 +73,8 @@ class Searcher:
         rerank_timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; defaults to our own.
+        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; defaults
+        to our own.
 
         ``rerank`` and ``rerank_timeout_ms`` are the defaults of requests.
         """
@@ -73,24 +82,37 @@ class Searcher:
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
         self.pages = Pages()
-        self.names_folders = True  # in the note that says how to bring the index in step, and in filters
+        self.names_folders = (
+            True  # in the note that says how to bring the index in step, and in filters
+        )
 
     def search(
-        self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
+        self,
+        queries: Sequence[str],
+        request: SearchRequest,
+        *,
+        cost: Cost | None = None,
+        similarity: bool = False,
     ) -> list[SpanList]:
-        """Search for each query, all in one snapshot; mark the results whose files are not as they were indexed.
+        """Search for each query, all in one snapshot; mark the results whose files are not as they
+        were indexed.
 
         Raises UsageError: a query is not a string.
 
-        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, which readers ask for, all
-        passages of a file are returned, and their hits have similarities in lexical mode, too.
+        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, which
+        readers ask for, all passages of a file are returned, and their hits have similarities in
+        lexical mode, too.
         """
         # 1. Read the questions: their operators, names and numbers.
-        questions = [Question.read(check_query(query), exclusions=request.operators) for query in queries]
+        questions = [
+            Question.read(check_query(query), exclusions=request.operators) for query in queries
+        ]
         # 2. Encode all questions together.
         vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:
-            vectors = list(self._encoders.encode_questions([question.text for question in questions]))
+            vectors = list(
+                self._encoders.encode_questions([question.text for question in questions])
+            )
 
         cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
 
@@ -99,10 +121,14 @@ class Searcher:
                 results = []
                 for question, vector in zip(questions, vectors, strict=True):
                     stop_if_late()
-                    spans = self._search_one(snapshot, question, vector, request, cost, not similarity)
+                    spans = self._search_one(
+                        snapshot, question, vector, request, cost, not similarity
+                    )
                     index = self._encoders.path if self.names_folders else None
                     spans = mark_stale(snapshot, spans, index)
-                    results.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
+                    results.append(
+                        find_boxes(snapshot, spans, self.pages) if request.boxes else spans
+                    )
                 return results
 
         return retry_expired(search)
@@ -126,7 +152,9 @@ class Searcher:
             searched = len(snapshot.documents.keys if allowed is None else allowed.positions)
             allowed = self._select(snapshot, filter_period(expression, period))
             left_out = searched - len(allowed.positions)
-            notes.append(f"only passages {period}; {left_out} of {searched} documents are from another time")
+            notes.append(
+                f"only passages {period}; {left_out} of {searched} documents are from another time"
+            )
         weights = self._weights
         if request.level == "passage":
             weights = replace(weights, keep=weights.passage_keep)
@@ -138,14 +166,18 @@ class Searcher:
             allowed=allowed,
             weights=weights,
             variants=variants,
-            names=query_variants(" ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages),
+            names=query_variants(
+                " ".join(name for name in keys.names if len(name) > _ABBREVIATION), languages
+            ),
             numbers=query_variants(" ".join(keys.numbers), languages),
         )
         reranking, ranking = self._start_reranking(question, request)
         compared: list[str] = []
 
         def compare(spans: list[Span]) -> list[Span]:
-            spans, compared[:] = compare_passages(question.text, spans, partial(read_text, snapshot))
+            spans, compared[:] = compare_passages(
+                question.text, spans, partial(read_text, snapshot)
+            )
             return spans
 
         def find(count: int) -> list[Span]:
@@ -154,7 +186,9 @@ class Searcher:
                 query._replace(top_k=count),
                 level=request.level,
                 per_document=request.per_document,
-                collapse=collapse and request.per_document is None and request.context_tokens is None,
+                collapse=collapse
+                and request.per_document is None
+                and request.context_tokens is None,
                 explain=request.explain,
                 question=question,
                 period=period,
@@ -194,7 +228,9 @@ class Searcher:
         ranking = PassageRanking(text, load_passage_reranker, **options) if is_english else None
         return reranking, ranking
 
-    def score_sentences(self, query: str, find: Callable[[Snapshot], DocumentRow]) -> list[SentenceScore]:
+    def score_sentences(
+        self, query: str, find: Callable[[Snapshot], DocumentRow]
+    ) -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question; ``find`` returns its row."""
         (vector,) = self._encoders.encode_questions([check_query(query)])
 
@@ -205,12 +241,20 @@ class Searcher:
 
         return retry_expired(score)
 
-    def search_for(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
-        """Return the spans that a reader gets for each question, a language model as many as fit its context."""
-        from lmkrag.readers.base import LanguageModelReader  # a search alone does without this import
+    def search_for(
+        self, reader: "Reader", questions: Sequence[str], request: SearchRequest
+    ) -> list[SpanList]:
+        """Return the spans that a reader gets for each question, a language model as many as fit
+        its context.
+        """
+        from lmkrag.readers.base import (
+            LanguageModelReader,
+        )  # a search alone does without this import
 
         if not isinstance(reader, LanguageModelReader):
-            return self.search(questions, request, similarity=True)  # similarities show whether anything answers
+            return self.search(
+                questions, request, similarity=True
+            )  # similarities show whether anything answers
 
         def count_tokens(text: str) -> int:
             count = reader.count_tokens(text)
@@ -227,7 +271,9 @@ class Searcher:
         *,
         layout: "Layout" = "fenced",
     ) -> list[Context]:
-        """Return what a language model sees for each question, within its tokens. Raises UsageError: no span fits."""
+        """Return what a language model sees for each question, within its tokens. Raises
+        UsageError: no span fits.
+        """
         from lmkrag.readers.prompt import build_context, framed_cost
 
         count_tokens = count_tokens or self._encoders.count_tokens
@@ -238,7 +284,9 @@ class Searcher:
         for question, spans in zip(questions, results, strict=True):
             if not spans:  # either no passage matches, or none fits
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
-            context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
+            context = build_context(
+                question, spans, budget=budget, count_tokens=count_tokens, layout=layout
+            )
             contexts.append(replace(context, notes=spans.notes))
         return contexts
 
@@ -265,9 +313,9 @@ def find_spans(
 ) -> list[Span]:
     """Find the best spans, best first, without the encoder or the text of the question.
 
-    ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
-    ``collapse`` returns one passage of each file where most files are source code.
-    The other options are those of :class:`lmkrag.search.request.SearchRequest`.
+    ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are
+    shown; None not to. ``collapse`` returns one passage of each file where most files are source
+    code. The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     factor = 2 if question.excluded or period else 1  # some may be excluded
     top_k, least = query.top_k, query.top_k * factor
@@ -301,15 +349,22 @@ def find_spans(
         growth: Growth | None = None
         if explain:
             grown = list(grown)
-            growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
+            growth = (
+                {hit: (first, stop) for first, stop, hit in grown}
+                if level in ("passage", "span")
+                else {}
+            )
         results = Results(views, candidates, score, growth)
         limits: dict[str, Any] = {"top_k": count, "per_document": per_document}
         if level == "passage":
             results_shown = top_k if collapse and mostly_code else 0
-            return merge_passages(results, grown, collapse=results_shown, weights=query.weights, **limits)
+            return merge_passages(
+                results, grown, collapse=results_shown, weights=query.weights, **limits
+            )
         return merge_level(level, results, candidates, score, grown, **limits)
 
-    # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
+    # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best
+    # sentences then.
     make_unranked = cache(lambda: make(candidates.grow(), candidates.score))
     spans = None if ranking is None else ranking.rank(make_unranked())
     if spans is None:
@@ -319,11 +374,14 @@ def find_spans(
     return [span for span in compare(spans) if not question.excludes(span.text)][:top_k]
 
 
-def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+def score_document(
+    snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes
+) -> list[SentenceScore]:
     """Return the score of every sentence of a document, from its first to its last character.
 
-    The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
-    ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
+    The scores are fused as in a search of this document alone, so that they compare its sentences
+    with each other. ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the
+    hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
     parts = [np.zeros(0, np.float32)]
@@ -335,8 +393,12 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)
     owners = snapshot.documents.owners(sentences)
-    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR))
-    score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
+    known = snapshot.describe(
+        sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR)
+    )
+    score = fuse(
+        dense, lexical, sentences, known.documents, known.paragraphs, known.title_match
+    ).score
     view = snapshot.view_document(row.id)
     values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
     return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

@@ -20,18 +20,26 @@ _REMEMBERED = 32  # filters
 
 
 class FilterCache:
-    """Caches the selections of the last filters, each in its newest snapshot. May be shared by threads."""
+    """Caches the selections of the last filters, each in its newest snapshot. May be shared by
+    threads.
+    """
 
     def __init__(self) -> None:
         self._selections: dict[str, Selection] = {}  # replaced, never changed
 
-    def select(self, snapshot: Snapshot, expression: str, *, names_folders: bool = True) -> Selection:
-        """Return the documents of a snapshot that match a filter. Raises UsageError: the filter can't be parsed.
+    def select(
+        self, snapshot: Snapshot, expression: str, *, names_folders: bool = True
+    ) -> Selection:
+        """Return the documents of a snapshot that match a filter. Raises UsageError: the filter
+        can't be parsed.
 
-        Without ``names_folders``, a filter can't find out where files lie, and neither can :func:`list_documents`.
+        Without ``names_folders``, a filter can't find out where files lie, and neither can
+        :func:`list_documents`.
         """
         known = self._selections.get(expression)
-        if known is not None and known.documents is snapshot.documents:  # the same state of the same index
+        if (
+            known is not None and known.documents is snapshot.documents
+        ):  # the same state of the same index
             return known
         mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
         selection = Selection(snapshot.documents, np.flatnonzero(mask))
@@ -44,7 +52,9 @@ Match = Callable[[str, Test], Any]  # which documents have a field that passes a
 
 
 def _match(match: Match, names_folders: bool) -> Match:
-    """Return a function for the conditions of a filter, which without ``names_folders`` know ids instead of paths."""
+    """Return a function for the conditions of a filter, which without ``names_folders`` know ids
+    instead of paths.
+    """
     if names_folders:
         return match
     return lambda key, test: match(key, _IdTest(test) if key in ("path", "root") else test)
@@ -68,17 +78,24 @@ def list_documents(
     *,
     names_folders: bool = True,
 ) -> list[DocumentInfo]:
-    """Return the documents that match a filter, or all, by ``doc_id``: at most ``limit`` that follow ``after``."""
+    """Return the documents that match a filter, or all, by ``doc_id``: at most ``limit`` that
+    follow ``after``.
+    """
     check_limit(limit)
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
     mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, snapshot.documents.keys[mask])]
+    return [
+        describe_row(row)
+        for row in snapshot.all_documents(after, limit, snapshot.documents.keys[mask])
+    ]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:
-    """Return the row of a document. Raises DocumentNotFound: there is none; the message names one with a similar id."""
+    """Return the row of a document. Raises DocumentNotFound: there is none; the message names one
+    with a similar id.
+    """
     row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
     if row is None:
         near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
@@ -88,7 +105,17 @@ def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> Documen
 
 def describe_row(row: DocumentRow) -> DocumentInfo:
     """Return the public description of a document in the catalog."""
-    same = ("doc_id", "path", "title", "kind", "root", "meta", "sentences", "page_starts", "fingerprint")
+    same = (
+        "doc_id",
+        "path",
+        "title",
+        "kind",
+        "root",
+        "meta",
+        "sentences",
+        "page_starts",
+        "fingerprint",
+    )
     values = {name: getattr(row, name) for name in same}
     return DocumentInfo(**values, characters=row.length, pages=len(row.page_starts))
 

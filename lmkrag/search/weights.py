@@ -34,27 +34,37 @@ class Weights:
     document: float = 1.0
     """Weight of the best score in the sentence's document."""
     title: float = 0.3
-    """Share of its score that a sentence gains when the query names all words of its document's title."""
+    """Share of its score that a sentence gains when the query names all words of its document's
+    title.
+    """
     document_words: float = 0.25
     """Share of its score that a sentence loses when its document has none of the query's words."""
     navigation: float = 0.1
-    """Share of their scores that entries of tables of contents and links keep: they repeat what they lead to."""
+    """Share of their scores that entries of tables of contents and links keep: they repeat what
+    they lead to.
+    """
 
     # The document that a query names (2026-11-22)
     opening: int = 250
-    """Words at a document's beginning that may name it: a contract's parties, a report's company and year."""
+    """Words at a document's beginning that may name it: a contract's parties, a report's company
+    and year.
+    """
     opening_share: float = 0.25
     """Share of a short document's words that is its opening."""
     min_opening: int = 30
     """Words that an opening has at least."""
     document_margin: float = 0.1
-    """Share of the query's words by which a document must be ahead of all others to be the one that is named."""
+    """Share of the query's words by which a document must be ahead of all others to be the one that
+    is named.
+    """
     common_share: float = 0.2
     """A word in the openings of more documents than this share of them names none."""
     document_match_gain: float = 2.0
     """Share of their scores that other documents lose per point of the named document's margin."""
     max_penalty: float = 0.9
-    """Share of their scores that other documents lose at most: their results come after it, in their order."""
+    """Share of their scores that other documents lose at most: their results come after it, in
+    their order.
+    """
     min_fit: float = 0.7
     """Share of the best score that the named document's best must reach to be preferred at all."""
     full_fit: float = 0.85
@@ -68,7 +78,9 @@ class Weights:
 
     # Exact words (2026-11-28)
     exact: float = 1.3
-    """Factor of the score of a table's row for each code, version or identifier of the query that it holds."""
+    """Factor of the score of a table's row for each code, version or identifier of the query that
+    it holds.
+    """
     key: float = 1.1
     """The same for each name and number."""
 
@@ -82,21 +94,30 @@ class Weights:
     path: float = 0.2
     """Share of its score that code gains when its path has all words of the query."""
     file_name: float = 0.1
-    """Share of its score that code gains when the query has each part of its file's name, in place of ``title``."""
+    """Share of its score that code gains when the query has each part of its file's name, in place
+    of ``title``.
+    """
     beside: float = 0.5
-    """Factor of the scores of prose in a folder that is mostly code, or of its code for a query about prose."""
+    """Factor of the scores of prose in a folder that is mostly code, or of its code for a query
+    about prose.
+    """
 
     # Growth (2026-11-21)
     keep: float = 0.98
-    """A neighbour joins a span while the sum of (its score - keep x the hit's score) does not fall."""
+    """A neighbour joins a span while the sum of (its score - keep x the hit's score) does not fall.
+    """
     passage_keep: float = 0.95
     """The same for a passage, which a person reads."""
     reach: int = 8
     """Sentences that a hit grows to each side, at most."""
     join: float = 0.97
-    """A span joins a better one that it touches when its hit has at least this share of the better hit's score."""
+    """A span joins a better one that it touches when its hit has at least this share of the better
+    hit's score.
+    """
     sentences_before: int | None = None
-    """For comparisons: instead of growing, take this many sentences before the hit (Luo et al., 2024, section 3.3)."""
+    """For comparisons: instead of growing, take this many sentences before the hit (Luo et al.,
+    2024, section 3.3).
+    """
 
     # Re-ranking (2026-11-23)
     reranked: int = 16
@@ -112,8 +133,8 @@ class Weights:
     reading: float = 6.0
     """Log-odds by which a passage that is read gains a factor of e of its score."""
     paraphrase: float = 0.55
-    """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
-    first."""
+    """Share of the question's words, by weight, in one of the best passages, from which on
+    sentences are re-ranked first."""
     refined: int = 8
     """Passages that are read after sentences were re-ranked, at most."""
     refinement: float = 50.0
@@ -123,7 +144,9 @@ class Weights:
     paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
     lead_chars: int = 600
-    """Characters between a table's header or a list's lead-in and the row or item, at most, for both to be returned."""
+    """Characters between a table's header or a list's lead-in and the row or item, at most, for
+    both to be returned.
+    """
     antecedent_chars: int = 250
     """Characters of the sentence before a pronoun, at most, to be returned with it."""
     following_chars: int = 400
@@ -135,9 +158,13 @@ class Weights:
     max_merged_chars: int = 300
     """Characters of a passage made of spans that only touch, at most."""
     max_extension_chars: int = 100
-    """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one is cut off."""
+    """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one
+    is cut off.
+    """
     min_copy_chars: int = 80
-    """Characters of a passage, at least, for another document's passage with the same words to be its copy."""
+    """Characters of a passage, at least, for another document's passage with the same words to be
+    its copy.
+    """
 
 
 WEIGHTS = Weights()

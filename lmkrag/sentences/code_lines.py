@@ -7,8 +7,10 @@ from dataclasses import replace
 from lmkrag.specs import Sentence, Text
 
 STATEMENTS = (
-    "if|for|foreach|while|switch|match|catch|return|else|do|new|throw|case|await|yield|typeof|delete|in|of|and|or|not|elif"
-    "|with|assert|sizeof|using|synchronized|try|lock|go|defer|select|until|unless|when|goto|raise|super|function|func|fn"
+    "if|for|foreach|while|switch|match|catch|return|else|do|new|throw|case|await|yield|typeof"
+    "|delete|in|of|and|or|not|elif"
+    "|with|assert|sizeof|using|synchronized|try|lock|go|defer|select|until|unless|when|goto|raise"
+    "|super|function|func|fn"
 )
 DEFINITION = re.compile(
     rf"""^(?P<indent>[ \t]*)(?!\*)
@@ -25,15 +27,19 @@ DEFINITION = re.compile(
           (?=~?[\w$]+[ \t]*\((?:[^;{{}}()]|\([^;{{}}()]*\)){{0,600}}\)[ \t]*
              (?:(?:const|noexcept|override|final|throws|:|->)[^;{{}}()=\n]*)?\s*\{{)
     )
-    (?P<name>~?(?!(?:if|while|for|switch)\b)[\w$]+)[^\n{{;]*""",
+    (?P<name>~?(?!(?:if|while|for|switch)\b)[\w$]+)[^\n{{;]*""",  # noqa: E501
     re.MULTILINE | re.VERBOSE,
 )
-"""The first line of a function or a class: ``def f(``, ``func (t *T) f(``, ``const f = (x) =>``, ``int f(int x) {``."""
+"""The first line of a function or a class: ``def f(``, ``func (t *T) f(``, ``const f = (x) =>``,
+``int f(int x) {``.
+"""
 
 _LONGEST = 100  # characters of a definition
 _DEEPEST = 3  # definitions in the context of a group, at most
 
-CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
+CLOSES = re.compile(
+    r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b"
+)
 """The beginning of lines that belong to the block before them, although they are not indented."""
 
 
@@ -44,7 +50,9 @@ def measure_indentation(line: str) -> int:
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield groups of whole lines, each with the first lines of the functions and classes around it as its context."""
+    """Yield groups of whole lines, each with the first lines of the functions and classes around it
+    as its context.
+    """
     open_definitions: list[tuple[int, str]] = []  # their indentation, and their first lines
     for sentence in sentences:
         context: str | None = None
@@ -54,7 +62,9 @@ def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sente
                 continue
             indent = measure_indentation(line)
             limit = indent + 1 if CLOSES.match(stripped) else indent
-            open_definitions = [definition for definition in open_definitions if definition[0] < limit]
+            open_definitions = [
+                definition for definition in open_definitions if definition[0] < limit
+            ]
             if context is None:
                 context = " ".join(shown for _, shown in open_definitions[-_DEEPEST:])
             if DEFINITION.match(line):

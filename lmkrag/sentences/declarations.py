@@ -1,4 +1,6 @@
-"""Declarations of names in source code: functions, classes, constants, variables, types, macros, fields and keys."""
+"""Declarations of names in source code: functions, classes, constants, variables, types, macros,
+fields and keys.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,17 +9,17 @@ from functools import lru_cache
 from lmkrag.sentences.code_lines import DEFINITION, STATEMENTS
 
 _MODIFIERS = (
-    r"export|default|declare|public|private|protected|internal|static|abstract|final|readonly|override|lateinit|inline"
+    r"export|default|declare|public|private|protected|internal|static|abstract|final|readonly"
+    r"|override|lateinit|inline"
     r"|unsafe|extern|open|pub(?:\([^)\n]*\))?"
 )
 _KEYWORDS = (
-    r"const|let|var|val|fun|def|static|type|typealias|using|newtype|object|protocol|extension|union|delegate|event"
+    r"const|let|var|val|fun|def|static|type|typealias|using|newtype|object|protocol|extension"
+    r"|union|delegate|event"
     r"|message|service|rpc|macro_rules!|define|attr_\w+|alias_method|define_method|readonly|local"
     r"|declare(?:[ \t]+-\w+)?|case(?=[ \t]+\w+[ \t]*(?:=|;|,|$))|(?i:create(?:[ \t]+\w+)+)"
 )
-_COLUMNS = (
-    r"int\w*|bigint|smallint|serial|text|varchar|char|bool\w*|date\w*|time\w*|numeric|decimal|real|blob|json\w*|uuid"
-)
+_COLUMNS = r"int\w*|bigint|smallint|serial|text|varchar|char|bool\w*|date\w*|time\w*|numeric|decimal|real|blob|json\w*|uuid"  # noqa: E501
 
 
 def declares(text: str, names: Sequence[str]) -> bool:
@@ -48,6 +50,6 @@ def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
         | (?:{constants})(?:(?:[ \t]+[\w.\[\]*]+)?[ \t]*=(?![=>])|[ \t]+[\w.\[\]*]+[ \t]*(?:`[^`\n]*`)?[ \t]*(?:$|//))
         )
         | ^{name}[ \t]*(?::[^=\n]+)?=(?![=>~])
-        | \benum\b[^;}}]{{0,1000}}?{name}[ \t]*(?:[,=(;}}\n]|//|$)""",
+        | \benum\b[^;}}]{{0,1000}}?{name}[ \t]*(?:[,=(;}}\n]|//|$)""",  # noqa: E501
         re.MULTILINE | re.VERBOSE,
     )

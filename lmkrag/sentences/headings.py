@@ -1,4 +1,6 @@
-"""Find headings that no markup shows: lines that the layout sets apart, before the text that they head."""
+"""Find headings that no markup shows: lines that the layout sets apart, before the text that they
+head.
+"""
 
 import re
 from collections import Counter
@@ -14,7 +16,8 @@ from lmkrag.specs import BLOCK_KINDS, Sentence
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
 _MOST_PLAIN_WORDS = 9  # of one without a number, capitals or emphasis
-_DEEPEST = 3  # headings in a row: title, section, subsection; more such lines are a list, a table or a poem
+# headings in a row: title, section, subsection; more such lines are a list, a table or a poem
+_DEEPEST = 3
 _MOST_REPEATED = 2  # headings of the same text; more are names of speakers or headers of pages
 _FEWEST_CAPITALS = 4
 _SLIDES = ("pptx", "odp")  # kinds whose headings are all marked
@@ -24,14 +27,21 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.)]\s|\s(?=[^\W\d_]))")
 _FIRST = re.compile(r"\(?(?:1|a|i)[.)]\s")
 _ROMAN = re.compile(rf"{ROMAN}[.)]\s")
 _CHAPTER = re.compile(
-    r"(?i)(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
-    r"|anlage|chapitre|partie|livre|titre|annexe|capítulo|parte|sección|artículo|anexo|capitolo|sezione|articolo|allegato"
-    r"|seção|artigo|hoofdstuk|deel|bijlage|avsnitt|del|bilaga|bilag|rozdział|część|kapitola|część|глава|часть|раздел|статья"
-    r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|" + ROMAN + r"|[A-Z])"
+    r"(?i)(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel"
+    r"|teil|abschnitt|artikel|anhang"
+    r"|anlage|chapitre|partie|livre|titre|annexe|capítulo|parte|sección|artículo|anexo|capitolo"
+    r"|sezione|articolo|allegato"
+    r"|seção|artigo|hoofdstuk|deel|bijlage|avsnitt|del|bilaga|bilag|rozdział|część|kapitola|część"
+    r"|глава|часть|раздел|статья"
+    r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|"
+    + ROMAN
+    + r"|[A-Z])"
     r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|§{1,2}\s?\d{1,4}[a-z]?\.?\s+(?=[^\W\d_])"
     r"|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]"
 )
-_ENTRY = re.compile(rf"(?:\d{{1,3}}|{ROMAN})[.)]\s[^\n]*\S {{3,}}\d+(?:[-–]\d+)?$", re.MULTILINE)  # of contents
+_ENTRY = re.compile(
+    rf"(?:\d{{1,3}}|{ROMAN})[.)]\s[^\n]*\S {{3,}}\d+(?:[-–]\d+)?$", re.MULTILINE
+)  # of contents
 _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
@@ -67,13 +77,17 @@ class _Line(NamedTuple):
         return self.gap > 1 and self.line_ends > 1
 
 
-def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text") -> Iterator[Sentence]:
-    r"""Yield the sentences of one text, with the kind of headings set. Holds few sentences at a time.
+def mark_headings(
+    sentences: Iterable[tuple[Sentence, str]], kind: str = "text"
+) -> Iterator[Sentence]:
+    r"""Yield the sentences of one text, with the kind of headings set. Holds few sentences at a
+    time.
 
-    A heading is a line that the layout sets apart: alone between blank lines, in capitals, numbered, or called chapter,
-    part, section or article. The text before it is complete, and text follows. Where headings have markup, as in
-    Markdown and Word, a plain line is no heading for being alone or numbered: it is a short paragraph or an item. A
-    false heading would be read with all text under it. Each sentence is given with its text and the space after it.
+    A heading is a line that the layout sets apart: alone between blank lines, in capitals,
+    numbered, or called chapter, part, section or article. The text before it is complete, and text
+    follows. Where headings have markup, as in Markdown and Word, a plain line is no heading for
+    being alone or numbered: it is a short paragraph or an item. A false heading would be read with
+    all text under it. Each sentence is given with its text and the space after it.
     """
     held: list[_Line] = []  # lines that may be headings of the text after them
     headings = _Headings()
@@ -84,7 +98,9 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
             line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
         if line.kind == "heading":
             marks += 2 if line.single else 1
-        has_marks = marks > 1 if kind == "text" else marks > 0  # a text may have its title underlined and no other
+        has_marks = (
+            marks > 1 if kind == "text" else marks > 0
+        )  # a text may have its title underlined and no other
         are_all_marked = kind in _SLIDES or (kind in _PAGES and has_marks)
         may_head = not are_all_marked and not headings.is_question(line)
         if may_head and _may_head(line, marked=has_marks or kind in _PAGES):
@@ -111,14 +127,18 @@ def _ends_text(line: _Line) -> bool:
 
 
 def _is_marked(line: _Line, kind: str) -> bool:
-    """Whether a heading is one: in pages its mark is ours, and in plain text ``# pip install`` is a command."""
+    """Whether a heading is one: in pages its mark is ours, and in plain text ``# pip install`` is a
+    command.
+    """
     if kind in _PAGES:
         return line.body.startswith(TITLE_MARK)
     return kind != "text" or not _PROMPT.match(line.body)
 
 
 class _Headings:
-    """The headings of a text so far. State: how often each came, which only grows by headings, and how they look."""
+    """The headings of a text so far. State: how often each came, which only grows by headings, and
+    how they look.
+    """
 
     def __init__(self) -> None:
         self._repeated: Counter[str] = Counter()
@@ -142,22 +162,40 @@ class _Headings:
 
 
 def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
-    """The lines of a text: all sentences of a short line that begins like a chapter, and each other sentence alone."""
+    """The lines of a text: all sentences of a short line that begins like a chapter, and each other
+    sentence alone.
+    """
     gap = _DEEPEST  # the beginning sets apart as blank lines do
     parts: list[tuple[Sentence, str]] = []
     for sentence, text in sentences:
         parts.append((sentence, text))
         line = "".join(part for _, part in parts)
-        if not count_line_ends(line) and gap and len(line) <= _LONGEST and _CHAPTER.match(line.lstrip()):
+        if (
+            not count_line_ends(line)
+            and gap
+            and len(line) <= _LONGEST
+            and _CHAPTER.match(line.lstrip())
+        ):
             continue  # "Chapter 1. " goes on
-        whole = len(parts) > 1 and LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
+        whole = (
+            len(parts) > 1
+            and LINE_END.search(line.strip()) is None
+            and len(line.strip()) <= _LONGEST
+        )
         for group in [parts] if whole else [[part] for part in parts]:
             body = "".join(part for _, part in group)
             stripped = body.strip()
             emphasis = _EMPHASIS.fullmatch(stripped)
             bare = emphasis[2] if emphasis else stripped
             single, line_ends = LINE_END.search(stripped) is None, count_line_ends(body)
-            yield _Line(tuple(sentence for sentence, _ in group), bare, emphasis is not None, single, gap, line_ends)
+            yield _Line(
+                tuple(sentence for sentence, _ in group),
+                bare,
+                emphasis is not None,
+                single,
+                gap,
+                line_ends,
+            )
             gap = line_ends
         parts = []
     for sentence, text in parts:
@@ -166,7 +204,9 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
-    """Whether a line could be a heading, judged without its neighbours; ``marked``: headings have markup."""
+    """Whether a line could be a heading, judged without its neighbours; ``marked``: headings have
+    markup.
+    """
     body = line.body
     if not _is_line_of_text(line) or not _reads_like_heading(body):
         return False
@@ -187,7 +227,9 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
 
 
 def _may_be_in_capitals(line: _Line) -> bool:
-    """Whether a line in capitals is a heading: no item without a number, and no sentence unless far from other text."""
+    """Whether a line in capitals is a heading: no item without a number, and no sentence unless far
+    from other text.
+    """
     is_heading = line.kind == "text" or _NUMBER.match(line.body) is not None
     return is_heading and (_has_no_end(line) or (line.alone and line.gap > 2))
 
@@ -197,7 +239,9 @@ def _has_no_end(line: _Line) -> bool:
 
 
 def _is_sentence(line: _Line) -> bool:
-    """Whether a line ends like a sentence, or as one goes on, and is neither a question nor the title of a section."""
+    """Whether a line ends like a sentence, or as one goes on, and is neither a question nor the
+    title of a section.
+    """
     number = _NUMBER.match(line.body)
     is_section = number is not None and line.alone and _is_title(line.body[number.end() :])
     return _ENDS.search(line.body) is not None and not _ASKS.search(line.body) and not is_section
@@ -216,7 +260,9 @@ def _is_line_of_text(line: _Line) -> bool:
 
 
 def _reads_like_heading(body: str) -> bool:
-    """Whether a line is short, begins like a heading, is mostly letters, does not go on, and is no address or code."""
+    """Whether a line is short, begins like a heading, is mostly letters, does not go on, and is no
+    address or code.
+    """
     if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
         return False
     if not (body[0].isalnum() or body[0] == "§") or body[0].islower():
@@ -246,11 +292,15 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
             return False  # "She asked", before what she says
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
-    return not (_ASKS.search(last.body) and (following.bold or body[:1] in "_*"))  # else someone speaks
+    return not (
+        _ASKS.search(last.body) and (following.bold or body[:1] in "_*")
+    )  # else someone speaks
 
 
 def _is_list(lines: Sequence[_Line]) -> bool:
-    """Whether the numbers of lines go on in a list: 2 and 3, not 2 and 2.1; an item 1 below 2.1 begins one."""
+    """Whether the numbers of lines go on in a list: 2 and 3, not 2 and 2.1; an item 1 below 2.1
+    begins one.
+    """
     numbers = [match[1].count(".") for line in lines if (match := _NUMBER.match(line.body))]
     if numbers and numbers[0] > 0 and _FIRST.match(lines[-1].body):
         numbers.pop()
@@ -264,8 +314,12 @@ def _is_plain(line: _Line) -> bool:
 
 
 def _is_entry(line: _Line) -> bool:
-    """Whether a line is one of a table of contents: ``3. Tides    12``, ``3.2 Tides`` alone on its line."""
-    is_title = line.line_ends == 1 and len(line.body) <= 2 * _LONGEST and line.body[-1:] not in ".;:,"
+    """Whether a line is one of a table of contents: ``3. Tides    12``, ``3.2 Tides`` alone on its
+    line.
+    """
+    is_title = (
+        line.line_ends == 1 and len(line.body) <= 2 * _LONGEST and line.body[-1:] not in ".;:,"
+    )
     number = _NUMBER.match(line.body)
     has_levels = number is not None and "." in number[1]
     return _ENTRY.match(line.body) is not None or (is_title and has_levels)
@@ -275,4 +329,6 @@ def _is_text(line: _Line) -> bool:
     """Whether a line is what headings stand above: a whole sentence, a long text, or a block."""
     if line.kind != "text":
         return line.kind != "heading"
-    return not line.body[:1].islower() and (len(line.body) > _LONGEST or _ENDS.search(line.body) is not None)
+    return not line.body[:1].islower() and (
+        len(line.body) > _LONGEST or _ENDS.search(line.body) is not None
+    )

@@ -14,14 +14,17 @@ _CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
 
 
 def document_language(text: Text, kind: str = "text") -> str:
-    """Return the language of a document by a sample of its text: ``code``, or English where there is no prose."""
+    """Return the language of a document by a sample of its text: ``code``, or English where there
+    is no prose.
+    """
     if kind == "code":
         return CODE
     middle = max(0, len(text) // 2 - _CHARACTERS // 2)
     sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
     if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, sample.splitlines())):
         return ENGLISH
-    # Most texts are English, and py3langid's model takes longer to load than a small folder to index.
+    # Most texts are English, and py3langid's model takes longer to load than a small folder to
+    # index.
     if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
         return ENGLISH
     return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH

@@ -1,4 +1,5 @@
-"""Where sentences of prose begin, by Punkt (Kiss and Strunk, Computational Linguistics 32(4), 2006).
+"""Where sentences of prose begin, by Punkt (Kiss and Strunk, Computational Linguistics 32(4),
+2006).
 
 Punkt is NLTK's. It is not trained here: the abbreviations are set by hand.
 """
@@ -8,9 +9,9 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-_ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g i.e etc al cf vs viz ca
-approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar
-apr jun jul aug sep sept oct nov dec""".split()
+_ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g
+i.e etc al cf vs viz ca approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept
+univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
 
 
 def find_starts(text: str) -> list[int]:
@@ -23,7 +24,9 @@ def find_starts(text: str) -> list[int]:
 
 @cache
 def _load_punkt() -> Any:
-    """NLTK's tokenizer, which takes 0.2 s to import, two where SciPy and scikit-learn are installed."""
+    """NLTK's tokenizer, which takes 0.2 s to import, two where SciPy and scikit-learn are
+    installed.
+    """
     from nltk.tokenize import punkt
 
     base = punkt.PunktLanguageVars()
@@ -35,7 +38,9 @@ def _load_punkt() -> Any:
             return len(self.tok) == 2 and self.tok[0].isalpha()
 
     class Language(punkt.PunktLanguageVars):  # type: ignore[misc]
-        """NLTK's patterns without its limit: five seconds of the processor, those of other threads included."""
+        """NLTK's patterns without its limit: five seconds of the processor, those of other threads
+        included.
+        """
 
         __slots__ = ()
         contexts = re.compile(base.period_context_re().pattern, re.VERBOSE)

@@ -1,8 +1,10 @@
-"""Split text into sentences that tile it: joined in order, they are the text, to the last character.
+"""Split text into sentences that tile it: joined in order, they are the text, to the last
+character.
 
-The steps are: blocks (headings, list items, table rows, code, speaker turns, paragraphs), which no sentence splitter
-knows; sentences of prose, by Punkt, the full stops of other scripts, and the spaces of Thai and Lao, which have no full
-stop; headings without markup; and the contexts that rows of tables and lines of code are read with.
+The steps are: blocks (headings, list items, table rows, code, speaker turns, paragraphs), which no
+sentence splitter knows; sentences of prose, by Punkt, the full stops of other scripts, and the
+spaces of Thai and Lao, which have no full stop; headings without markup; and the contexts that rows
+of tables and lines of code are read with.
 """
 
 import re
@@ -16,12 +18,19 @@ from lmkrag.sentences.structure import is_navigation
 from lmkrag.sentences.table_rows import add_contexts, name_pieces
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
-RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
-MAX_CHARS = 1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
+RECORDS = frozenset(
+    {"csv", "json", "ods", "xlsx", "subtitles"}
+)  # kinds of documents whose lines are records
+MAX_CHARS = (
+    1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
+)
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # characters that are split at a time
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
-_CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
+_CODE_GROUP, _SAMPLE_GROUP = (
+    700,
+    400,
+)  # characters that share a landmark, of source code and of code in a text
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -30,13 +39,18 @@ _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
 _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
-_ADOC_TITLE = re.compile(r"={1,6} +\S.*[^=\s]\s*$")  # of AsciiDoc, whose blocks lie between two rules
+_ADOC_TITLE = re.compile(
+    r"={1,6} +\S.*[^=\s]\s*$"
+)  # of AsciiDoc, whose blocks lie between two rules
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
-    r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
+    r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
+    re.IGNORECASE,
 )
-_LEADER = re.compile(r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S")  # Tar - - - - - 4 barrels
+_LEADER = re.compile(
+    r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S"
+)  # Tar - - - - - 4 barrels
 _ROW = re.compile(
     r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
     r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
@@ -53,35 +67,51 @@ _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
 _RULE = re.compile(r"\s?---\s*$")
-_FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
+_FRONT_MATTER_END, _PREAMBLE_END = (
+    re.compile(r"\s?---\s*$|\.\.\.\s*$"),
+    re.compile(r"\s*\\begin\{document\}"),
+)
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
-_ADOC_HEAD, _ADOC_SLACK = 20, 2  # lines that may have the title; characters by which a rule below one may differ
-_NO_SENTENCE = re.compile(r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$")
-# Not ends of sentences: dots of a leader, "no." before a figure, the mark of a quotation inside a sentence, "![" of an
-# image.
-_NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+_ADOC_HEAD, _ADOC_SLACK = (
+    20,
+    2,
+)  # lines that may have the title; characters by which a rule below one may differ
+_NO_SENTENCE = re.compile(
+    r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$"
+)
+# Not ends of sentences: dots of a leader, "no." before a figure, the mark of a quotation inside a
+# sentence, "![" of an image.
+_NOT_ENDS = re.compile(
+    r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)"
+)
 _PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
 _PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 _BREAKS = tuple(
-    re.compile(pattern) for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
+    re.compile(pattern)
+    for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
 )
 
-# The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin script:
-# Chinese and Japanese, Arabic and Urdu, the languages of India, Armenian, Ethiopic, Khmer, Burmese.
+# The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin
+# script: Chinese and Japanese, Arabic and Urdu, the languages of India, Armenian, Ethiopic, Khmer,
+# Burmese.
 _FULL_STOPS = "。！？｡؟۔।॥։።៕។။"
 _FULL_STOP = re.compile(rf"[{_FULL_STOPS}]+[」』”’»）】)\]\"']*\s*")
 _THAI_LAO = "\u0e01-\u0e4e\u0e81-\u0ece"
 _THAI_LAO_SPACE = re.compile(rf"(?<=[{_THAI_LAO}])[ \xa0]+(?=[\"“(]?[{_THAI_LAO}])")
-_THAI_LAO_SENTENCE = 80  # characters: a space ends a clause or a sentence, and shorter pieces say little
+_THAI_LAO_SENTENCE = (
+    80  # characters: a space ends a clause or a sentence, and shorter pieces say little
+)
 
 Part = tuple[int, str, SentenceKind]  # where a piece of the text starts, and the piece
 
 
 def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
-    r"""Split ``text`` into sentences that tile it, white space with the sentence before it; none for an empty text.
+    r"""Split ``text`` into sentences that tile it, white space with the sentence before it; none
+    for an empty text.
 
-    The kind ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
+    The kind ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS``
+    each line is one.
 
     >>> text = "# Leave\nDr. Hale approves it. Ask early!"
     >>> [text[s.start : s.end] for s in split_sentences(text)]
@@ -91,7 +121,9 @@ def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
 
 
 def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
-    """Like :func:`split_sentences`, but one at a time, in memory that does not grow with the text."""
+    """Like :func:`split_sentences`, but one at a time, in memory that does not grow with the
+    text.
+    """
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
@@ -108,14 +140,18 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
-    """Yield sentences of a text, in order, with the contexts of rows of tables and of lines of source code."""
+    """Yield sentences of a text, in order, with the contexts of rows of tables and of lines of
+    source code.
+    """
     if kind == "code":
         return add_definitions(text, sentences)
     return name_pieces(text, sentences) if kind in RECORDS else add_contexts(text, sentences)
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
-    """Yield sentences and their texts; a blank part belongs to the sentence before it, at the start to the first."""
+    """Yield sentences and their texts; a blank part belongs to the sentence before it, at the start
+    to the first.
+    """
     pending: tuple[Sentence, str] | None = None
     for start, part, kind in parts:
         sentence, text = Sentence(start, start + len(part), kind), part
@@ -123,7 +159,9 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
             before, held = pending
             if text.isspace():
                 sentence = Sentence(before.start, sentence.end, before.kind)
-                text = held + text if len(held) <= 2 * MAX_CHARS else held  # a gigabyte of blanks is cut short
+                text = (
+                    held + text if len(held) <= 2 * MAX_CHARS else held
+                )  # a gigabyte of blanks is cut short
             elif held.isspace():
                 sentence = Sentence(before.start, sentence.end, kind)
             else:
@@ -134,7 +172,9 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
 
 
 def _lines(text: Text) -> Iterator[str]:
-    """The lines of a text with their ends, read by sections, very long ones cut; a byte order mark is a space."""
+    """The lines of a text with their ends, read by sections, very long ones cut; a byte order mark
+    is a space.
+    """
     held = ""
     for start in range(0, len(text), _SECTION):
         held += text[start : start + _SECTION]
@@ -177,9 +217,13 @@ def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, i
 
 
 def _best_break(text: str, start: int, limit: int) -> int:
-    """The end of the last good break in the second half of ``text[start:limit]``, else ``limit``."""
+    """The end of the last good break in the second half of ``text[start:limit]``, else
+    ``limit``.
+    """
     for pattern in _BREAKS:
-        if breaks := [match.end() for match in pattern.finditer(text, start + (limit - start) // 2, limit)]:
+        if breaks := [
+            match.end() for match in pattern.finditer(text, start + (limit - start) // 2, limit)
+        ]:
             return breaks[-1]
     return limit
 
@@ -236,11 +280,18 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's preamble, and the others."""
+    """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's
+    preamble, and the others.
+    """
     head = list(islice(lines, 1))
     if head and head[0].startswith(("%", "\\")):
         ends = _PREAMBLE_END
-    elif head and _RULE.match(head[0]) and (head := head + list(islice(lines, 1))) and _KEY.match(head[-1]):
+    elif (
+        head
+        and _RULE.match(head[0])
+        and (head := head + list(islice(lines, 1)))
+        and _KEY.match(head[-1])
+    ):
         ends = _FRONT_MATTER_END
     else:
         return [], chain(head, lines)
@@ -260,10 +311,14 @@ def _underlines(line: str, title: str) -> bool:
 
 
 def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
-    """Whether a line begins a block of AsciiDoc, and is no rule below a title about as long as it is."""
+    """Whether a line begins a block of AsciiDoc, and is no rule below a title about as long as it
+    is.
+    """
     if not _ADOC_RULE.match(line):
         return False
-    is_below = block and not blank and block[-1][0] not in "[."  # of an attribute, or of the title of a block
+    is_below = (
+        block and not blank and block[-1][0] not in "[."
+    )  # of an attribute, or of the title of a block
     return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
 
 
@@ -284,7 +339,9 @@ def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> S
 
 
 def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
-    """Yield the open block, code in groups, cut where a line break ends a paragraph although no blank line follows."""
+    """Yield the open block, code in groups, cut where a line break ends a paragraph although no
+    blank line follows.
+    """
     if kind == "code":
         yield from _code_blocks(start, block)
     if kind == "code" or not block:
@@ -305,15 +362,23 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
 
 
 def is_prose(line: str) -> bool:
-    """Return whether the line of a record holds prose, such as a review or an article, and not values."""
+    """Return whether the line of a record holds prose, such as a review or an article, and not
+    values.
+    """
     return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES
 
 
 def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
-    """Each line a record, but for headings (the names of sheets) and prose, which is split into sentences."""
+    """Each line a record, but for headings (the names of sheets) and prose, which is split into
+    sentences.
+    """
     start = 0
     for line in lines:
-        yield start, line, "heading" if _HEADING.match(line) else "text" if is_prose(line) else "record"
+        yield (
+            start,
+            line,
+            "heading" if _HEADING.match(line) else "text" if is_prose(line) else "record",
+        )
         start += len(line)
 
 

@@ -1,4 +1,6 @@
-"""The position of each sentence in its paragraph, and its roles: heading, lead-in, record, navigation."""
+"""The position of each sentence in its paragraph, and its roles: heading, lead-in, record,
+navigation.
+"""
 
 import re
 from collections.abc import Iterable
@@ -12,18 +14,23 @@ from lmkrag.specs import SentenceKind
 NO_CONTENT, LEAD_IN, RECORD, NAVIGATION, HEADING = 1, 2, 4, 8, 16
 """Roles of a sentence, as bits.
 
-``NO_CONTENT``: a heading with text under it, front matter, or a sentence without words, such as the rule of a table.
-``LEAD_IN``: a sentence that ends with a colon or a question mark, to which the next one belongs. ``RECORD``: a row of a
-data table or a line of a log, to which no other sentence belongs. ``NAVIGATION``: an entry of a table of contents, or a
-link alone. ``HEADING``: a heading with text under it.
+``NO_CONTENT``: a heading with text under it, front matter, or a sentence without words, such as the
+rule of a table. ``LEAD_IN``: a sentence that ends with a colon or a question mark, to which the
+next one belongs. ``RECORD``: a row of a data table or a line of a log, to which no other sentence
+belongs. ``NAVIGATION``: an entry of a table of contents, or a link alone. ``HEADING``: a heading
+with text under it.
 """
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
-_ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
+# characters: a list, a transcript or a contract without blank lines is cut at the next line's end
+_ENOUGH = 1_000
 
-OWN_LINE = re.compile(  # "Present: ", "[10:31] ", "2026-03-12 10:31 ": a line that goes on with no line before it
-    r"[\s\u200e]*(?:(?:\*\*|<)?(?![a-zß-öø-ÿ])[^\W_][\w.'’/&() -]{0,40}(?:\*\*|>)?(?::(?:\*\*)?(?=\s|$)|：)"
-    r"|\[[^\[\]]{0,24}\d:\d\d[^\[\]]{0,12}\]|(?:\d{1,4}[-./]\d\d?[-./]\d{1,4}|[A-Z][a-z]{2} +\d\d?)[T,]?\s*\d\d?:\d\d)"
+# "Present: ", "[10:31] ", "2026-03-12 10:31 ": a line that goes on with no line before it
+OWN_LINE = re.compile(
+    r"[\s\u200e]*(?:(?:\*\*|<)?(?![a-zß-öø-ÿ])[^\W_][\w.'’/&() "
+    r"-]{0,40}(?:\*\*|>)?(?::(?:\*\*)?(?=\s|$)|：)"
+    r"|\[[^\[\]]{0,24}\d:\d\d[^\[\]]{0,12}\]|(?:\d{1,4}[-./]\d\d?[-./]\d{1,4}|[A-Z][a-z]{2} "
+    r"+\d\d?)[T,]?\s*\d\d?:\d\d)"
 )
 
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -38,7 +45,8 @@ _ENTRY = re.compile(
 _LONGEST_ENTRY = 300
 _NUMBERED_ENTRY = re.compile(rf"[^\n]{{2,100}}\s{_PAGE}", re.IGNORECASE)  # 3.2 Pumps 12
 _CONTENTS = re.compile(
-    r"[#\s*_]*(?:table of contents|contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|sumário"
+    r"[#\s*_]*(?:table of contents|contents|inhalt(?:sverzeichnis)?|sommaire|table des "
+    r"matières|índice|indice|sumário"
     r"|inhoud(?:sopgave)?|目次|目录)[\s*_:#=-]*$",
     re.IGNORECASE,
 )
@@ -50,7 +58,9 @@ def count_line_ends(text: str) -> int:
 
 
 def is_lead_in(sentence: str) -> bool:
-    """Return whether a sentence ends with a colon or asks a question, so that what follows belongs to it."""
+    """Return whether a sentence ends with a colon or asks a question, so that what follows belongs
+    to it.
+    """
     return _LEAD_IN.search(sentence.rstrip()) is not None
 
 
@@ -62,8 +72,9 @@ def is_navigation(sentence: str) -> bool:
 class ParagraphTracker:
     r"""Follows the sentences of one document and counts their positions in their paragraphs.
 
-    A paragraph ends at a blank line, after a long line, and after any line once it is long itself, but not after a
-    colon or a question. A heading begins a paragraph with the text under it, with or without a blank line between them.
+    A paragraph ends at a blank line, after a long line, and after any line once it is long itself,
+    but not after a colon or a question. A heading begins a paragraph with the text under it, with
+    or without a blank line between them.
     """
 
     def __init__(self) -> None:
@@ -72,18 +83,24 @@ class ParagraphTracker:
         self._in_contents = False
 
     def navigates(self, sentence: str, *, heading: bool = False) -> bool:
-        """Return whether the next sentence of the document is an entry of a table of contents, or a link alone.
+        """Return whether the next sentence of the document is an entry of a table of contents, or a
+        link alone.
 
         Under a heading such as "Contents" these are short lines that end with numbers.
         """
         lines = sentence.strip().splitlines()
-        self._in_contents = (len(sentence) <= _LONGEST_ENTRY and _CONTENTS.match(sentence) is not None) or (
-            self._in_contents and all(len(line) <= _LONGEST_ENTRY and _NUMBERED_ENTRY.match(line) for line in lines)
+        self._in_contents = (
+            len(sentence) <= _LONGEST_ENTRY and _CONTENTS.match(sentence) is not None
+        ) or (
+            self._in_contents
+            and all(len(line) <= _LONGEST_ENTRY and _NUMBERED_ENTRY.match(line) for line in lines)
         )
         return self._in_contents or (not heading and is_navigation(sentence))
 
     def position(self, sentence: str, *, heading: bool = False, record: bool = False) -> int:
-        """Return how many sentences of its paragraph stand before the next sentence, given with the space after it."""
+        """Return how many sentences of its paragraph stand before the next sentence, given with the
+        space after it.
+        """
         if (heading or record) and not self._after_heading:
             self._position = 0
         position, self._after_heading = self._position, heading
@@ -116,8 +133,12 @@ class StructureTable:
     def __len__(self) -> int:
         return len(self._positions)
 
-    def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:
-        """Take the next rows: texts and kinds of sentences of the document that ``paragraphs`` follows."""
+    def add(
+        self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker
+    ) -> None:
+        """Take the next rows: texts and kinds of sentences of the document that ``paragraphs``
+        follows.
+        """
         for text, kind in sentences:
             heading, record = kind == "heading", kind in ("record", "metadata")
             position = paragraphs.position(text, heading=heading, record=record)
@@ -140,7 +161,9 @@ class StructureTable:
             self._positions.append(position)
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return the first rows as ``positions`` uint16 in paragraphs and ``roles`` uint8, and keep the others."""
+        """Return the first rows as ``positions`` uint16 in paragraphs and ``roles`` uint8, and keep
+        the others.
+        """
         positions, self._positions = self._positions[:rows], self._positions[rows:]
         roles, self._roles = self._roles[:rows], self._roles[rows:]
         self._headings = [row - rows for row in self._headings if row >= rows]

@@ -1,4 +1,5 @@
-"""Rows of tables: with bars below a header (``| bolt | 340 |``), with tabs, as in LaTeX or in reStructuredText.
+"""Rows of tables: with bars below a header (``| bolt | 340 |``), with tabs, as in LaTeX or in
+reStructuredText.
 
 Rows of data are written with the names of their columns: ``name: bolt | stock: 340``.
 """
@@ -18,14 +19,19 @@ _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x
 _YEAR = re.compile(rf"(?:.*\D)?{YEAR}\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
-_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # a sentence ends with one of these, has as many words, and is no caption
+_STOPS, _FEWEST_WORDS = (
+    (".", "!", "?"),
+    7,
+)  # a sentence ends with one of these, has as many words, and is no caption
 _LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
 _RUNNING = re.compile(r"^\d+ |\b[ivxl]+$|^\D* \d{1,3}$")  # a header of a page
 _LABELS = 1  # lines in a row that may stand between the rows of one table
 
 
 def is_row(line: str) -> bool:
-    """Return whether a line is a row between bars, or one of three columns or more with tabs between them."""
+    """Return whether a line is a row between bars, or one of three columns or more with tabs
+    between them.
+    """
     return line.lstrip().startswith("|") or is_tabbed(line)
 
 
@@ -60,7 +66,9 @@ def split_row(line: str, start: int) -> list[tuple[str, int]]:
 
 
 def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
-    """Yield the columns, values and starts of ``name: bolt | stock: 340``, which begins at ``start``."""
+    """Yield the columns, values and starts of ``name: bolt | stock: 340``, which begins at
+    ``start``.
+    """
     position = 0
     for part in line.split(" | "):
         column, _, value = part.partition(": ")
@@ -69,16 +77,20 @@ def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
 
 
 def is_header(values: Sequence[str]) -> bool:
-    """Return whether a row names columns: beside its first value it has words, and no numbers but years."""
+    """Return whether a row names columns: beside its first value it has words, and no numbers but
+    years.
+    """
     return all(_YEAR.fullmatch(value) or not any(map(str.isdigit, value)) for value in values[1:])
 
 
 def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    r"""Yield the sentences of a text, rows of tables with the caption and the columns as their context.
+    r"""Yield the sentences of a text, rows of tables with the caption and the columns as their
+    context.
 
-    A row alone does not say what its numbers are. The first row names the columns; in a table with tabs, which may be
-    continued over pages and blank lines, any row without numbers but years does. A short line between two rows is a
-    label of the rows below it, and short lines above a table with tabs are its heading.
+    A row alone does not say what its numbers are. The first row names the columns; in a table with
+    tabs, which may be continued over pages and blank lines, any row without numbers but years does.
+    A short line between two rows is a label of the rows below it, and short lines above a table
+    with tabs are its heading.
     """
     above: list[Sentence] = []  # the last ones since the last row, held back
     since_row = _LABELS + 1
@@ -96,7 +108,9 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         values = [*filter(None, (value for value, _ in split_row(line, 0)))]
         tabbed, is_far = is_tabbed(line), since_row > _LABELS
         begins = is_far or (ended and not tabbed)
-        unnamed = (unnamed or begins) and bool(values)  # a blank header says that they have no names
+        unnamed = (unnamed or begins) and bool(
+            values
+        )  # a blank header says that they have no names
         names = not is_rule(line) and (is_header(values) if tabbed else unnamed)
         has_captions = tabbed and (is_far or (ended and names))
         ended = count_line_ends(line) > 1
@@ -117,10 +131,16 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
 
 
 def name_pieces(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield the sentences of a file of records; pieces of a long record have its first value as their context."""
+    """Yield the sentences of a file of records; pieces of a long record have its first value as
+    their context.
+    """
     name = ""
     for sentence in sentences:
-        if sentence.kind != "record" or sentence.start == 0 or text[sentence.start - 1 : sentence.start] in "\r\n":
+        if (
+            sentence.kind != "record"
+            or sentence.start == 0
+            or text[sentence.start - 1 : sentence.start] in "\r\n"
+        ):
             name = text[sentence.start : sentence.start + _LONGEST_COLUMNS].partition(" | ")[0]
             yield sentence
         else:
@@ -132,8 +152,14 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
     first = len(above)
     while first and _is_caption(text, above[first - 1]):
         first -= 1
-    before = text[max(0, above[first].start - 2 * _LONGEST_CAPTION) : above[first].start] if first < len(above) else ""
-    first = first if not before.strip() or count_line_ends(before) > 1 else len(above)  # else it goes on
+    before = (
+        text[max(0, above[first].start - 2 * _LONGEST_CAPTION) : above[first].start]
+        if first < len(above)
+        else ""
+    )
+    first = (
+        first if not before.strip() or count_line_ends(before) > 1 else len(above)
+    )  # else it goes on
     yield from above[:first]
     yield from (replace(sentence, kind="heading") for sentence in above[first:])
 
@@ -144,7 +170,9 @@ def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
     captions: list[str] = []
     for line in reversed(lines):
         words = " ".join(line.split()).strip("#*_ :")
-        is_prose = words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS  # "Alder Foods, Inc." is none
+        is_prose = (
+            words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS
+        )  # "Alder Foods, Inc." is none
         if len(words) > _LONGEST_CAPTION or len(captions) == _CAPTIONS or is_prose:
             break
         if any(map(str.isalpha, words)):
@@ -158,4 +186,9 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
     short = short and _WORDS.search(lines[-1]) is not None and not _ENDS.search(lines[-1])
-    return sentence.kind == "text" and short and not lines[0][0].islower() and not _RUNNING.search(lines[0])
+    return (
+        sentence.kind == "text"
+        and short
+        and not lines[0][0].islower()
+        and not _RUNNING.search(lines[0])
+    )

@@ -1,4 +1,6 @@
-"""The web application: routes, MCP and the page over some indexes; it finishes running requests before it stops."""
+"""The web application: routes, MCP and the page over some indexes; it finishes running requests
+before it stops.
+"""
 
 import asyncio
 import contextlib
@@ -37,18 +39,26 @@ _BACKLOG = 1_024
 _STOP = 30  # seconds that a stopping server waits for requests in flight
 _TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
-_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # kinds of the files of the page
+_STATIC = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}  # kinds of the files of the page
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
-    """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be used."""
+    """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be
+    used.
+    """
     reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
 
     def open_engine(name: str) -> Engine:
         return Engine.open(settings.indexes[name], **reranking)
 
-    indexes = ServedIndexes(settings.indexes, settings.limits, open_engine, for_owner=settings.show_paths)
+    indexes = ServedIndexes(
+        settings.indexes, settings.limits, open_engine, for_owner=settings.show_paths
+    )
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),
@@ -85,11 +95,19 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         # The guard checks the token; this declares it.
-        dependencies=[Depends(HTTPBearer(auto_error=False, description="The server's token, if it has one."))],
+        dependencies=[
+            Depends(HTTPBearer(auto_error=False, description="The server's token, if it has one."))
+        ],
     )
     app.state.service = service
     handle_errors(app)
-    for router in (search.router, documents.jobs, index_routes.router, documents.router, index_routes.health):
+    for router in (
+        search.router,
+        documents.jobs,
+        index_routes.router,
+        documents.router,
+        index_routes.health,
+    ):
         app.include_router(router, responses=_describe_errors("application/problem+json"))
     for router in (openai.router, rerank.router, dify.router):
         app.include_router(router, responses=_describe_errors("application/json"))
@@ -101,11 +119,16 @@ def create_app(settings: ServerSettings) -> ASGIApp:
 
 def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
     described = {"4XX": "The request can't be answered.", "5XX": "The server or the index failed."}
-    return {status: {"description": text, "content": {media_type: {}}} for status, text in described.items()}
+    return {
+        status: {"description": text, "content": {media_type: {}}}
+        for status, text in described.items()
+    }
 
 
 async def _warm_up(service: Service) -> None:
-    """Search every index, until it works, so that the first question does not wait for weights and files."""
+    """Search every index, until it works, so that the first question does not wait for weights and
+    files.
+    """
     cold = list(service.indexes.by_name.values())
     while cold:
         for index in cold.copy():
@@ -131,7 +154,10 @@ def _serve_page(app: FastAPI) -> None:
     serve_file("/favicon.ico", "icon.svg", "image/svg+xml")
     for path in sorted(Path(str(folder)).rglob("*")):
         if path.suffix in _STATIC:
-            name, kind = path.relative_to(str(folder)).as_posix(), f"{_STATIC[path.suffix]}; charset=utf-8"
+            name, kind = (
+                path.relative_to(str(folder)).as_posix(),
+                f"{_STATIC[path.suffix]}; charset=utf-8",
+            )
             serve_file(f"/static/{name}", name, kind, {"Cache-Control": "no-cache"})
 
 
@@ -152,19 +178,27 @@ class _Paths:
 
 
 class _Connection(H11Protocol):
-    """Closes a connection that has not sent a complete request header within the keep-alive timeout."""
+    """Closes a connection that has not sent a complete request header within the keep-alive
+    timeout.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def data_received(self, data: bytes) -> None:
-        self.conn.receive_data(data)  # the base class would end the timeout at the first byte of a header
+        self.conn.receive_data(
+            data
+        )  # the base class would end the timeout at the first byte of a header
         self.handle_events()
 
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound, StorageError."""
+    """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound,
+    StorageError.
+    """
     with _listen(settings.host, settings.port) as listening:
         app = create_app(settings)
         host, port = listening.getsockname()[:2]
@@ -194,7 +228,10 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(f"can't listen on {host}, port {port}: {error.strerror or error}") from error
-    # asyncio sets this only on its own sockets; without it, every response waits 40 ms for an acknowledgement
+        raise UsageError(
+            f"can't listen on {host}, port {port}: {error.strerror or error}"
+        ) from error
+    # asyncio sets this only on its own sockets; without it, every response waits 40 ms for an
+    # acknowledgement
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

@@ -1,4 +1,6 @@
-"""Answer questions from a served index: search on a thread, then read without blocking the event loop."""
+"""Answer questions from a served index: search on a thread, then read without blocking the event
+loop.
+"""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +17,9 @@ from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
 GRACE = 25.0  # seconds that streams may take to end when the server stops
-Event = tuple[str, Any]  # the name of an event, or empty, and its data; a string without a name is sent as it is
+Event = tuple[
+    str, Any
+]  # the name of an event, or empty, and its data; a string without a name is sent as it is
 
 
 class Evidence(NamedTuple):
@@ -27,9 +31,16 @@ class Evidence(NamedTuple):
 
 
 async def find_evidence(
-    index: ServedIndex, reader: Reader, question: str, options: dict[str, Any], *, history: Sequence[Exchange] = ()
+    index: ServedIndex,
+    reader: Reader,
+    question: str,
+    options: dict[str, Any],
+    *,
+    history: Sequence[Exchange] = (),
 ) -> Evidence:
-    """Search for a question, a follow-up as one that stands alone. Raises Problem: it failed, or the server is busy."""
+    """Search for a question, a follow-up as one that stands alone. Raises Problem: it failed, or
+    the server is busy.
+    """
     from lmkrag.conversation import make_standalone
 
     def search(engine: Engine) -> Evidence:
@@ -43,13 +54,19 @@ async def find_evidence(
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
     """Return the reader's answer from the retrieved spans. Raises Problem: the reader failed."""
     try:
-        return (await evidence.reader.aanswer(evidence.question, evidence.spans)).with_notes(evidence.spans.notes)
+        return (await evidence.reader.aanswer(evidence.question, evidence.spans)).with_notes(
+            evidence.spans.notes
+        )
     except LmkragError as error:
         raise index.to_problem(error) from error
 
 
-async def answer_events(index: ServedIndex, question: str, evidence: Evidence, *, blocks: bool) -> AsyncIterator[Event]:
-    """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or ``error``."""
+async def answer_events(
+    index: ServedIndex, question: str, evidence: Evidence, *, blocks: bool
+) -> AsyncIterator[Event]:
+    """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or
+    ``error``.
+    """
     standalone, reader, spans = evidence
     trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **trees}
@@ -75,7 +92,11 @@ def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
     async def encoded() -> AsyncIterator[dict[str, str]]:
         try:
             async for name, data in events:
-                text = data if isinstance(data, str) and not name else json.dumps(data, ensure_ascii=False)
+                text = (
+                    data
+                    if isinstance(data, str) and not name
+                    else json.dumps(data, ensure_ascii=False)
+                )
                 yield {"event": name, "data": text} if name else {"data": text}
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it

@@ -1,4 +1,6 @@
-"""Clients learn ids and places of documents, and no folder of the server: what leaves an index passes here."""
+"""Clients learn ids and places of documents, and no folder of the server: what leaves an index
+passes here.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,7 +14,8 @@ from lmkrag.types import Document, DocumentInfo, IndexStatus
 
 
 def hide_folders(value: Any, index: str) -> Any:
-    """Return what a call of an engine returned, with the name of the index and ids instead of paths of this machine.
+    """Return what a call of an engine returned, with the name of the index and ids instead of paths
+    of this machine.
 
     A document that is in no file keeps its ``path``, such as the URL that it is from.
     """
@@ -20,9 +23,13 @@ def hide_folders(value: Any, index: str) -> Any:
         case Span() | Document():
             return replace(value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value))
         case DocumentInfo():
-            return replace(value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value), root="")
+            return replace(
+                value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value), root=""
+            )
         case IndexStatus():
-            skipped = tuple(replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files)
+            skipped = tuple(
+                replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files
+            )
             encoder = name_model(value.encoder)
             return replace(value, path=index, roots={}, encoder=encoder, skipped_files=skipped)
         case SpanList():
@@ -45,10 +52,15 @@ def _hide_meta(document: Span | Document | DocumentInfo) -> Mapping[str, Any]:
     """The metadata, in which other frameworks repeat the path of a file."""
     if not is_local_path(document.path) or document.path not in document.meta.values():
         return document.meta
-    return {key: document.doc_id if value == document.path else value for key, value in document.meta.items()}
+    return {
+        key: document.doc_id if value == document.path else value
+        for key, value in document.meta.items()
+    }
 
 
 def _shorten(path: str, roots: Iterable[str]) -> str:
-    """The path of a file below the folder that was indexed; only its name where that folder is unknown."""
+    """The path of a file below the folder that was indexed; only its name where that folder is
+    unknown.
+    """
     above = [root for root in roots if path.startswith(f"{root}/")]
     return path.removeprefix(max(above, key=len) + "/") if above else Path(path).name

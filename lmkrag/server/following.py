@@ -13,17 +13,29 @@ from lmkrag.server.settings import FollowerState, IndexingProgress
 from lmkrag.system import PYTHON
 
 # uvicorn re-raises the signal that stopped it, so clean-up code after it may not run.
-_WATCH = "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import main; main()"
-_PAUSES = (1.0, 60.0)  # seconds before the process is started again: after its first end, and at most
+_WATCH = (
+    "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import "
+    "main; main()"
+)
+_PAUSES = (
+    1.0,
+    60.0,
+)  # seconds before the process is started again: after its first end, and at most
 
 _logger = logging.getLogger(__name__)
 
 
 class FolderFollower:
-    """Keeps the index of folders up to date. State: the process, which is started again when it ends."""
+    """Keeps the index of folders up to date. State: the process, which is started again when it
+    ends.
+    """
 
-    def __init__(self, folders: Sequence[Path], index: Path, environment: Mapping[str, str]) -> None:
-        """Start the process with its own environment: it may use more threads than the server's searches."""
+    def __init__(
+        self, folders: Sequence[Path], index: Path, environment: Mapping[str, str]
+    ) -> None:
+        """Start the process with its own environment: it may use more threads than the server's
+        searches.
+        """
         arguments = ["index", *map(str, folders), "--index", str(index), "--watch", "--json"]
         self._command = [*PYTHON, "-c", _WATCH, *arguments]
         self._environment = environment
@@ -50,7 +62,8 @@ class FolderFollower:
                     stdout=subprocess.PIPE,
                     text=True,
                     env=self._environment,
-                    start_new_session=True,  # Ctrl-C is for the server, which ends this process when it has stopped
+                    # Ctrl-C is for the server, which ends this process when it has stopped
+                    start_new_session=True,
                 )
             if self._listen(process):
                 pause = _PAUSES[0]
@@ -58,13 +71,17 @@ class FolderFollower:
             if self._stopping.is_set():
                 return
             self._lose_track()
-            _logger.error("indexing of the folder ended with status %d; it starts again in %g s", code, pause)
+            _logger.error(
+                "indexing of the folder ended with status %d; it starts again in %g s", code, pause
+            )
             if self._stopping.wait(pause):
                 return
             pause = min(most, 2 * pause)
 
     def _listen(self, process: "subprocess.Popen[str]") -> bool:
-        """Read the process's output until it ends; return whether it brought the index up to date."""
+        """Read the process's output until it ends; return whether it brought the index up to
+        date.
+        """
         assert process.stdout is not None
         succeeded = False
         for line in process.stdout:
@@ -73,7 +90,9 @@ class FolderFollower:
             except ValueError:
                 continue  # the process was killed in the middle of a line
             if "done" in record:
-                self._state = self._state._replace(indexing=IndexingProgress(record["done"], record["total"]))
+                self._state = self._state._replace(
+                    indexing=IndexingProgress(record["done"], record["total"])
+                )
             elif "error" in record:
                 self._lose_track()
             else:

@@ -19,13 +19,16 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})  # need no token and reveal nothing
+_PUBLIC = frozenset(
+    {"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"}
+)  # need no token and reveal nothing
 _HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
 _LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
 _UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")
 _CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
 _CLOSE = {"Connection": "close"}  # of a response to a body that was not read to its end
@@ -40,10 +43,11 @@ _HEADERS = {
 
 
 class Guard:
-    """Checks the host, the origin, the token and the limits of every request, and sets the headers of every response.
+    """Checks the host, the origin, the token and the limits of every request, and sets the headers
+    of every response.
 
-    A request may call the server by ``localhost``, by any address of numbers, by the name it listens on and by the
-    names of its settings. Other names are refused: DNS rebinding needs one.
+    A request may call the server by ``localhost``, by any address of numbers, by the name it
+    listens on and by the names of its settings. Other names are refused: DNS rebinding needs one.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
@@ -57,7 +61,10 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and scope["path"] not in ("/mcp", "/mcp/"):  # GET, whose body uvicorn leaves out
+        if scope["method"] == "HEAD" and scope["path"] not in (
+            "/mcp",
+            "/mcp/",
+        ):  # GET, whose body uvicorn leaves out
             scope = {**scope, "method": "GET"}
         watched = _Watched(send, self._settings.limits.stall)
         began = time.monotonic()
@@ -67,21 +74,36 @@ class Guard:
         finally:
             self._metrics.in_flight -= 1
             # The route, never its parameters.
-            route = "/mcp" if scope.get("path", "").startswith("/mcp") else getattr(scope.get("route"), "path", "")
-            self._metrics.observe(scope["method"], route or "unmatched", watched.status, time.monotonic() - began)
+            route = (
+                "/mcp"
+                if scope.get("path", "").startswith("/mcp")
+                else getattr(scope.get("route"), "path", "")
+            )
+            self._metrics.observe(
+                scope["method"], route or "unmatched", watched.status, time.monotonic() - began
+            )
 
     async def _answer(self, scope: Scope, receive: Receive, send: "_Watched") -> None:
         headers = Headers(scope=scope)
         try:
             await self._check(scope, headers)
-            limits, is_put = self._settings.limits, scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
+            limits, is_put = (
+                self._settings.limits,
+                scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]),
+            )
             limit = limits.upload if is_put and self._settings.writable else limits.body
             if int(headers.get("content-length", 0)) > limit:
                 raise _too_large(limit)
             body = _LimitedBody(receive, limit, limits)
             try:
-                with contextlib.nullcontext() if scope["path"] in _HEALTH else self._admit(scope["path"]):
-                    is_mcp = scope["path"].startswith("/mcp")  # it would log an aborted body as an error
+                with (
+                    contextlib.nullcontext()
+                    if scope["path"] in _HEALTH
+                    else self._admit(scope["path"])
+                ):
+                    is_mcp = scope["path"].startswith(
+                        "/mcp"
+                    )  # it would log an aborted body as an error
                     await self._app(scope, await _read_ahead(body) if is_mcp else body, send)
             except RequestAborted as aborted:
                 if send.status:
@@ -92,7 +114,9 @@ class Guard:
 
     @contextlib.contextmanager
     def _admit(self, path: str) -> Iterator[None]:
-        """Count a request while it is answered. Public paths count separately: they can't crowd out the others."""
+        """Count a request while it is answered. Public paths count separately: they can't crowd out
+        the others.
+        """
         public, limits = _is_public(path), self._settings.limits
         if self._in_flight[public] >= (limits.public_requests if public else limits.requests):
             raise busy("too many requests are in flight; try again in a few seconds")
@@ -105,16 +129,24 @@ class Guard:
     async def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
-            raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
+            raise Problem(
+                421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host"
+            )
         origin = headers.get("origin")
         try:
-            same_origin = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+            same_origin = (
+                origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+            )
         except ValueError:  # no URL
             same_origin = False
         if not same_origin:
-            raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
+            raise Problem(
+                403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server"
+            )
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
-            raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
+            raise Problem(
+                403, "origin", "Foreign origin", "pages of other sites may not use this server"
+            )
         if not headers.get("content-length", "0").isdecimal():
             raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
         if not _is_public(scope["path"]) and not await self._is_known(scope, headers):
@@ -140,7 +172,9 @@ class Guard:
         return self.sessions.is_open(read_session(headers))
 
     async def is_token(self, value: str, scope: Scope) -> bool:
-        """Return whether this is the token, or none is needed; whoever guesses waits. Raises Problem: too many do."""
+        """Return whether this is the token, or none is needed; whoever guesses waits. Raises
+        Problem: too many do.
+        """
         host, _ = scope.get("client") or ("", 0)
         return self._tokens is None or await self._tokens.is_right(value, host)
 
@@ -159,7 +193,9 @@ def _is_public(path: str) -> bool:
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(413, "too-large", "Too large", f"the body is larger than {limit:,} bytes", headers=_CLOSE)
+    return Problem(
+        413, "too-large", "Too large", f"the body is larger than {limit:,} bytes", headers=_CLOSE
+    )
 
 
 class _LimitedBody:
@@ -180,9 +216,13 @@ class _LimitedBody:
         except TimeoutError:
             stalled = f"nothing came for {self._limits.stall:g} seconds"
             detail = stalled if left > self._limits.stall else "the body comes too slowly"
-            raise RequestAborted(Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)) from None
+            raise RequestAborted(
+                Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)
+            ) from None
         if message["type"] == "http.disconnect":
-            raise RequestAborted(Problem(400, "disconnected", "The client is gone", "it left before its body ended"))
+            raise RequestAborted(
+                Problem(400, "disconnected", "The client is gone", "it left before its body ended")
+            )
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._read > self._limit:
@@ -203,7 +243,9 @@ async def _read_ahead(body: Receive) -> Receive:
 
 
 class _Watched:
-    """Sends a response with our headers; aborts if the client stops reading. ``status`` is 0 before the response."""
+    """Sends a response with our headers; aborts if the client stops reading. ``status`` is 0 before
+    the response.
+    """
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send, self._seconds = send, seconds
@@ -219,4 +261,6 @@ class _Watched:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
         except TimeoutError:
-            raise RequestAborted(Problem(408, "slow", "The client is too slow", "nothing was read")) from None
+            raise RequestAborted(
+                Problem(408, "slow", "The client is too slow", "nothing was read")
+            ) from None

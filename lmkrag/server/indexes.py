@@ -24,7 +24,9 @@ _LAST = 5.0  # seconds that a closing server waits for calls whose requests have
 
 
 class Workers:
-    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads and their calls."""
+    """Runs blocking calls, a few at once and a bounded number waiting. State: the threads and their
+    calls.
+    """
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -47,14 +49,17 @@ class Workers:
         context.run(DEADLINE.set, Deadline(until, abandoned))
         future = self._threads.submit(context.run, call)
         self.pending.add(future)
-        # a running call is pending until it ends or notices that it is abandoned, even after a timeout
+        # a running call is pending until it ends or notices that it is abandoned, even after a
+        # timeout
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self.pending.discard, future))
         try:
             async with asyncio.timeout(until - time.monotonic()):
                 return await asyncio.shield(asyncio.wrap_future(future))
         except (TimeoutError, RequestEnded):
             seconds = self._limits.seconds
-            raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
+            raise Problem(
+                504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds"
+            ) from None
         finally:
             future.cancel()  # a call that has not started never will
             abandoned.set()
@@ -72,7 +77,13 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(
-        self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine], *, for_owner: bool
+        self,
+        name: str,
+        path: Path,
+        workers: Workers,
+        open_engine: Callable[[str], Engine],
+        *,
+        for_owner: bool,
     ) -> None:
         self.name, self.path, self.for_owner = name, path, for_owner
         self._workers = workers
@@ -81,11 +92,14 @@ class ServedIndex:
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on a thread and return its result: see :meth:`call`. Raises Problem: or the server is busy."""
+        """Run a call on a thread and return its result: see :meth:`call`. Raises Problem: or the
+        server is busy.
+        """
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine, again if the index was replaced meanwhile; clients learn no folder from the result.
+        """Call with the engine, again if the index was replaced meanwhile; clients learn no folder
+        from the result.
 
         Raises Problem: it failed.
         """
@@ -100,7 +114,9 @@ class ServedIndex:
         return result if self.for_owner else cast(Result, hide_folders(result, self.name))
 
     def to_problem(self, error: LmkragError) -> Problem:
-        """Return an error as the problem of a request, which names the index but never its directory."""
+        """Return an error as the problem of a request, which names the index but never its
+        directory.
+        """
         return from_error(error, self.name, str(self.engine.encoders.path))
 
     def _open(self) -> Engine:
@@ -131,7 +147,8 @@ class ServedIndexes:
         *,
         for_owner: bool = False,
     ) -> None:
-        """Open directories by their names; only clients that are ``for_owner`` alone learn where documents lie.
+        """Open directories by their names; only clients that are ``for_owner`` alone learn where
+        documents lie.
 
         Raises IndexNotFound: one is not there. StorageError: it can't be used.
         """
@@ -141,20 +158,31 @@ class ServedIndexes:
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, self.workers, opening, for_owner=for_owner)
+                self.by_name[name] = ServedIndex(
+                    name, path, self.workers, opening, for_owner=for_owner
+                )
         except BaseException:
             self.close()
             raise
 
     def find(self, name: str | None) -> ServedIndex:
-        """Return an index by name, without one the only one. Raises Problem: there is none, or several and no name."""
+        """Return an index by name, without one the only one. Raises Problem: there is none, or
+        several and no name.
+        """
         names = ", ".join(self.by_name)
         if not name:
             if len(self.by_name) > 1:
-                raise Problem(400, "usage", "Index name required", f'name an index with "index": one of {names}')
+                raise Problem(
+                    400,
+                    "usage",
+                    "Index name required",
+                    f'name an index with "index": one of {names}',
+                )
             return next(iter(self.by_name.values()))
         if name not in self.by_name:
-            raise Problem(404, "unknown-index", "No such index", f"no index {name!r}: there is {names}")
+            raise Problem(
+                404, "unknown-index", "No such index", f"no index {name!r}: there is {names}"
+            )
         return self.by_name[name]
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:

@@ -1,4 +1,6 @@
-"""The Model Context Protocol: tools and resources that let an assistant search documents and read them."""
+"""The Model Context Protocol: tools and resources that let an assistant search documents and read
+them.
+"""
 
 import asyncio
 import inspect
@@ -23,7 +25,14 @@ from lmkrag.readers.extractive import find_missing
 from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
-from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, refuse_unknown, to_pydantic
+from lmkrag.search.request import (
+    DEFAULT_CONTEXT,
+    SearchOptions,
+    find_options,
+    option_of,
+    refuse_unknown,
+    to_pydantic,
+)
 from lmkrag.serialization import answer_to_json
 from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
@@ -43,22 +52,38 @@ _PATIENCE = 25.0  # seconds that a call waits until its text is indexed
 _INTERVAL = 0.05
 _LONGEST_SIDE = 1_568  # pixels of an image; models scale larger ones down
 _INSTRUCTIONS = (
-    "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "
-    "document and place. read_document gives what stands around a passage, document_outline its headings, page_image "
+    "Search the user's documents and read them. Results are exact passages with their places: "
+    "quote them, and name the "
+    "document and place. read_document gives what stands around a passage, document_outline its "
+    "headings, page_image "
     "a picture of its page."
 )
 
-_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+_READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_WRITES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
 
 Tool = TypeVar("Tool", bound=Callable[..., Awaitable[Any]])
 
-_Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")]
-_Filter = Annotated[
-    str | None, Field(max_length=MAX_QUERY, description="Documents to look in, such as 'kind=pdf and path=reports/*'.")
+_Query = Annotated[
+    str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")
 ]
-_DocId = Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")]
-_Index = Annotated[str | None, Field(description="Name of the index; may be left out when there is one.")]
+_Filter = Annotated[
+    str | None,
+    Field(
+        max_length=MAX_QUERY,
+        description="Documents to look in, such as 'kind=pdf and path=reports/*'.",
+    ),
+]
+_DocId = Annotated[
+    str, Field(max_length=2_000, description="As search and list_documents give it.")
+]
+_Index = Annotated[
+    str | None, Field(description="Name of the index; may be left out when there is one.")
+]
 
 
 class _DocumentServer(MCPServer[Any]):
@@ -86,16 +111,34 @@ class _DocumentServer(MCPServer[Any]):
                 if len(listed) == _LISTED:
                     return listed
                 address = f"lmkrag://{index.name}/{quote(info.doc_id)}"
-                listed.append(Resource(uri=address, name=info.doc_id, title=info.title or None, mime_type="text/plain"))
+                listed.append(
+                    Resource(
+                        uri=address,
+                        name=info.doc_id,
+                        title=info.title or None,
+                        mime_type="text/plain",
+                    )
+                )
         return listed
 
 
-def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads | None = None) -> MCPServer[Any]:
-    """Return a server of tools and resources over some indexes; adding and removing only where there are uploads."""
+def create_mcp_server(
+    indexes: ServedIndexes, reader: Reader, uploads: Uploads | None = None
+) -> MCPServer[Any]:
+    """Return a server of tools and resources over some indexes; adding and removing only where
+    there are uploads.
+    """
     title = f"Documents: {', '.join(indexes.by_name)}"
-    logging.basicConfig(format="%(name)s: %(message)s")  # else MCPServer would install a handler of its own
+    logging.basicConfig(
+        format="%(name)s: %(message)s"
+    )  # else MCPServer would install a handler of its own
     server = _DocumentServer(
-        indexes, "lmkrag", title=title, version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+        indexes,
+        "lmkrag",
+        title=title,
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
     )
     _add_search_tools(server, indexes, reader)
     _add_document_tools(server, indexes)
@@ -105,7 +148,9 @@ def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads |
     return server
 
 
-def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _READS) -> Callable[[Tool], Tool]:
+def _tool(
+    server: MCPServer[Any], title: str, annotations: ToolAnnotations = _READS
+) -> Callable[[Tool], Tool]:
     """Return a decorator that adds a tool; the assistant gets its errors as one line."""
 
     def add(tool: Tool) -> Tool:
@@ -141,11 +186,18 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(tool)
     options = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, field]
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=Annotated[kind, field],
         )
         for name, (kind, field) in to_pydantic(names).items()
     ]
-    named = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [
+        each
+        for each in signature.parameters.values()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     tool.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
     return tool
 
@@ -154,7 +206,9 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
     @_tool(server, "Search documents")
     @_with_search_options
     async def search(query: _Query, index: _Index = None, **options: Any) -> replies.Passages:
-        """Find the passages of the user's documents that answer a question, best first, with their exact places."""
+        """Find the passages of the user's documents that answer a question, best first, with their
+        exact places.
+        """
         served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
@@ -165,13 +219,19 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
     @_tool(server, "Gather evidence")
     async def gather_evidence(
         question: _Query,
-        max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = DEFAULT_CONTEXT,
+        max_tokens: Annotated[
+            int, Field(ge=50, le=100_000, description="Of all passages together.")
+        ] = DEFAULT_CONTEXT,
         filter: _Filter = None,
         index: _Index = None,
     ) -> replies.Evidence:
-        """Gather what the user's documents have on a question within a number of tokens, and name what they lack."""
+        """Gather what the user's documents have on a question within a number of tokens, and name
+        what they lack.
+        """
         served = indexes.find(index)
-        spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
+        spans = await served.run(
+            lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter)
+        )
         await _check_filter(served, filter, spans)
         return replies.Evidence(
             question=question,
@@ -194,14 +254,24 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         def find(engine: Engine) -> replies.Passages:
             text = engine.read(doc_id, start, min(end, start + _PASSAGE))
             spans = engine.search(text, top_k=top_k + 1)
-            others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
-            return replies.Passages(passages=list(map(_to_passage, others[:top_k])), notes=spans.notes)
+            others = [
+                span
+                for span in spans
+                if span.doc_id != doc_id or span.end <= start or end <= span.start
+            ]
+            return replies.Passages(
+                passages=list(map(_to_passage, others[:top_k])), notes=spans.notes
+            )
 
         return await indexes.run(index, find)
 
     @_tool(server, "Ask documents")
-    async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> replies.AnswerWithQuotations:
-        """Answer a question from the user's documents, every statement with the words it rests on."""
+    async def ask(
+        question: _Query, filter: _Filter = None, index: _Index = None
+    ) -> replies.AnswerWithQuotations:
+        """Answer a question from the user's documents, every statement with the words it rests
+        on.
+        """
         served = indexes.find(index)
         evidence = await find_evidence(served, reader, question, {"filter": filter})
         await _check_filter(served, filter, evidence.spans)
@@ -214,15 +284,21 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     async def read_document(
         doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
-        end: Annotated[int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")] = None,
+        end: Annotated[
+            int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")
+        ] = None,
         index: _Index = None,
     ) -> Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        return await indexes.run(index, lambda engine: Excerpt.read(engine, doc_id, start, end, most=_READ))
+        return await indexes.run(
+            index, lambda engine: Excerpt.read(engine, doc_id, start, end, most=_READ)
+        )
 
     @_tool(server, "Outline a document")
     async def document_outline(doc_id: _DocId, index: _Index = None) -> replies.Headings:
-        """List the first 200 headings of a document, or functions and classes of source code, with their places."""
+        """List the first 200 headings of a document, or functions and classes of source code, with
+        their places.
+        """
 
         def read(engine: Engine) -> replies.Headings:
             (info,) = engine.documents(doc_ids=[doc_id])
@@ -234,9 +310,15 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     @_tool(server, "Show a page")
     async def page_image(
         doc_id: _DocId,
-        page: Annotated[int | None, Field(ge=1, description="From 1; that of the characters without it.")] = None,
-        start: Annotated[int, Field(ge=0, description="First of the characters that are outlined.")] = 0,
-        end: Annotated[int | None, Field(ge=1, description="After the last; nothing is outlined without it.")] = None,
+        page: Annotated[
+            int | None, Field(ge=1, description="From 1; that of the characters without it.")
+        ] = None,
+        start: Annotated[
+            int, Field(ge=0, description="First of the characters that are outlined.")
+        ] = 0,
+        end: Annotated[
+            int | None, Field(ge=1, description="After the last; nothing is outlined without it.")
+        ] = None,
         index: _Index = None,
     ) -> Image:
         """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
@@ -251,24 +333,40 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
     @_tool(server, "Check citations")
     async def check(
-        text: Annotated[str, Field(max_length=200_000, description="Your answer; its quotations are looked for.")],
+        text: Annotated[
+            str,
+            Field(max_length=200_000, description="Your answer; its quotations are looked for."),
+        ],
         index: _Index = None,
     ) -> replies.Checks:
-        """Tell of every quotation in a text whether the user's documents have it, word for word, and where."""
-        return await indexes.run(index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e)))
+        """Tell of every quotation in a text whether the user's documents have it, word for word,
+        and where.
+        """
+        return await indexes.run(
+            index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e))
+        )
 
     @_tool(server, "List documents")
     async def list_documents(
         filter: _Filter = None,
-        cursor: Annotated[str | None, Field(max_length=2_000, description="From the reply before.")] = None,
+        cursor: Annotated[
+            str | None, Field(max_length=2_000, description="From the reply before.")
+        ] = None,
         index: _Index = None,
     ) -> replies.Listing:
         """List the user's documents by id, 200 at a time."""
         served = indexes.find(index)
-        documents = await served.run(lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1))
+        documents = await served.run(
+            lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
+        )
         await _check_filter(served, filter, documents)
-        listed = [replies.Listed.model_validate(info, from_attributes=True) for info in documents[:_LISTED]]
-        return replies.Listing(documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None)
+        listed = [
+            replies.Listed.model_validate(info, from_attributes=True)
+            for info in documents[:_LISTED]
+        ]
+        return replies.Listing(
+            documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None
+        )
 
 
 def _to_passage(span: Span) -> replies.Passage:
@@ -281,7 +379,9 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         title="A document",
         description="The text of a document exactly as it was indexed.",
         mime_type="text/plain",
-        security=ResourceSecurity(exempt_params={"doc_id"}),  # an id, even if it begins with "/", and no path
+        security=ResourceSecurity(
+            exempt_params={"doc_id"}
+        ),  # an id, even if it begins with "/", and no path
     )
     async def document(index: str, doc_id: str) -> str:
         try:
@@ -308,11 +408,17 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
         if job.error:
             raise ToolError(job.error)
         if job.report is None:
-            raise ToolError(f"{doc_id} is accepted and still being indexed; search for it in a while")
-        return replies.Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
+            raise ToolError(
+                f"{doc_id} is accepted and still being indexed; search for it in a while"
+            )
+        return replies.Change(
+            added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged
+        )
 
     @_tool(server, "Remove a document", _WRITES)
-    async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> replies.Change:
+    async def remove_document(
+        doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None
+    ) -> replies.Change:
         """Remove a document from the index; a file that was not uploaded is left where it is."""
         served = indexes.find(index)
         return await served.run(lambda _: replies.Change(removed=uploads.remove(served, doc_id)))

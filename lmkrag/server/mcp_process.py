@@ -1,4 +1,6 @@
-"""MCP for assistants on this machine: in a process of their own, or in one that they share (``mcp_proxy``)."""
+"""MCP for assistants on this machine: in a process of their own, or in one that they share
+(``mcp_proxy``).
+"""
 
 import asyncio
 import contextlib
@@ -25,10 +27,12 @@ _LONGEST = 64 << 20  # bytes of a message
 
 
 def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -> None:
-    """Serve standard input until it ends, or a session for each connection until none has sent a message for a while.
+    """Serve standard input until it ends, or a session for each connection until none has sent a
+    message for a while.
 
     ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader``, the arguments of
-    :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds. Raises IndexNotFound, StorageError, UsageError.
+    :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds. Raises IndexNotFound,
+    StorageError, UsageError.
     """
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
@@ -79,12 +83,16 @@ class _Sessions:
 class _Lines:
     """A connection as the files that the SDK reads and writes lines of."""
 
-    def __init__(self, sessions: _Sessions, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, sessions: _Sessions, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._sessions, self._reader, self._writer = sessions, reader, writer
         self.flush = writer.drain
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with contextlib.suppress(ConnectionError, ValueError):  # disconnected, or a message beyond the limit
+        with contextlib.suppress(
+            ConnectionError, ValueError
+        ):  # disconnected, or a message beyond the limit
             async for line in self._reader:
                 self._sessions.used = time.monotonic()
                 yield line

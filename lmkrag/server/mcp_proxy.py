@@ -1,7 +1,8 @@
-"""The process that an assistant starts: it copies lines between its standard streams and the process with the index.
+"""The process that an assistant starts: it copies lines between its standard streams and the
+process with the index.
 
-All assistants of a user share the latter, which the first of them starts. Only the standard library is imported here,
-so that further assistants start fast and take little memory.
+All assistants of a user share the latter, which the first of them starts. Only the standard library
+is imported here, so that further assistants start fast and take little memory.
 """
 
 import contextlib
@@ -21,7 +22,12 @@ from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
 IDLE = 900.0  # seconds without a message after which the process ends
-_ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")  # prefixes of variables that set models and readers
+_ENVIRONMENT = (
+    "LMKRAG_",
+    "OPENAI_",
+    "HF_",
+    "CUDA_",
+)  # prefixes of variables that set models and readers
 _THREADS = {
     "OMP_WAIT_POLICY": "PASSIVE",  # see lmkrag.system.set_wait_policy
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
@@ -30,15 +36,24 @@ _START = 60.0  # seconds in which a process opens its indexes
 
 
 class SharedServer:
-    """The shared process of a user, for some settings and a version of lmkrag, addressed by its socket ``path``."""
+    """The shared process of a user, for some settings and a version of lmkrag, addressed by its
+    socket ``path``.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to start it."""
-        self._folder, self._settings = settings["folder"], json.dumps(settings, sort_keys=True, default=str)
+        """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to
+        start it.
+        """
+        self._folder, self._settings = (
+            settings["folder"],
+            json.dumps(settings, sort_keys=True, default=str),
+        )
         self.path = _name_file(self._settings, "sock")
 
     def connect(self) -> socket.socket:
-        """Return a connection for a session; start the process if none runs. Raises OSError: it does not start."""
+        """Return a connection for a session; start the process if none runs. Raises OSError: it
+        does not start.
+        """
         make_private(self.path.parent)
         with locked(self.path):
             try:
@@ -65,11 +80,18 @@ class SharedServer:
         from lmkrag.system import PYTHON
 
         self.path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX) as listening, self.path.with_suffix(".log").open("wb") as log:
+        with (
+            socket.socket(socket.AF_UNIX) as listening,
+            self.path.with_suffix(".log").open("wb") as log,
+        ):
             listening.bind(str(self.path))
             listening.listen()
             command = [*PYTHON, "-m", "lmkrag.server.mcp_process", str(listening.fileno())]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": log}
+            pipes: dict[str, Any] = {
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.DEVNULL,
+                "stderr": log,
+            }
             process = subprocess.Popen(
                 command,
                 cwd=self._folder,
@@ -84,7 +106,9 @@ class SharedServer:
 
 
 def _name_file(identity: str, kind: str) -> Path:
-    """A file of this user, machine and version of lmkrag, and of the variables that set models and readers."""
+    """A file of this user, machine and version of lmkrag, and of the variables that set models and
+    readers.
+    """
     variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
     parts = [identity, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -96,13 +120,17 @@ def _remembered() -> Path:
 
 
 def remember(settings: Mapping[str, Any], paths: Mapping[str, str]) -> None:
-    """Store the meaning of this process's arguments for :func:`resume`; ``paths`` are the indexes as written."""
+    """Store the meaning of this process's arguments for :func:`resume`; ``paths`` are the indexes
+    as written.
+    """
     with contextlib.suppress(OSError):
         _remembered().write_text(json.dumps([settings, paths], default=str))
 
 
 def _recall() -> dict[str, Any] | None:
-    """What :func:`remember` has stored, unless a path leads to another index; what is damaged is thrown away."""
+    """What :func:`remember` has stored, unless a path leads to another index; what is damaged is
+    thrown away.
+    """
     file = _remembered()
     try:
         settings, paths = json.loads(file.read_bytes())
@@ -133,14 +161,18 @@ def resume() -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, flags: int = 0) -> Iterator[None]:
-    """Hold the lock for starting or ending the process of a socket. Raises BlockingIOError: LOCK_NB, and it is held."""
+    """Hold the lock for starting or ending the process of a socket. Raises BlockingIOError:
+    LOCK_NB, and it is held.
+    """
     with path.with_suffix(".lock").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | flags)
         yield
 
 
 class Proxy:
-    """One session. State: the connection, and requests without a reply, which are resent if the process ends."""
+    """One session. State: the connection, and requests without a reply, which are resent if the
+    process ends.
+    """
 
     def __init__(self, server: SharedServer) -> None:
         """Connect. Raises OSError: the process does not start."""
@@ -158,7 +190,9 @@ class Proxy:
             message = _parse(line)
             method = message.get("method")
             with self._changed:
-                with contextlib.suppress(LookupError, TypeError):  # malformed: the process replies with an error
+                with contextlib.suppress(
+                    LookupError, TypeError
+                ):  # malformed: the process replies with an error
                     if method in ("server/discover", "initialize", "notifications/initialized"):
                         self._handshake.append(line)
                     elif method == "notifications/cancelled":
@@ -174,7 +208,9 @@ class Proxy:
         replies.join()
 
     def _copy_replies(self) -> None:
-        """Copy replies; if the process ends before it has replied, send the request to a new one, once."""
+        """Copy replies; if the process ends before it has replied, send the request to a new one,
+        once.
+        """
         replied = True
         while True:
             with contextlib.suppress(ConnectionError):
@@ -194,7 +230,9 @@ class Proxy:
                         raise ConnectionError("it ended again during the same call")
                     self._restart()
                 except OSError as error:
-                    sys.stderr.write(f"lmkrag: the process that serves assistants can't be reached ({error})\n")
+                    sys.stderr.write(
+                        f"lmkrag: the process that serves assistants can't be reached ({error})\n"
+                    )
                     os._exit(1)  # as the shared process did
                 replied = False
 

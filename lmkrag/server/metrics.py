@@ -22,7 +22,9 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Counters, latencies and queues of requests and the state of each index, in a registry of their own."""
+    """Counters, latencies and queues of requests and the state of each index, in a registry of
+    their own.
+    """
 
     def __init__(self, indexes: ServedIndexes) -> None:
         self.in_flight = 0
@@ -55,17 +57,22 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges, which are read at scrape time; the registry calls this."""
-        yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight)
+        yield GaugeMetricFamily(
+            "lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight
+        )
         pending = len(self._indexes.workers.pending)
         yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", pending)
         gauges = {
-            name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"]) for name, text in _OF_INDEX.items()
+            name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"])
+            for name, text in _OF_INDEX.items()
         }
         for name, index in self._indexes.by_name.items():
             values = {"up": 0}
             with contextlib.suppress(Problem):
                 counts = index.call(lambda engine: engine.status())
-                values = {name: getattr(counts, name) for name in gauges if name != "up"} | {"up": 1}
+                values = {name: getattr(counts, name) for name in gauges if name != "up"} | {
+                    "up": 1
+                }
             for field, value in values.items():
                 gauges[field].add_metric([name], value)
         yield from gauges.values()

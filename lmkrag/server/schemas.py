@@ -17,9 +17,12 @@ MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
 MAX_CITATIONS, MAX_QUOTE = 200, 20_000  # citations that a request may hold, and characters of one
 MAX_BATCH = 64  # questions of one request
-Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
+Question = Annotated[
+    str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])
+]
 IndexName = Annotated[
-    str | None, Field(max_length=200, description="Name of the index; may be left out when there is one.")
+    str | None,
+    Field(max_length=200, description="Name of the index; may be left out when there is one."),
 ]
 
 
@@ -35,12 +38,20 @@ class _Request(BaseModel):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(exclude={"query", "queries", "question", "index", "stream", "history", "blocks"})
+        return self.model_dump(
+            exclude={"query", "queries", "question", "index", "stream", "history", "blocks"}
+        )
 
 
-WithBlocks = Annotated[StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")]
-AskFields: Any = create_model("AskFields", __base__=_Request, **to_pydantic(AskOptions.__annotations__))
-SearchFields: Any = create_model("SearchFields", __base__=_Request, **to_pydantic(SearchOptions.__annotations__))
+WithBlocks = Annotated[
+    StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")
+]
+AskFields: Any = create_model(
+    "AskFields", __base__=_Request, **to_pydantic(AskOptions.__annotations__)
+)
+SearchFields: Any = create_model(
+    "SearchFields", __base__=_Request, **to_pydantic(SearchOptions.__annotations__)
+)
 
 
 class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of a search
@@ -58,11 +69,15 @@ class BatchBody(SearchFields):  # type: ignore[misc]
     queries: list[str] = Field(
         min_length=1,
         max_length=MAX_BATCH,
-        description=f"Each has at most {MAX_QUERY:,} characters; one that can't be searched gets an error.",
+        description=(
+            f"Each has at most {MAX_QUERY:,} characters; one that can't be searched gets an error."
+        ),
     )
 
     def search(self, engine: Engine) -> list[SpanList | UsageError]:
-        """Search for each question; the error of one that is blank or too long takes the place of its results."""
+        """Search for each question; the error of one that is blank or too long takes the place of
+        its results.
+        """
         fit = [query for query in self.queries if len(query) <= MAX_QUERY]
         results = iter(engine.search_many(fit, **self.options()))
         too_long = UsageError(f"a question has at most {MAX_QUERY:,} characters")
@@ -76,9 +91,13 @@ class AskBody(AskFields):  # type: ignore[misc]
     question: Question
     explain: StrictBool = Field(False, description="Explain why each passage was found.")
     history: list[tuple[Question, str]] = Field(
-        [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
+        [],
+        max_length=MAX_HISTORY,
+        description="Questions and answers before this one, oldest first.",
     )
-    stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
+    stream: StrictBool = Field(
+        False, description="Answer as server-sent events: spans, text, ..., answer (or error)."
+    )
     blocks: WithBlocks = False
 
 
@@ -86,7 +105,10 @@ Blocks = list[dict[str, Any]]  # what is shown of a text: see :data:`lmkrag.rend
 
 _SPAN_FIELDS: dict[str, Any] = {
     **{
-        each.name: (get_type_hints(Span)[each.name], ... if each.default is MISSING else each.default)
+        each.name: (
+            get_type_hints(Span)[each.name],
+            ... if each.default is MISSING else each.default,
+        )
         for each in fields(Span)
     },
     "meta": (dict[str, Any], {}),
@@ -94,7 +116,10 @@ _SPAN_FIELDS: dict[str, Any] = {
     "url": (str, Field(description="The address of the web page that it is of, or empty.")),
     "section": (str, Field(description="The title and the headings that it stands under.")),
     "weak": (bool, Field(description="Little speaks for an answer in it.")),
-    "instructs_model": (bool, Field(description="It speaks to a language model: words to be distrusted.")),
+    "instructs_model": (
+        bool,
+        Field(description="It speaks to a language model: words to be distrusted."),
+    ),
 }
 SpanModel: Any = create_model("Span", **_SPAN_FIELDS)
 
@@ -103,7 +128,9 @@ class SpansReply(BaseModel):
     """Results, best first; with `blocks`, what is shown of each."""
 
     spans: list[SpanModel]
-    notes: list[str] = Field([], description="Sentences to show with the results, such as which are stale.")
+    notes: list[str] = Field(
+        [], description="Sentences to show with the results, such as which are stale."
+    )
     blocks: list[Blocks] | None = None
 
 
@@ -123,9 +150,15 @@ _ANSWER_FIELDS: dict[str, Any] = {
     "question": (str, ...),
     **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
     "citations": (list[CitationRecord], ...),
-    "label": (str, Field(description="`strong`, `fair` or `weak`; empty where a language model answered.")),
+    "label": (
+        str,
+        Field(description="`strong`, `fair` or `weak`; empty where a language model answered."),
+    ),
     "spans": (list[SpanModel], ...),
-    "blocks": (Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
+    "blocks": (
+        Blocks | None,
+        Field(None, description="With `blocks`: what is shown of the answer."),
+    ),
 }
 AnswerReply: Any = create_model(
     "AnswerReply",
@@ -158,17 +191,23 @@ class Excerpt(TextReply):
 
     @classmethod
     def read(cls, engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Self:
-        """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not in the index."""
+        """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not
+        in the index.
+        """
         (info,) = engine.documents(doc_ids=[doc_id])
         first = min(start, info.characters)
-        stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
+        stop = min(
+            info.characters if end is None else max(end, first), info.characters, first + most
+        )
         text = engine.read(doc_id, first, stop)
         counts = {"start": first, "end": first + len(text), "characters": info.characters}
         return cls(doc_id=doc_id, title=info.title, text=text, **counts)
 
 
 class RelevanceReply(BaseModel):
-    """Sentences of a document with their scores, in order; of ``total``, where there are too many to show."""
+    """Sentences of a document with their scores, in order; of ``total``, where there are too many
+    to show.
+    """
 
     sentences: list[SentenceScore]
     total: int
@@ -188,7 +227,9 @@ class PlacesReply(BaseModel):
 
 
 class BlocksReply(BaseModel):
-    """Characters ``[start, end)`` of a document as a tree; ``line`` is the number of its first line."""
+    """Characters ``[start, end)`` of a document as a tree; ``line`` is the number of its first
+    line.
+    """
 
     blocks: Blocks
     start: int
@@ -200,10 +241,14 @@ class BlocksReply(BaseModel):
 class DocumentBody(_Request):
     """A document that is in no file."""
 
-    text: str = Field(min_length=1, description="What is indexed; offsets of results are offsets into it.")
+    text: str = Field(
+        min_length=1, description="What is indexed; offsets of results are offsets into it."
+    )
     title: str = Field("", max_length=1_000)
     kind: Literal["text", "markdown", "rst", "code"] = "text"
-    path: str = Field("", max_length=2_000, description="Where it comes from, such as a URL; its id without one.")
+    path: str = Field(
+        "", max_length=2_000, description="Where it comes from, such as a URL; its id without one."
+    )
     meta: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
 
 
@@ -245,8 +290,12 @@ class StatusReply(BaseModel):
     reader: str
     generation: int
     indexing: IndexingModel | None = None
-    follows: bool = Field(False, description="Whether the index is of a folder that is served and followed.")
-    not_followed_since: str | None = Field(None, description="From when on changes of the folder may be missing.")
+    follows: bool = Field(
+        False, description="Whether the index is of a folder that is served and followed."
+    )
+    not_followed_since: str | None = Field(
+        None, description="From when on changes of the folder may be missing."
+    )
 
 
 class IndexModel(BaseModel):
@@ -281,14 +330,23 @@ class CheckBody(_Request):
 
     index: IndexName = None
     citations: list[CitedBody] = Field([], max_length=MAX_CITATIONS)
-    text: str = Field("", max_length=200_000, description="Whose quotations are looked for, instead of citations.")
+    text: str = Field(
+        "", max_length=200_000, description="Whose quotations are looked for, instead of citations."
+    )
 
     def check(self, engine: Engine) -> list[CitationCheck]:
-        """Check the citations. Raises UsageError: the text has too many quotations, or one that is too long."""
+        """Check the citations. Raises UsageError: the text has too many quotations, or one that is
+        too long.
+        """
         lengths = [len(cited.text) for cited in read_quotations(self.text)]
         if len(lengths) > MAX_CITATIONS or max(lengths, default=0) > MAX_QUOTE:
-            raise UsageError(f"a text may have {MAX_CITATIONS} quotations at most, each of {MAX_QUOTE:,} characters")
-        return engine.check(self.text or {"spans": [cited.model_dump() for cited in self.citations]})
+            raise UsageError(
+                f"a text may have {MAX_CITATIONS} quotations at most, each of "
+                f"{MAX_QUOTE:,} characters"
+            )
+        return engine.check(
+            self.text or {"spans": [cited.model_dump() for cited in self.citations]}
+        )
 
 
 class CheckReply(BaseModel):
@@ -303,7 +361,9 @@ class SummaryModel(BaseModel):
     doc_id: str
     title: str
     kind: str
-    summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
+    summary: str = Field(
+        description="Its first sentence, or the columns of its table; empty where there is neither."
+    )
 
 
 class SummariesReply(BaseModel):

@@ -1,4 +1,6 @@
-"""Who may ask: the sessions of people who gave the token, and how long whoever guesses it has to wait."""
+"""Who may ask: the sessions of people who gave the token, and how long whoever guesses it has to
+wait.
+"""
 
 import asyncio
 import hashlib
@@ -54,11 +56,12 @@ class _Guesses:
 
 
 class TokenCheck:
-    """Compares tokens with the server's. State: the wrong ones of each address, a bounded number of them.
+    """Compares tokens with the server's. State: the wrong ones of each address, a bounded number of
+    them.
 
-    A wrong token is answered late, and the later the more of them an address has sent. The right one never
-    waits, unless too many of its address do: then none is looked at, or the reply would tell at once whether
-    it is right.
+    A wrong token is answered late, and the later the more of them an address has sent. The right
+    one never waits, unless too many of its address do: then none is looked at, or the reply would
+    tell at once whether it is right.
     """
 
     def __init__(self, token: str) -> None:
@@ -70,7 +73,13 @@ class TokenCheck:
         guesses = self._guesses.get(_group(address), _Guesses())
         if guesses.waiting >= _AT_ONCE:
             detail = "too many wrong tokens come from this address; try again in a few seconds"
-            raise Problem(429, "busy", "Too many requests", detail, headers={"Retry-After": str(int(_LONGEST))})
+            raise Problem(
+                429,
+                "busy",
+                "Too many requests",
+                detail,
+                headers={"Retry-After": str(int(_LONGEST))},
+            )
         if secrets.compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
             return True
         await self._wait(_group(address), guesses)

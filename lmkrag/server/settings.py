@@ -24,10 +24,15 @@ class ServerLimits:
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))  # searches at once
     waiting: int = 256  # searches that wait for one of them
     requests: int = 512  # in flight at once, streams included
-    public_requests: int = 128  # the same for the paths that need no token, such as that of the login
+    public_requests: int = (
+        128  # the same for the paths that need no token, such as that of the login
+    )
     seconds: float = 30.0  # a search may take, waiting included
-    arrival: float = 30.0  # seconds that the body of a request may take, plus one for each 10,000 bytes
-    stall: float = 20.0  # seconds without a byte from or to a client, or without a request, before it is cut off
+    arrival: float = (
+        30.0  # seconds that the body of a request may take, plus one for each 10,000 bytes
+    )
+    # seconds without a byte from or to a client, or without a request, before it is cut off
+    stall: float = 20.0
     body: int = 1 << 20  # bytes of a request
     upload: int = 100 << 20  # bytes of a document that is added
     pending: int = 1 << 30  # bytes of all documents that are received or wait to be indexed
@@ -36,7 +41,9 @@ class ServerLimits:
 
 
 class IndexingProgress(NamedTuple):
-    """How far the indexing of a folder is, in bytes of the files it reads; ``total`` is 0 until it is known."""
+    """How far the indexing of a folder is, in bytes of the files it reads; ``total`` is 0 until it
+    is known.
+    """
 
     done: int
     total: int
@@ -51,7 +58,9 @@ class FollowerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How to serve; raises UsageError where there is no index, or no token where there must be one."""
+    """How to serve; raises UsageError where there is no index, or no token where there must be
+    one.
+    """
 
     indexes: Mapping[str, Path]  # directories by the names that they are served under
     host: str = "127.0.0.1"
@@ -73,11 +82,16 @@ class ServerSettings:
             raise UsageError("nothing to serve: name an index with --index DIR")
         for name in self.indexes:
             if not _NAME.fullmatch(name):
-                raise UsageError(f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'")
+                raise UsageError(
+                    f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'"
+                )
         if self.token is not None:
             _check_token(self.token)
         if self.show_paths and not is_loopback(self.host):
-            raise UsageError(f"--show-paths is for this machine, and others reach {self.host}: leave one of them out")
+            raise UsageError(
+                f"--show-paths is for this machine, and others reach {self.host}: leave "
+                "one of them out"
+            )
         if self.token is None and self.authenticated and not is_loopback(self.host):
             advice = "set LMKRAG_TOKEN or --token-file, or say --no-auth"
             raise UsageError(f"anybody who reaches {self.host} could read the documents: {advice}")
@@ -91,7 +105,9 @@ def _check_token(token: str) -> None:
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
-    """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have one name."""
+    """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have
+    one name.
+    """
     named: dict[str, Path] = {}
     for value in values:
         name, separator, folder = value.partition("=")

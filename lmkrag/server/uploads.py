@@ -4,8 +4,8 @@ INDEX.uploads/notes/today.md
 INDEX.uploads/memo.lmkrag.json     the document "memo", which was sent as JSON
 INDEX.uploads/.incoming/           what is being received
 
-An upload is accepted once its file is renamed into the folder. Files that are not indexed yet, after a crash or because
-somebody put them there, are indexed when the server starts.
+An upload is accepted once its file is renamed into the folder. Files that are not indexed yet,
+after a crash or because somebody put them there, are indexed when the server starts.
 """
 
 import asyncio
@@ -60,7 +60,9 @@ class UploadJob:
     def end(self, *, error: str | None = None, report: IndexReport | None = None) -> None:
         """Record the outcome."""
         self.done, self.error, self.report = self.total, error, report
-        self.state = "failed" if error else "done"  # last: other threads read the rest once it has changed
+        self.state = (
+            "failed" if error else "done"
+        )  # last: other threads read the rest once it has changed
 
 
 class Uploads:
@@ -76,7 +78,10 @@ class Uploads:
         served = list(indexes.by_name.values())
         for index in served:
             if is_address(index.path):
-                raise UsageError(f"{index.name}: uploads are for directories; lmkrag index PATH adds to one on Qdrant")
+                raise UsageError(
+                    f"{index.name}: uploads are for directories; lmkrag index PATH adds "
+                    "to one on Qdrant"
+                )
         for index in served:
             shutil.rmtree(_folder(index) / ".incoming", ignore_errors=True)
         self._thread = threading.Thread(target=self._work, args=(served,), name="lmkrag-add")
@@ -93,7 +98,9 @@ class Uploads:
     async def receive(
         self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes], *, is_json: bool = False
     ) -> UploadJob:
-        """Accept a file, whose suffix tells its format. Raises UsageError: bad id. StorageError. Problem: overload."""
+        """Accept a file, whose suffix tells its format. Raises UsageError: bad id. StorageError.
+        Problem: overload.
+        """
         _find_files(index, doc_id)
         job = UploadJob(doc_id)
         with self._changed:
@@ -146,10 +153,12 @@ class Uploads:
         raise Problem(404, "unknown-job", "No such job", f"no job {job_id!r}")
 
     def remove(self, index: ServedIndex, doc_id: str) -> int:
-        """Remove a document from the index, with its upload if it has one; return how many there were: 1.
+        """Remove a document from the index, with its upload if it has one; return how many there
+        were: 1.
 
-        Its waiting or running job is cancelled. Raises DocumentNotFound: there is neither a document nor an upload.
-        Problem: the running batch does not end. StorageError: another process writes.
+        Its waiting or running job is cancelled. Raises DocumentNotFound: there is neither a
+        document nor an upload. Problem: the running batch does not end. StorageError: another
+        process writes.
         """
         deadline = time.monotonic() + _PATIENCE
         while not self._writing.acquire(timeout=_PAUSE / 10):
@@ -188,7 +197,9 @@ class Uploads:
         jobs = [(index, UploadJob(doc_id)) for index in indexes for doc_id in _list_uploads(index)]
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._stopping, _PAUSE if jobs else None)
+                self._changed.wait_for(
+                    lambda: self._waiting or self._stopping, _PAUSE if jobs else None
+                )
                 if self._stopping:
                     return
                 jobs, self._waiting = jobs + self._waiting, []
@@ -213,7 +224,9 @@ class Uploads:
             jobs = [(index, job) for index, job in jobs if not job.ended]
 
     def _add(self, index: ServedIndex, jobs: list[UploadJob]) -> None:
-        """Add a batch from the files that the folder has now; each job ends with the outcome of its document."""
+        """Add a batch from the files that the folder has now; each job ends with the outcome of its
+        document.
+        """
         files: dict[str, Path] = {}
         documents: dict[str, Path] = {}
         for job in jobs:
@@ -264,14 +277,23 @@ def _storing() -> Iterator[None]:
 
 
 def check_doc_id(doc_id: str) -> PurePosixPath:
-    """Return the path of a document's file below the uploads. Raises UsageError: it would lead elsewhere."""
+    """Return the path of a document's file below the uploads. Raises UsageError: it would lead
+    elsewhere.
+    """
     parts = doc_id.split("/")
     sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
-    too_long = max(sizes) > _LONGEST_NAME or len(parts) > _DEEPEST or sum(sizes) + len(parts) > MAX_DOC_ID
+    too_long = (
+        max(sizes) > _LONGEST_NAME or len(parts) > _DEEPEST or sum(sizes) + len(parts) > MAX_DOC_ID
+    )
     hidden = any(not part or part.startswith(".") or part.endswith(_JSON) for part in parts)
-    printed = re.sub("[\u200c\u200d\u00a0\u202f\u3000]", "", doc_id)  # without joiners and wide spaces
+    printed = re.sub(
+        "[\u200c\u200d\u00a0\u202f\u3000]", "", doc_id
+    )  # without joiners and wide spaces
     if too_long or hidden or not printed.strip() or not printed.isprintable() or "\\" in doc_id:
-        raise UsageError(f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as notes/today.md")
+        raise UsageError(
+            f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as "
+            "notes/today.md"
+        )
     return PurePosixPath(doc_id)
 
 
@@ -281,7 +303,9 @@ def _folder(index: ServedIndex) -> Path:
 
 
 def _find_files(index: ServedIndex, doc_id: str) -> tuple[Path, Path]:
-    """Where an upload's file is, and where it is if sent as JSON: at most one is. Raises UsageError: no such id."""
+    """Where an upload's file is, and where it is if sent as JSON: at most one is. Raises
+    UsageError: no such id.
+    """
     folder, path = _folder(index), check_doc_id(doc_id)
     file = folder / path
     if not file.parent.resolve().is_relative_to(folder.resolve()):

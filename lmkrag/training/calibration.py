@@ -1,4 +1,6 @@
-"""Measure the least and greatest values of what models multiply, so that they can be run in int8."""
+"""Measure the least and greatest values of what models multiply, so that they can be run in
+int8.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,7 +32,9 @@ def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure an encoder's ranges by 100,000 characters or more; write them and its graphs. Raises EncoderError."""
+    """Measure an encoder's ranges by 100,000 characters or more; write them and its graphs. Raises
+    EncoderError.
+    """
     encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
     encoder.model = OnnxModel(model, encoder.spec.pooling, encoder.tokens)
@@ -43,14 +47,21 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 def write_encoder_graphs(folder: Path) -> None:
     """Write the graph of an encoder folder, and where it has ranges that for int8."""
     config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
-    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers), read_ranges(folder)
+    weights, ranges = (
+        fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers),
+        read_ranges(folder),
+    )
     (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
     if ranges is not None:
-        (folder / "int8.onnx").write_bytes(build_bert(config, quantize(weights, ranges, layers), int8=True))
+        (folder / "int8.onnx").write_bytes(
+            build_bert(config, quantize(weights, ranges, layers), int8=True)
+        )
 
 
 class RangeMeter:
-    """Runs a BERT and notes the least and greatest values of what it multiplies. State: ``ranges``."""
+    """Runs a BERT and notes the least and greatest values of what it multiplies. State:
+    ``ranges``.
+    """
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
         self.ranges: dict[str, Vectors] = {}
@@ -64,11 +75,15 @@ class RangeMeter:
         self._session = Session(build_model(nodes, BERT_INPUTS, outputs, fused), fused)
 
     def read(self, inputs: dict[str, Any]) -> Vectors:
-        """Return the states of the last layer, of what :func:`lmkrag.models.bert.bert_inputs` returned."""
+        """Return the states of the last layer, of what :func:`lmkrag.models.bert.bert_inputs`
+        returned.
+        """
         after, *multiplied = self._session.run([AFTER, *self._given.values()], inputs)
         for name, values in zip(self._given, multiplied, strict=True):
             low, high = self.ranges.get(name, (0.0, 0.0))
-            self.ranges[name] = np.stack([np.minimum(low, values.min(0)), np.maximum(high, values.max(0))])
+            self.ranges[name] = np.stack(
+                [np.minimum(low, values.min(0)), np.maximum(high, values.max(0))]
+            )
         return after
 
 

@@ -1,4 +1,6 @@
-"""transformers' Trainer on steps that are whole batches; what it logs goes to our log, and a loss must be finite."""
+"""transformers' Trainer on steps that are whole batches; what it logs goes to our log, and a loss
+must be finite.
+"""
 
 import logging
 import math
@@ -15,8 +17,12 @@ log = logging.getLogger(__name__)
 
 
 def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> TrainingArguments:
-    """Return Trainer's arguments for a model trained on whole steps: a cosine, of which the share ``warmup`` grows."""
-    workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # so that a card does not wait
+    """Return Trainer's arguments for a model trained on whole steps: a cosine, of which the share
+    ``warmup`` grows.
+    """
+    workers = (
+        min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0
+    )  # so that a card does not wait
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already
@@ -33,12 +39,16 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
         train_sampling_strategy="sequential",
         **more,
     )
-    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
+    arguments._n_gpu = min(
+        1, arguments.n_gpu
+    )  # else Trainer splits a step among the cards that this process sees
     return arguments
 
 
 class StepTrainer(Trainer):  # type: ignore[misc]
-    """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a step."""
+    """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a
+    step.
+    """
 
     def __init__(self, *, name: str, **arguments: Any) -> None:
         super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
@@ -48,8 +58,16 @@ class StepTrainer(Trainer):  # type: ignore[misc]
     def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Say how far a run is, and its losses."""
         super().log(logs, *args, **kwargs)
-        values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
-        log.info("%s: step %d of %d: %s", self._name, self.state.global_step, self.state.max_steps, values)
+        values = ", ".join(
+            f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int)
+        )
+        log.info(
+            "%s: step %d of %d: %s",
+            self._name,
+            self.state.global_step,
+            self.state.max_steps,
+            values,
+        )
 
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return {"step": inputs["step"].to(self.args.device)}
@@ -59,7 +77,8 @@ class StepTrainer(Trainer):  # type: ignore[misc]
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if not bool(torch.isfinite(loss)):
             raise TrainingError(
-                f"{self._name}: the loss is not finite after step {self.state.global_step}; lower the learning rate; "
+                f"{self._name}: the loss is not finite after step {self.state.global_step}; lower "
+                "the learning rate; "
                 "the checkpoints before it are kept"
             )
         return loss

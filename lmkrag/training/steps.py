@@ -1,4 +1,6 @@
-"""Training sets, and the steps that are built of them: windows, questions, and which sentences answer which."""
+"""Training sets, and the steps that are built of them: windows, questions, and which sentences
+answer which.
+"""
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -27,7 +29,9 @@ Row = list[list[int]]  # a window: its sentences' token ids
 
 
 class TokenDocument(NamedTuple):
-    """A document's sentences, each with its token ids and the hash of its words, and where they lie."""
+    """A document's sentences, each with its token ids and the hash of its words, and where they
+    lie.
+    """
 
     ids: list[list[int]]
     words: list[int]
@@ -36,7 +40,9 @@ class TokenDocument(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, its tokens, its document's number in the set, and its evidence: character spans."""
+    """A question, its tokens, its document's number in the set, and its evidence: character
+    spans.
+    """
 
     text: str
     ids: list[int]
@@ -45,7 +51,9 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that windows begin with."""
+    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that
+    windows begin with.
+    """
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
         dataset = load_dataset(folder)
@@ -62,7 +70,9 @@ class TrainingSet:
         if not self.questions:
             raise UsageError(f"{folder}: no question has evidence")
         self.by_document: dict[int, list[int]] = defaultdict(list)
-        self.documents_of: dict[str, set[int]] = defaultdict(set)  # a question asked of several documents
+        self.documents_of: dict[str, set[int]] = defaultdict(
+            set
+        )  # a question asked of several documents
         for index, question in enumerate(self.questions):
             self.by_document[question.document].append(index)
             self.documents_of[question.text].add(question.document)
@@ -72,8 +82,12 @@ class TrainingSet:
     def _read(self, number: int) -> TokenDocument:
         text = self.texts[number]
         pieces = list(self._tokens.pieces(text, split_sentences(text, kind=self._kinds[number])))
-        bounds = np.array([(piece.sentence.start, piece.sentence.end) for piece in pieces]).reshape(-1, 2)
-        words = [hash(" ".join(text[p.sentence.start : p.sentence.end].lower().split())) for p in pieces]
+        bounds = np.array([(piece.sentence.start, piece.sentence.end) for piece in pieces]).reshape(
+            -1, 2
+        )
+        words = [
+            hash(" ".join(text[p.sentence.start : p.sentence.end].lower().split())) for p in pieces
+        ]
         return TokenDocument([piece.ids for piece in pieces], words, bounds[:, 0], bounds[:, 1])
 
     def _locate(self, index: int) -> list[tuple[int, int]]:
@@ -89,7 +103,9 @@ class TrainingSet:
         return runs
 
     def passage(self, index: int) -> list[int]:
-        """Return the tokens of a question's first span as one piece, its landmark at the end, cut to a window."""
+        """Return the tokens of a question's first span as one piece, its landmark at the end, cut
+        to a window.
+        """
         question = self.questions[index]
         start, end = question.spans[0]
         return next(self._tokens.pieces(self.texts[question.document], [Sentence(start, end)])).ids
@@ -101,22 +117,29 @@ class Step:
 
     windows: Batch
     questions: Batch
-    weights: Tensor  # ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one
+    # ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one
+    weights: Tensor
     candidate: Tensor  # ``[q, n]`` bool, the sentences that may be negatives of a question
     same: Tensor  # ``[q, n]`` bool, the sentence is of the question's document
     mixing: float  # the share of the softmax inside the document
-    taught: tuple[Batch, ...] = ()  # what a thorough teacher reads: the same sentences in windows of other lengths
+    taught: tuple[
+        Batch, ...
+    ] = ()  # what a thorough teacher reads: the same sentences in windows of other lengths
     is_taught: bool = True  # the teacher's vectors and order are learnt, if the stage has a teacher
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
-        return replace(move_tensors(self, device), taught=tuple(batch.to(device) for batch in self.taught))
+        return replace(
+            move_tensors(self, device), taught=tuple(batch.to(device) for batch in self.taught)
+        )
 
 
 class StepBuilder:
     """Collects the windows and questions of one step from one set."""
 
-    def __init__(self, stage: StageSettings, chosen: SetSettings, data: TrainingSet, rng: np.random.Generator) -> None:
+    def __init__(
+        self, stage: StageSettings, chosen: SetSettings, data: TrainingSet, rng: np.random.Generator
+    ) -> None:
         self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
         self._window = int(rng.choice(stage.windows))
         self._rows: list[Row] = []
@@ -128,13 +151,19 @@ class StepBuilder:
 
     def build(self) -> bool:
         """Fill the step; False when the set gave nothing to ask."""
-        {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[self._chosen.task]()
+        {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[
+            self._chosen.task
+        ]()
         return len(self._asked) > 0 and len(self._ordinal) > 1
 
     def step(self, tokens: SentenceTokenizer) -> Step:
         documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
         shape = (len(self._asked), len(ordinals))
-        weights, candidate, same = np.zeros(shape, np.float32), np.ones(shape, bool), np.zeros(shape, bool)
+        weights, candidate, same = (
+            np.zeros(shape, np.float32),
+            np.ones(shape, bool),
+            np.zeros(shape, bool),
+        )
         for row, index in enumerate(self._asked):
             question = self._data.questions[index]
             same[row] = documents == question.document
@@ -143,7 +172,8 @@ class StepBuilder:
             else:
                 weights[row] = self._position_weights(index, documents, ordinals)
             evidence = weights[row] > 0
-            # No negatives: other sentences of the evidence, copies of it, documents asked the same question.
+            # No negatives: other sentences of the evidence, copies of it, documents asked the same
+            # question.
             candidate[row] = ~evidence & ~np.isin(words, words[evidence])
             if others := self._data.documents_of[question.text] - {question.document}:
                 candidate[row] &= ~np.isin(documents, list(others))
@@ -154,8 +184,12 @@ class StepBuilder:
             same[:] = True  # one made-up document
         windows = pack_windows(tokens, self._rows, self._titles)
         taught: tuple[Batch, ...] = ()
-        if self._stage.thorough:  # the teacher reads the whole, halves and quarters, the student halves
-            halves, quarters = (self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4))
+        if (
+            self._stage.thorough
+        ):  # the teacher reads the whole, halves and quarters, the student halves
+            halves, quarters = (
+                self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4)
+            )
             windows, taught = halves, (windows, halves, quarters)
         return Step(
             windows,
@@ -178,13 +212,17 @@ class StepBuilder:
                 titles.append(title)
         return pack_windows(tokens, rows, titles)
 
-    def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
+    def _position_weights(
+        self, index: int, documents: np.ndarray, ordinals: np.ndarray
+    ) -> np.ndarray:
         """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""
         weights = np.zeros(len(ordinals), np.float32)
         own_document = documents == self._data.questions[index].document
         for first, stop in self._data.evidence(index):
             inside = own_document & (ordinals >= first) & (ordinals < stop)
-            if inside.any():  # counted from the last one in the step: far from it, nothing must become zero
+            if (
+                inside.any()
+            ):  # counted from the last one in the step: far from it, nothing must become zero
                 far = ordinals[inside].max() - ordinals[inside]
                 weights[inside] = np.maximum(np.exp(-self._stage.alpha * far), _LEAST)
         return weights
@@ -202,7 +240,9 @@ class StepBuilder:
             self._asked.append(index)
 
     def _shuffled(self) -> None:
-        """Noisy long contexts: evidence of questions of several documents, in one window after the other."""
+        """Noisy long contexts: evidence of questions of several documents, in one window after the
+        other.
+        """
         for _ in range(max(1, self._stage.tokens // self._window)):
             row: Row = []
             room = self._window
@@ -228,7 +268,9 @@ class StepBuilder:
                 self._rows.append(row)
 
     def _documents(self) -> None:
-        """Real long documents: windows around evidence, the rest of the window and of the document as negatives."""
+        """Real long documents: windows around evidence, the rest of the window and of the document
+        as negatives.
+        """
         limit = max(1, self._stage.tokens // self._window)
         per_document = max(1, limit // min(self._chosen.documents, len(self._data.by_document)))
         seen: set[int] = set()
@@ -258,7 +300,9 @@ class StepBuilder:
         for _ in range(4 * count):  # a document with few questions: windows from anywhere in it
             if len(taken) == count:
                 break
-            if span := self._free_window(document, int(self._rng.integers(len(document.ids))), taken, size):
+            if span := self._free_window(
+                document, int(self._rng.integers(len(document.ids))), taken, size
+            ):
                 taken.append(span)
         for first, stop in taken:
             self._rows.append(self._take(number, document, first, stop))
@@ -269,7 +313,9 @@ class StepBuilder:
     def _window_around(
         self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span most often."""
+        """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span
+        most often.
+        """
         runs = self._data.evidence(index)
         if not runs:
             return None
@@ -281,7 +327,9 @@ class StepBuilder:
     def _free_window(
         self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A full window that holds the target sentence at a random passage and touches none of the others."""
+        """A full window that holds the target sentence at a random passage and touches none of the
+        others.
+        """
         low = max((stop for first, stop in taken if stop <= target), default=0)
         high = min((first for first, stop in taken if first > target), default=len(document.ids))
         room = size - len(document.ids[target])
@@ -303,7 +351,11 @@ class StepBuilder:
         fitting = [
             index
             for index in self._data.by_document[number]
-            if any(f < stop and s > first for f, s in self._data.evidence(index) for first, stop in taken)
+            if any(
+                f < stop and s > first
+                for f, s in self._data.evidence(index)
+                for first, stop in taken
+            )
         ]
         self._rng.shuffle(fitting)
         distinct: dict[str, int] = {}

@@ -13,7 +13,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from lmkrag.encoder.loading import read_config
-from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
+from lmkrag.encoder.spec import (
+    BASE_ENCODER,
+    FORMAT_VERSION,
+    find_model,
+    read_settings,
+    write_encoder,
+)
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
 from lmkrag.errors import EncoderError, UsageError
@@ -25,17 +31,25 @@ from lmkrag.training.steps import Step
 
 
 def landmark_loss(
-    scores: Tensor, weights: Tensor, candidate: Tensor, same: Tensor, *, mixing: float, temperature: float
+    scores: Tensor,
+    weights: Tensor,
+    candidate: Tensor,
+    same: Tensor,
+    *,
+    mixing: float,
+    temperature: float,
 ) -> Tensor:
-    """Return the loss of questions against the sentences of a step, from their cosines ``scores`` ``[q, n]``.
+    """Return the loss of questions against the sentences of a step, from their cosines ``scores``
+    ``[q, n]``.
 
-    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document (its share
-    is ``mixing``) and in another over those of other documents (Conti et al., "Context is Gold to find the Gold
-    Passage", arXiv 2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573;
-    there the weight stands inside the logarithm, where it has no gradient).
+    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own
+    document (its share is ``mixing``) and in another over those of other documents (Conti et al.,
+    "Context is Gold to find the Gold Passage", arXiv 2505.24782), and the log-likelihoods are
+    averaged by position weight (Luo et al., arXiv 2402.11573; there the weight stands inside the
+    logarithm, where it has no gradient).
 
-    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives, ``same`` are of the
-    question's document.
+    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives,
+    ``same`` are of the question's document.
     """
     logits = scores / temperature
     parts = []
@@ -48,13 +62,19 @@ def landmark_loss(
 
 
 def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
-    """Return the divergence of softmaxes of scores ``[q, n]`` from a teacher's, mean of questions (Hinton, 2015)."""
-    student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
+    """Return the divergence of softmaxes of scores ``[q, n]`` from a teacher's, mean of questions
+    (Hinton, 2015).
+    """
+    student, teacher = (
+        torch.log_softmax(values / temperature, dim=1) for values in (scores, taught)
+    )
     return (teacher.exp() * (teacher - student)).sum(1).mean()
 
 
 def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
-    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base model."""
+    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base
+    model.
+    """
     return (1 - (vectors * anchors).sum(1)).mean()
 
 
@@ -67,7 +87,9 @@ class Student(NamedTuple):
 
 
 def create_student(model: ModelSettings, folder: Path) -> None:
-    """Write the encoder folder that training starts from: base, landmark, settings. Raises UsageError, EncoderError."""
+    """Write the encoder folder that training starts from: base, landmark, settings. Raises
+    UsageError, EncoderError.
+    """
     from transformers import AutoConfig, AutoTokenizer
 
     source = find_model(model.base or BASE_ENCODER)
@@ -80,15 +102,21 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     if model.layers:
         if not read_settings(source):
             raise UsageError(
-                f"{source.name}: has no landmark.json; only an encoder of ours can teach one of fewer layers"
+                f"{source.name}: has no landmark.json; only an encoder of ours can teach "
+                "one of fewer layers"
             )
         _keep_layers(backbone, model.layers)
-    positions = min(getattr(backbone.config, "max_position_embeddings", 512), tokenizer.model_max_length)
+    positions = min(
+        getattr(backbone.config, "max_position_embeddings", 512), tokenizer.model_max_length
+    )
     if model.window > positions - tokenizer.num_special_tokens_to_add():
-        raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
+        raise UsageError(
+            f"a window of {model.window} tokens is longer than {source.name} has positions for"
+        )
     if model.landmark and model.landmark not in tokenizer.get_vocab():
         tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})
-        # It begins with the embedding of the token that ends a text, which the base knows as a border.
+        # It begins with the embedding of the token that ends a text, which the base knows as a
+        # border.
         border = tokenizer.sep_token_id or tokenizer.eos_token_id or 0
         backbone.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         table = backbone.get_input_embeddings().weight
@@ -114,7 +142,8 @@ def load_student(folder: Path) -> Student:
     settings = read_settings(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    # Dropout makes a step on a CPU five times slower, and a fine-tune this short gains nothing by it.
+    # Dropout makes a step on a CPU five times slower, and a fine-tune this short gains nothing by
+    # it.
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout"):
         if hasattr(config, name):
             setattr(config, name, 0.0)
@@ -126,10 +155,12 @@ def load_student(folder: Path) -> Student:
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
-    """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as float16.
+    """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as
+    float16.
 
-    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022). All but the
-    weights is copied from the last. Raises EncoderError: the weights do not fit together, or are not finite.
+    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML
+    2022). All but the weights is copied from the last. Raises EncoderError: the weights do not fit
+    together, or are not finite.
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in folders[-1].iterdir():
@@ -139,13 +170,19 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
         mean: dict[str, Tensor] = {}
         for folder, share in zip(folders, shares, strict=True):
             weights = load_file(folder / name)
-            if mean and {k: v.shape for k, v in mean.items()} != {k: v.shape for k, v in weights.items()}:
+            if mean and {k: v.shape for k, v in mean.items()} != {
+                k: v.shape for k, v in weights.items()
+            }:
                 raise EncoderError(f"{folder}: its weights do not fit those of {folders[0]}")
             for key, tensor in weights.items():
                 mean[key] = mean.get(key, 0) + share * tensor.double()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in mean.values()):
             raise EncoderError(f"{folders[-1]}: weights that are not finite are not saved")
-        save_file({key: tensor.half().contiguous() for key, tensor in mean.items()}, out / name, {"format": "pt"})
+        save_file(
+            {key: tensor.half().contiguous() for key, tensor in mean.items()},
+            out / name,
+            {"format": "pt"},
+        )
     write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
     write_json(out / "config.json", {**read_config(out), "dtype": "float16"})
     make_readable(out)
@@ -159,7 +196,9 @@ class LandmarkObjective(nn.Module):
         self.backbone = student.backbone
         self.pooling = student.pooling
         self._stage = stage
-        self._teacher = [teacher] if teacher else []  # in a list: no submodule, so no checkpoint holds it
+        self._teacher = (
+            [teacher] if teacher else []
+        )  # in a list: no submodule, so no checkpoint holds it
         if teacher:
             teacher.backbone.eval().requires_grad_(False)
 
@@ -172,28 +211,49 @@ class LandmarkObjective(nn.Module):
             teacher = self._teacher[0]
             with torch.no_grad():
                 readings = step.taught or (step.windows,)  # whose mean is learnt
-                vectors = [read_sentences(teacher.backbone, teacher.pooling, windows) for windows in readings]
+                vectors = [
+                    read_sentences(teacher.backbone, teacher.pooling, windows)
+                    for windows in readings
+                ]
                 taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
-            # How far the vectors are from the teacher's, and the order of the sentences from its order.
+            # How far the vectors are from the teacher's, and the order of the sentences from its
+            # order.
             anchors = torch.cat([taught, taught_questions])
-            distillation = self._stage.anchor * anchor_loss(torch.cat([sentences, questions]), anchors)
+            distillation = self._stage.anchor * anchor_loss(
+                torch.cat([sentences, questions]), anchors
+            )
             if self._stage.imitation > 0:
-                imitation = imitation_loss(scores, taught_questions @ taught.T, temperature=temperature)
+                imitation = imitation_loss(
+                    scores, taught_questions @ taught.T, temperature=temperature
+                )
                 distillation = distillation + self._stage.imitation * imitation
         loss = landmark_loss(
-            scores, step.weights, step.candidate, step.same, mixing=step.mixing, temperature=temperature
+            scores,
+            step.weights,
+            step.candidate,
+            step.same,
+            mixing=step.mixing,
+            temperature=temperature,
         )
         return {"loss": loss + distillation}
 
 
 def pack_encoder(folder: Path, base: Path) -> None:
-    """Write an encoder packed, with its base's embeddings of words. Raises EncoderError: they were trained."""
+    """Write an encoder packed, with its base's embeddings of words. Raises EncoderError: they were
+    trained.
+    """
     with safe_open(base / "model.safetensors", "np") as file:
-        words = {name: file.get_tensor(name) for name in file.keys() if name.startswith(f"{WORDS}.")}  # noqa: SIM118
+        words = {
+            name: file.get_tensor(name)
+            for name in file.keys()  # noqa: SIM118
+            if name.startswith(f"{WORDS}.")
+        }
     weights = read_weights(folder / "model.safetensors")
     if not np.array_equal(weights.pop(WORDS), decode_words(words)):
-        raise EncoderError(f"{folder}: its embeddings of words are not those of {base}: train with freeze_words")
+        raise EncoderError(
+            f"{folder}: its embeddings of words are not those of {base}: train with freeze_words"
+        )
     save_arrays(pack_matrices(weights) | words, folder / "model.safetensors", {"format": "pt"})
     write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
     make_readable(folder)

@@ -1,4 +1,6 @@
-"""Run a training configuration: its stages one after the other, each resumed where it was interrupted."""
+"""Run a training configuration: its stages one after the other, each resumed where it was
+interrupted.
+"""
 
 import dataclasses
 import hashlib
@@ -35,7 +37,9 @@ _TRIES = 100  # a set may draw questions that fit no window; this many in a row 
 
 
 class StageData(Dataset[Step]):
-    """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
+    """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees
+    the same ones.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,9 @@ class StageData(Dataset[Step]):
         seed: int,
         processes: int = 1,
     ) -> None:
-        """Take the stage's sets in the order of its settings; ``processes`` share the steps among them."""
+        """Take the stage's sets in the order of its settings; ``processes`` share the steps among
+        them.
+        """
         self._stage, self._sets, self._tokens = stage, sets, tokens
         self._seed, self._processes = seed, processes
         weights = np.array([chosen.weight for chosen in stage.sets])
@@ -63,7 +69,8 @@ class StageData(Dataset[Step]):
             if builder.build():
                 return builder.step(self._tokens)
         raise TrainingError(
-            f"stage {self._stage.name!r}: {_TRIES} tries gave no question with a sentence to tell its evidence from; "
+            f"stage {self._stage.name!r}: {_TRIES} tries gave no question with a sentence to tell "
+            "its evidence from; "
             "are its sentences longer than its windows?"
         )
 
@@ -72,13 +79,16 @@ log = logging.getLogger(__name__)
 
 
 def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
-    """Train an encoder, and return its folder; ``report_to`` is ``none``, ``tensorboard`` or ``wandb``.
+    """Train an encoder, and return its folder; ``report_to`` is ``none``, ``tensorboard`` or
+    ``wandb``.
 
-    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under ``torchrun``
-    every process takes steps of its own, whose gradients are averaged.
+    A stage that is done is not run again, one that was interrupted goes on from its last
+    checkpoint. Under ``torchrun`` every process takes steps of its own, whose gradients are
+    averaged.
 
-    Raises UsageError: the settings make no sense, or ``out`` holds a run of other settings. TrainingError: the loss is
-    not finite any more. MissingExtra: the ``train`` extra is not installed.
+    Raises UsageError: the settings make no sense, or ``out`` holds a run of other settings.
+    TrainingError: the loss is not finite any more. MissingExtra: the ``train`` extra is not
+    installed.
     """
     prepare_training(settings.threads)
     from accelerate import PartialState
@@ -97,7 +107,9 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
             _run_stage(settings, stage, number, start=start, latest=latest, report_to=report_to)
         latest = done
     if PartialState().is_main_process:
-        average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
+        average_encoders(
+            [start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder"
+        )
         if settings.model.base and has_codewords(base := find_model(settings.model.base)):
             pack_encoder(out / "encoder", base)
         if runs_without_torch(out / "encoder", settings.model.pooling):
@@ -116,7 +128,9 @@ def _claim(settings: TrainSettings, out: Path) -> None:
     path = out / "run.json"
     if path.is_file():
         if json.loads(path.read_text("utf-8")).get("settings") != digest:
-            raise UsageError(f"{out}: holds a run of other settings: remove it, or choose another 'out'")
+            raise UsageError(
+                f"{out}: holds a run of other settings: remove it, or choose another 'out'"
+            )
         return
     if out.is_dir() and any(out.iterdir()):
         raise UsageError(f"{out}: not empty, and no training run")
@@ -125,7 +139,13 @@ def _claim(settings: TrainSettings, out: Path) -> None:
 
 
 def _run_stage(
-    settings: TrainSettings, stage: StageSettings, number: int, *, start: Path, latest: Path, report_to: str
+    settings: TrainSettings,
+    stage: StageSettings,
+    number: int,
+    *,
+    start: Path,
+    latest: Path,
+    report_to: str,
 ) -> None:
     from transformers import EarlyStoppingCallback
     from transformers.trainer_utils import get_last_checkpoint
@@ -136,12 +156,23 @@ def _run_stage(
     student = load_student(latest)
     taught = stage.anchor > 0 or stage.imitation > 0
     base = find_model(settings.model.base) if settings.model.layers else start
-    teacher = load_student(latest if stage.thorough or stage.teacher == "latest" else base) if taught else None
+    teacher = (
+        load_student(latest if stage.thorough or stage.teacher == "latest" else base)
+        if taught
+        else None
+    )
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
-    known = {path: TrainingSet(settings.find_set(path), tokens) for path in {chosen.path for chosen in stage.sets}}
-    watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
+    known = {
+        path: TrainingSet(settings.find_set(path), tokens)
+        for path in {chosen.path for chosen in stage.sets}
+    }
+    watch = (
+        RecallWatch(settings, student)
+        if settings.evaluation.sets and stage.evaluate_every
+        else None
+    )
     arguments = step_arguments(
         folder,
         steps=stage.steps,
@@ -173,7 +204,9 @@ def _run_stage(
             assert watch is not None
             metrics = {f"eval_{name}": value for name, value in watch.measure().items()}
             self.log(metrics)
-            self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # early stopping
+            self.callback_handler.on_evaluate(
+                self.args, self.state, self.control, metrics
+            )  # early stopping
             return metrics
 
     trainer = WatchedTrainer(
@@ -184,11 +217,20 @@ def _run_stage(
         eval_dataset=data if watch else None,
         callbacks=[EarlyStoppingCallback(stage.patience)] if watch and stage.patience else [],
     )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
+    trainer.train(
+        resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None
+    )
     if trainer.is_world_process_zero():
-        (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
+        (folder / "log.json").write_text(
+            json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8"
+        )
         partial = folder / "encoder.partial"
-        write_encoder(partial, model=student.backbone, tokenizer=student.tokenizer, settings=read_settings(latest))
+        write_encoder(
+            partial,
+            model=student.backbone,
+            tokenizer=student.tokenizer,
+            settings=read_settings(latest),
+        )
         partial.rename(folder / "encoder")  # whole or not there
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)

@@ -31,7 +31,9 @@ class _HalfModel(TorchModel):
 
 
 class RecallWatch:
-    """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation sets."""
+    """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation
+    sets.
+    """
 
     def __init__(self, settings: TrainSettings, student: Student) -> None:
         self._settings = settings
@@ -39,17 +41,24 @@ class RecallWatch:
         chosen = settings.evaluation
         folders = [settings.resolve(name) for name in chosen.sets]
         self._within = {folder.name for folder in folders} & set(chosen.within)
-        self._samples = [sample_dataset(load_dataset(folder), chosen.characters, chosen.queries) for folder in folders]
+        self._samples = [
+            sample_dataset(load_dataset(folder), chosen.characters, chosen.queries)
+            for folder in folders
+        ]
 
     def measure(self) -> dict[str, float]:
-        """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of each set."""
+        """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of
+        each set.
+        """
         model = self._settings.model
         backbone = self._student.backbone
         spec = EncoderSpec("student", "", backbone.config.hidden_size, **model.reading)
         device = next(backbone.parameters()).device
         tokens = tokenizer_of(self._student, model, model.window)
         kind = _HalfModel if use_bfloat16(self._settings.precision) else TorchModel
-        encoder = LandmarkEncoder(kind(backbone, self._student.pooling, tokens, device), tokens, spec)
+        encoder = LandmarkEncoder(
+            kind(backbone, self._student.pooling, tokens, device), tokens, spec
+        )
         rows = {}
         for sample in self._samples:
             ranked = rank_sentences(encoder, sample, within=sample.name in self._within)
@@ -57,7 +66,9 @@ class RecallWatch:
         backbone.train()
         self._student.pooling.train()
         table = 100 * np.array(list(rows.values()))
-        measures = {f"recall_{budget}": float(table[:, i].mean()) for i, budget in enumerate(_BUDGETS)}
+        measures = {
+            f"recall_{budget}": float(table[:, i].mean()) for i, budget in enumerate(_BUDGETS)
+        }
         measures |= {f"recall_{name}": float(100 * np.mean(row)) for name, row in rows.items()}
         return {"recall": float(table.mean()), **measures}
 
@@ -76,11 +87,15 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
     ids = {document.doc_id for document in documents}
     fitting = [query for query in dataset.queries if query.spans and query.doc_id in ids]
     order = rng.permutation(len(fitting))[:queries]
-    return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
+    return replace(
+        dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order))
+    )
 
 
 def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Ids, Ids, Vectors]:
-    """Documents and paragraphs ``[n]`` of a set's sentences, bounds ``[n, 2]`` in characters and vectors ``[n, d]``."""
+    """Documents and paragraphs ``[n]`` of a set's sentences, bounds ``[n, 2]`` in characters and
+    vectors ``[n, d]``.
+    """
     owner: list[int] = []
     passages: list[int] = []
     bounds: list[tuple[int, int]] = []
@@ -96,7 +111,9 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
         owner += [key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
         passages += [
-            trackers[key].position(texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading")
+            trackers[key].position(
+                texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading"
+            )
             for sentence in encoded.sentences
         ]
         parts.append(encoded.vectors)
@@ -104,8 +121,12 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
     return np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts)
 
 
-def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
-    """Return the best sentences for each question, of all or ``within`` its document, by landmarks fused with more."""
+def rank_sentences(
+    encoder: LandmarkEncoder, dataset: Dataset, *, within: bool
+) -> list[list[Piece]]:
+    """Return the best sentences for each question, of all or ``within`` its document, by landmarks
+    fused with more.
+    """
     keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
     questions = encoder.encode_queries([query.query for query in dataset.queries])
@@ -114,7 +135,12 @@ def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) 
         scores = fuse(vectors @ question, None, np.arange(len(keys)), keys, paragraphs).score
         scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
         best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
-        ranked.append([(dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
+        ranked.append(
+            [
+                (dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1]))
+                for i in best
+            ]
+        )
     return ranked
 
 

@@ -16,7 +16,18 @@ CONTROL = re.compile(r"\x1b(?:\[[?\d;]*[A-Za-z]|\][^\x1b]*\x1b\\)")
 
 @pytest.fixture
 def served(chat_server, causal_model):
-    return ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--max-tokens", 60, "--top", 2]
+    return [
+        "--reader",
+        "openai",
+        "--base-url",
+        chat_server,
+        "--model",
+        causal_model,
+        "--max-tokens",
+        60,
+        "--top",
+        2,
+    ]
 
 
 def test_a_server_answers_and_is_checked(lmkrag, index, served):
@@ -116,7 +127,9 @@ def test_json_explains_only_where_that_is_asked_for(lmkrag, index):
 
 def test_a_batch(lmkrag, index, served, tmp_path):
     questions = tmp_path / "q.jsonl"
-    questions.write_text('{"query_id": "a", "query": "bonfires"}\n{"query_id": 7, "query": "salmon"}\n')
+    questions.write_text(
+        '{"query_id": "a", "query": "bonfires"}\n{"query_id": 7, "query": "salmon"}\n'
+    )
     for options in (served, []):
         result = lmkrag("ask", "--batch", questions, "--index", index, *options)
         lines = [json.loads(line) for line in result.stdout.splitlines()]
@@ -133,12 +146,18 @@ def test_a_conversation(lmkrag, index):
     assert "Painted wood and plastic may not be burned at all. [1]" in result.stdout
 
 
-def test_own_prompts_and_settings_from_the_environment(lmkrag, index, served, chat_server, causal_model, tmp_path):
+def test_own_prompts_and_settings_from_the_environment(
+    lmkrag, index, served, chat_server, causal_model, tmp_path
+):
     (tmp_path / "answer.txt").write_text("$spans", "utf-8")
     result = lmkrag("ask", QUESTION, "--index", index, *served, "--prompts", tmp_path)
     assert result.returncode == 2
     assert "its placeholders must be $key, $question, $spans" in result.stderr
-    settings = {"LMKRAG_READER": "openai", "LMKRAG_BASE_URL": chat_server, "LMKRAG_MODEL": str(causal_model)}
+    settings = {
+        "LMKRAG_READER": "openai",
+        "LMKRAG_BASE_URL": chat_server,
+        "LMKRAG_MODEL": str(causal_model),
+    }
     result = lmkrag("ask", QUESTION, "--index", index, "--json", "--max-tokens", 60, env=settings)
     assert json.loads(result.stdout)["reader"] == "openai"
 
@@ -147,9 +166,17 @@ def test_own_prompts_and_settings_from_the_environment(lmkrag, index, served, ch
     ("arguments", "code", "message"),
     [
         (["ask"], 2, "give a question, or --batch FILE.jsonl"),
-        (["ask", "x", "--reader", "openai"], 2, "give --base-url of a server, or set OPENAI_API_KEY"),
+        (
+            ["ask", "x", "--reader", "openai"],
+            2,
+            "give --base-url of a server, or set OPENAI_API_KEY",
+        ),
         (["ask", "x", "--base-url", "http://x"], 2, "--base-url is for the reader 'openai'"),
-        (["ask", "x", "--reader", "transformers", "--model", "./none"], 2, "no such model folder: ./none"),
+        (
+            ["ask", "x", "--reader", "transformers", "--model", "./none"],
+            2,
+            "no such model folder: ./none",
+        ),
         (
             [
                 "ask",
@@ -167,7 +194,11 @@ def test_own_prompts_and_settings_from_the_environment(lmkrag, index, served, ch
             "can't be reached; is the server running?",
         ),
         (["chat", "--reader", "vllm"], 2, "choose a model with --model"),
-        (["ask", "x", "--rerank", "on", "--rerank-model", "./gone"], 2, "re-ranker './gone': no such folder"),
+        (
+            ["ask", "x", "--rerank", "on", "--rerank-model", "./gone"],
+            2,
+            "re-ranker './gone': no such folder",
+        ),
     ],
 )
 def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):
@@ -207,10 +238,20 @@ class Picky(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         for start in range(0, len(WRITTEN), 7):
-            choice = {"index": 0, "delta": {"content": WRITTEN[start : start + 7]}, "finish_reason": None}
+            choice = {
+                "index": 0,
+                "delta": {"content": WRITTEN[start : start + 7]},
+                "finish_reason": None,
+            }
             if start + 7 >= len(WRITTEN) and b"breaks off" not in asked:
                 choice["finish_reason"] = "stop"
-            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+            chunk = {
+                "id": "1",
+                "object": "chat.completion.chunk",
+                "created": 0,
+                "model": "m",
+                "choices": [choice],
+            }
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.wfile.write(b"data: [DONE]\n\n")
 
@@ -229,7 +270,14 @@ def picky_server():
 
 @pytest.fixture
 def picky(picky_server):
-    return ["--reader", "openai", "--base-url", f"http://127.0.0.1:{picky_server.server_port}/v1", "--model", "m"]
+    return [
+        "--reader",
+        "openai",
+        "--base-url",
+        f"http://127.0.0.1:{picky_server.server_port}/v1",
+        "--model",
+        "m",
+    ]
 
 
 def test_a_model_that_is_found_gets_no_key_and_is_named(lmkrag, index, picky_server, monkeypatch):
@@ -238,17 +286,28 @@ def test_a_model_that_is_found_gets_no_key_and_is_named(lmkrag, index, picky_ser
     asking = ["ask", QUESTION, "--index", index, "--llm"]
     found = lmkrag(*asking, env={"OPENAI_API_KEY": "sk-the-users-key"})
     assert found.stdout.splitlines()[-1] == f"answered by llama3 on 127.0.0.1:{port}"
-    assert len(picky_server.headers) == 2 and "sk-the-users-key" not in str(list(map(str, picky_server.headers)))
+    assert len(picky_server.headers) == 2 and "sk-the-users-key" not in str(
+        list(map(str, picky_server.headers))
+    )
     record = json.loads(lmkrag(*asking, "--json").stdout)
     assert record["answered_by"] == f"llama3 on 127.0.0.1:{port}"
-    named = lmkrag(*asking, "--base-url", f"http://127.0.0.1:{port}/v1", env={"OPENAI_API_KEY": "sk-the-users-key"})
+    named = lmkrag(
+        *asking,
+        "--base-url",
+        f"http://127.0.0.1:{port}/v1",
+        env={"OPENAI_API_KEY": "sk-the-users-key"},
+    )
     assert named.returncode == 0
-    assert picky_server.headers[-1]["Authorization"] == "Bearer sk-the-users-key"  # the user named the server
+    assert (
+        picky_server.headers[-1]["Authorization"] == "Bearer sk-the-users-key"
+    )  # the user named the server
     assert "answered by" not in lmkrag("ask", QUESTION, "--index", index).stdout
 
 
 def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_path):
-    queries = [{"query_id": n, "query": "a bad question" if n == 3 else f"question {n}"} for n in range(6)]
+    queries = [
+        {"query_id": n, "query": "a bad question" if n == 3 else f"question {n}"} for n in range(6)
+    ]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
     result = lmkrag("ask", "--batch", tmp_path / "q.jsonl", "--index", index, *picky)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
@@ -271,7 +330,9 @@ def test_the_short_answer_comes_first(lmkrag, engine, index):
     question = "How long must the lamp burn before the wick may be trimmed?"
     result = lmkrag("ask", question, "--index", index)
     assert result.stdout.splitlines()[0] == "four hours"
-    answer = json.loads(lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout)
+    answer = json.loads(
+        lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout
+    )
     (short,) = answer["short"]
     text = engine.read(answer["citations"][0]["doc_id"])
     assert text[short["start"] : short["end"]] == short["text"] == "four hours"

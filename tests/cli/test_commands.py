@@ -36,9 +36,13 @@ def test_search_json_is_json_and_nothing_else(lmkrag, index, corpus):
 
 def test_batch_search(lmkrag, index, tmp_path):
     queries = tmp_path / "q.jsonl"
-    queries.write_text('{"query_id": "a", "query": "fog horn"}\n{"query_id": 7, "query": "salmon"}\n')
+    queries.write_text(
+        '{"query_id": "a", "query": "fog horn"}\n{"query_id": 7, "query": "salmon"}\n'
+    )
     for source, stdin in ((queries, None), ("-", queries.read_text())):
-        result = lmkrag("search", "--queries", source, "--json", "--index", index, "--top", 2, stdin=stdin)
+        result = lmkrag(
+            "search", "--queries", source, "--json", "--index", index, "--top", 2, stdin=stdin
+        )
         lines = [json.loads(line) for line in result.stdout.splitlines()]
         assert [line["query_id"] for line in lines] == ["a", 7]
         assert lines[1]["spans"][0]["doc_id"] == "glass-river.txt"
@@ -49,7 +53,9 @@ def test_files_that_people_write_may_begin_with_a_byte_order_mark(lmkrag, index,
     mine = {"LMKRAG_INDEX": str(index), "LMKRAG_TOP_K": "1"}
     (tmp_path / "q.jsonl").write_text('{"query_id": "a", "query": "fog horn"}\n', "utf-8-sig")
     for source, stdin in (("q.jsonl", None), ("-", (tmp_path / "q.jsonl").read_text("utf-8"))):
-        result = lmkrag("search", "--queries", source, "--json", stdin=stdin, cwd=tmp_path, env=mine)
+        result = lmkrag(
+            "search", "--queries", source, "--json", stdin=stdin, cwd=tmp_path, env=mine
+        )
         assert len(json.loads(result.stdout)["spans"]) == 1
     result = lmkrag("ask", "--batch", "q.jsonl", "--json", cwd=tmp_path, env=mine)
     assert json.loads(result.stdout)["query_id"] == "a"
@@ -68,13 +74,20 @@ def test_files_that_people_write_have_many_encodings(lmkrag, index, tmp_path, en
         assert "séances" in lmkrag("check", source, "--index", index, stdin=stdin).stdout
     (tmp_path / "answer.txt").write_bytes(bytes(range(256)) * 9)
     result = lmkrag("check", tmp_path / "answer.txt", "--index", index)
-    assert (result.returncode, result.stderr) == (2, f"lmkrag: {tmp_path / 'answer.txt'}: binary file, not text\n")
+    assert (result.returncode, result.stderr) == (
+        2,
+        f"lmkrag: {tmp_path / 'answer.txt'}: binary file, not text\n",
+    )
 
 
 def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
-    assert re.search(r"^\[1\] reports/viaduct-inspection.pdf, page 2  (strong|fair)$", result.stdout, re.MULTILINE)
+    assert re.search(
+        r"^\[1\] reports/viaduct-inspection.pdf, page 2  (strong|fair)$",
+        result.stdout,
+        re.MULTILINE,
+    )
     assert "Eleven coping stones" in result.stdout
 
 
@@ -139,7 +152,12 @@ def test_manage(lmkrag, index):
     assert lmkrag("remove", "glass-river.txt", "--index", index).returncode == 0
     assert json.loads(lmkrag("status", "--index", index, "--json").stdout)["documents"] == 4
     assert lmkrag("verify", "--index", index).returncode == 0
-    assert json.loads(lmkrag("index-tools", "compact", "--index", index, "--json").stdout)["bytes_after"] > 0
+    assert (
+        json.loads(lmkrag("index-tools", "compact", "--index", index, "--json").stdout)[
+            "bytes_after"
+        ]
+        > 0
+    )
     assert json.loads(lmkrag("verify", "--index", index, "--json").stdout) == {"problems": []}
 
 
@@ -161,7 +179,11 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["search", "x", "--index", "nowhere"], 1, "lmkrag: nowhere: no index here; make one with: lmkrag index"),
+        (
+            ["search", "x", "--index", "nowhere"],
+            1,
+            "lmkrag: nowhere: no index here; make one with: lmkrag index",
+        ),
         (["search"], 2, "give a QUERY, or --queries"),
         (["remove"], 2, "give ids of documents, or --filter EXPR"),
         (["remove", "x", "--filter", "kind=pdf"], 2, "give ids of documents, or --filter EXPR"),
@@ -170,7 +192,11 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
         (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
         (["index"], 2, "Missing argument"),
         (["nonsense"], 2, "No such command"),
-        (["ask", "x", "--reader", "oracle"], 2, "reader 'oracle': use one of extractive, openai, vllm, transformers"),
+        (
+            ["ask", "x", "--reader", "oracle"],
+            2,
+            "reader 'oracle': use one of extractive, openai, vllm, transformers",
+        ),
     ],
 )
 def test_mistakes_get_one_line_and_the_right_code(lmkrag, arguments, code, message, tmp_path):
@@ -189,7 +215,10 @@ def test_mistakes_that_need_an_index(lmkrag, index):
     assert "\x1b" not in result.stderr
     result = lmkrag("search", "--queries", "-", "--json", "--index", index, stdin='{"query": 1}')
     assert "questions, line 1: not" in result.stderr
-    lines = [f'{{"query_id": {number}, "query": "{text}"}}' for number, text in enumerate(["leave", " ", "pump"])]
+    lines = [
+        f'{{"query_id": {number}, "query": "{text}"}}'
+        for number, text in enumerate(["leave", " ", "pump"])
+    ]
     for command in (["search", "--json", "--queries", "-"], ["ask", "--batch", "-"]):
         result = lmkrag(*command, "--index", index, stdin="\n".join(lines))
         first, empty, last = map(json.loads, result.stdout.splitlines())
@@ -200,7 +229,9 @@ def test_mistakes_that_need_an_index(lmkrag, index):
 
 def test_settings_come_from_flags_then_variables(lmkrag, index, tmp_path):
     def count(*arguments, **env):
-        result = lmkrag("search", "coping stones", "--json", *arguments, env={"LMKRAG_INDEX": str(index), **env})
+        result = lmkrag(
+            "search", "coping stones", "--json", *arguments, env={"LMKRAG_INDEX": str(index), **env}
+        )
         return len(json.loads(result.stdout)["spans"])
 
     assert count() == 8
@@ -229,15 +260,22 @@ def test_help_shows_its_examples_as_lines(lmkrag):
     assert "..." not in result.stdout.split("Commands:")[1]  # every summary is whole
     assert "\b" not in result.stdout
     assert "\\b" not in result.stdout
-    assert '\n  lmkrag search "sick leave"          find passages about something\n' in result.stdout
+    assert (
+        '\n  lmkrag search "sick leave"          find passages about something\n' in result.stdout
+    )
 
 
 def test_list_gives_ids_that_can_be_removed(lmkrag, index):
     result = lmkrag("list", "--index", index, "--filter", "path=reports/*")
     names = result.stdout.split()
     assert names == ["reports/allotment-minutes.docx", "reports/viaduct-inspection.pdf"]
-    (line, _) = lmkrag("list", "--index", index, "--filter", "path=reports/*", "--json").stdout.splitlines()
-    assert json.loads(line)["meta"] == {"author": "Allotment Society"} or json.loads(line)["kind"] == "docx"
+    (line, _) = lmkrag(
+        "list", "--index", index, "--filter", "path=reports/*", "--json"
+    ).stdout.splitlines()
+    assert (
+        json.loads(line)["meta"] == {"author": "Allotment Society"}
+        or json.loads(line)["kind"] == "docx"
+    )
     assert lmkrag("remove", *names, "--index", index).returncode == 0
     assert len(lmkrag("list", "--index", index).stdout.split()) == 3
 
@@ -257,7 +295,9 @@ def test_debug_tells_what_failed_where(lmkrag, tmp_path):
 
 
 def test_recipes(lmkrag):
-    assert [recipe["name"] for recipe in json.loads(lmkrag("index-tools", "recipes", "--json").stdout)] == [
+    assert [
+        recipe["name"] for recipe in json.loads(lmkrag("index-tools", "recipes", "--json").stdout)
+    ] == [
         "auto",
         "flat",
         "hnsw",
@@ -268,8 +308,14 @@ def test_recipes(lmkrag):
 
 def test_questions_need_no_quotes(lmkrag, index):
     quoted = lmkrag("search", "how is leave accrued", "--index", index, "-k", 1)
-    assert lmkrag("search", "how", "is", "leave", "accrued", "--index", index, "-k", 1).stdout == quoted.stdout
-    assert "a twelfth of the year's days" in lmkrag("ask", "how", "is", "leave", "accrued", "--index", index).stdout
+    assert (
+        lmkrag("search", "how", "is", "leave", "accrued", "--index", index, "-k", 1).stdout
+        == quoted.stdout
+    )
+    assert (
+        "a twelfth of the year's days"
+        in lmkrag("ask", "how", "is", "leave", "accrued", "--index", index).stdout
+    )
 
 
 def test_an_empty_question_is_wrong_usage(lmkrag, index):
@@ -285,7 +331,9 @@ def test_an_index_is_found_in_a_folder_above(lmkrag, index, tmp_path):
     shutil.copytree(index, tmp_path / "project" / "indexes" / "default")
     assert "lighthouse-handbook.md:" in lmkrag("search", "the", "lamp", cwd=inner).stdout
     (inner / "a.txt").write_text("The heron waits.")
-    assert lmkrag("index", "a.txt", cwd=inner).returncode == 0  # a new index is made here, not above
+    assert (
+        lmkrag("index", "a.txt", cwd=inner).returncode == 0
+    )  # a new index is made here, not above
     assert (inner / "indexes" / "default" / "catalog.sqlite").exists()
     assert lmkrag("list", cwd=inner).stdout == "a.txt\n"
 
@@ -303,7 +351,9 @@ def test_ids_are_taken_as_list_prints_them(lmkrag, on_terminal, tmp_path):
     (tmp_path / "docs" / "two\nlines.txt").write_text("The lamp is \x1b[31mred.\n")
     lmkrag("index", tmp_path / "docs", "--index", tmp_path / "index")
     (doc_id,) = lmkrag("list", "--index", tmp_path / "index").stdout.splitlines()
-    assert lmkrag("show", doc_id, "--index", tmp_path / "index").stdout == "The lamp is \x1b[31mred.\n"
+    assert (
+        lmkrag("show", doc_id, "--index", tmp_path / "index").stdout == "The lamp is \x1b[31mred.\n"
+    )
     shown = on_terminal("show", doc_id, "--index", tmp_path / "index", NO_COLOR="1")
     assert re.sub(r"\x1b\[[\d;]*m", "", shown) == "> The lamp is \\x1b[31mred.\r\n"
     assert "1 removed" in lmkrag("remove", doc_id, "--index", tmp_path / "index").stderr
@@ -318,7 +368,8 @@ def test_a_filter_that_matches_nothing_says_what_there_is(lmkrag, index):
     for command in (["search", "water"], ["list"], ["remove"]):
         result = lmkrag(*command, "--filter", "kind=pfd", "--index", index)
         assert (
-            "no document matches the filter 'kind=pfd'; kind is one of docx, html, markdown, pdf, text" in result.stderr
+            "no document matches the filter 'kind=pfd'; kind is one of docx, html, markdown, pdf, text"
+            in result.stderr
         )
         assert "front matter: author, date, tags, title, year" in result.stderr
     assert lmkrag("search", "water", "--filter", "kind=pdf", "--index", index).stderr == ""
@@ -332,12 +383,16 @@ def test_prune_brings_an_index_up_to_date(lmkrag, tmp_path):
     assert "2 added" in lmkrag("index", docs, "--prune", "--index", tmp_path / "index").stderr
     (docs / "b.md").unlink()
     (docs / "c.md").write_text("The church has two bells.")
-    report = json.loads(lmkrag("index", docs, "--prune", "--index", tmp_path / "index", "--json").stdout)
+    report = json.loads(
+        lmkrag("index", docs, "--prune", "--index", tmp_path / "index", "--json").stdout
+    )
     assert (report["added"], report["unchanged"], report["removed"]) == (1, 1, 1)
 
 
 def test_whole_documents_are_listed_by_their_best_sentence(lmkrag, index):
-    result = lmkrag("search", "Which stones moved?", "--level", "document", "--index", index, "-k", 3)
+    result = lmkrag(
+        "search", "Which stones moved?", "--level", "document", "--index", index, "-k", 3
+    )
     assert result.stdout.count("\n") < 16
     assert result.stdout.startswith("1. reports/viaduct-inspection.pdf, page 1  ")
 
@@ -376,7 +431,9 @@ def notes(lmkrag, tmp_path_factory):
     """A Markdown file and a source file with an index of them."""
     folder = tmp_path_factory.mktemp("notes")
     (folder / "boats.md").write_text(BOATS)
-    tugs = "".join(f"def tug_{n}():\n    return 'pulls {n} tonnes of barges'\n\n\n" for n in range(20))
+    tugs = "".join(
+        f"def tug_{n}():\n    return 'pulls {n} tonnes of barges'\n\n\n" for n in range(20)
+    )
     (folder / "fares.py").write_text(FARES + tugs)
     index = folder / "index"
     assert lmkrag("index", folder, "--index", index).returncode == 0
@@ -384,20 +441,26 @@ def notes(lmkrag, tmp_path_factory):
 
 
 def test_results_say_where_they_stand(lmkrag, notes):
-    result = lmkrag("search", "how many people does the rescue boat hold", "--index", notes, "-k", 1)
+    result = lmkrag(
+        "search", "how many people does the rescue boat hold", "--index", notes, "-k", 1
+    )
     heading, section, *text = result.stdout.splitlines()
     assert heading.startswith("1. boats.md:5  ") and heading.endswith(" good")
     assert section == "   Boats > Rescue"
     assert text[0].startswith("   > The rescue boat")
     answer = lmkrag("ask", "how many people does the rescue boat hold?", "--index", notes).stdout
     assert re.search(r"\[1\] boats\.md:5  (?:strong|fair)\n    Boats > Rescue\n", answer)
-    (span,) = json.loads(lmkrag("search", "rescue boat", "--index", notes, "-k", 1, "--json").stdout)["spans"]
+    (span,) = json.loads(
+        lmkrag("search", "rescue boat", "--index", notes, "-k", 1, "--json").stdout
+    )["spans"]
     assert (span["line"], span["last_line"], span["headings"]) == (5, 7, ["Boats", "Rescue"])
     assert span["coverage"] == 1
 
 
 def test_code_comes_by_functions_and_keeps_its_lines(lmkrag, notes):
-    result = lmkrag("search", "what does a child's fare return below the age", "--index", notes, "-k", 1)
+    result = lmkrag(
+        "search", "what does a child's fare return below the age", "--index", notes, "-k", 1
+    )
     assert "fares.py:" in result.stdout
     assert "   > def fare(age, base):\n   >     if age < AGE:\n" in result.stdout
     assert "def tug_9" not in result.stdout
@@ -419,7 +482,9 @@ def test_at_most_so_many_results_of_a_document(lmkrag, notes):
 def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
     text = lmkrag("show", "boats.md", "--index", notes).stdout
     place = text.index("nine tonnes")
-    part = json.loads(lmkrag("show", "boats.md", "--index", notes, "--span", place, place + 11, "--json").stdout)
+    part = json.loads(
+        lmkrag("show", "boats.md", "--index", notes, "--span", place, place + 11, "--json").stdout
+    )
     assert part == {"doc_id": "boats.md", "start": place, "end": place + 11, "text": "nine tonnes"}
     page = lmkrag("show", "reports/viaduct-inspection.pdf", "--index", index, "--page", 2).stdout
     assert page.startswith("Findings")
@@ -427,7 +492,10 @@ def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
     for wrong, message in (
         (["--page", 1], "boats.md has no pages"),
         (["--span", 10, 5], f"--span 10 5 holds none of the {len(text)} characters of boats.md"),
-        (["--span", 9_000, 9_001], f"--span 9000 9001 holds none of the {len(text)} characters of boats.md"),
+        (
+            ["--span", 9_000, 9_001],
+            f"--span 9000 9001 holds none of the {len(text)} characters of boats.md",
+        ),
         (["--page", 1, "--span", 1, 2], "give --page or --span; --image takes both"),
     ):
         result = lmkrag("show", "boats.md", "--index", notes, *wrong)
@@ -435,7 +503,9 @@ def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
 
 
 def test_on_a_terminal_results_are_wrapped_marked_and_linked(on_terminal, notes):
-    text = on_terminal("search", "rescue boat", "--index", notes, "-k", 1, COLUMNS="60", TERM="xterm-256color")
+    text = on_terminal(
+        "search", "rescue boat", "--index", notes, "-k", 1, COLUMNS="60", TERM="xterm-256color"
+    )
     assert "\x1b]8;" in text  # a link
     assert "boats.md\x1b\\" in text
     plain = re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", text)
@@ -454,7 +524,9 @@ def test_a_question_is_read_from_standard_input_by_search_and_ask(lmkrag, index)
 
 
 def test_operators_of_the_command_line(lmkrag, index):
-    plain = json.loads(lmkrag("search", "who approves leave", "--index", index, "--json").stdout)["spans"]
+    plain = json.loads(lmkrag("search", "who approves leave", "--index", index, "--json").stdout)[
+        "spans"
+    ]
     assert any("harbour master" in span["text"] for span in plain)
     without = lmkrag("search", 'who approves leave -"harbour master"', "--index", index, "--json")
     assert not any("harbour master" in span["text"] for span in json.loads(without.stdout)["spans"])
@@ -472,7 +544,9 @@ def test_links_out_of_a_folder_are_followed_by_a_flag(lmkrag, tmp_path):
     (docs / "link.txt").symlink_to(tmp_path / "secret.txt")
     told = lmkrag("index", docs, "--index", tmp_path / "index")
     assert "skipped link.txt: link to a file outside the directory" in told.stderr
-    assert "1 added" in lmkrag("index", docs, "--index", tmp_path / "index", "--follow-links").stderr
+    assert (
+        "1 added" in lmkrag("index", docs, "--index", tmp_path / "index", "--follow-links").stderr
+    )
 
 
 def test_questions_that_are_not_utf8_are_answered_in_utf8(lmkrag, index, tmp_path):
@@ -494,7 +568,10 @@ def test_many_skipped_files_are_counted_by_reason(tmp_path, lmkrag):
     for number in range(3):
         (docs / f"{number}.md").write_bytes(b"")
     done = lmkrag("index", docs, "--index", tmp_path / "index")
-    assert "skipped 24 files: 21 unsupported format (.gif); 3 empty file (-v or --json lists them)" in done.stderr
+    assert (
+        "skipped 24 files: 21 unsupported format (.gif); 3 empty file (-v or --json lists them)"
+        in done.stderr
+    )
     assert done.stderr.count("\n") == 2
     told = lmkrag("-v", "index", docs, "--index", tmp_path / "index")
     assert "7.gif: skipped: unsupported format (.gif)" in told.stderr

@@ -11,7 +11,14 @@ from lmkrag.evaluation.dataset import load_dataset
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
     result = lmkrag(
-        "eval", sample_set, "--against", "recursive:50,rerank:off", "--queries", 4, "--out", tmp_path / "report"
+        "eval",
+        sample_set,
+        "--against",
+        "recursive:50,rerank:off",
+        "--queries",
+        4,
+        "--out",
+        tmp_path / "report",
     )
     assert result.returncode == 0, result.stderr
     assert "| lmkrag |" in result.stdout
@@ -37,7 +44,9 @@ def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
 
 def test_eval_runs_again_from_what_it_kept(lmkrag, sample_set, tmp_path):
     first = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--json")
-    again = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--json", "--within", "sample")
+    again = lmkrag(
+        "eval", sample_set, "--queries", 2, "--out", tmp_path, "--json", "--within", "sample"
+    )
     assert json.loads(first.stdout)["queries"] == {"sample": 2}
     assert json.loads(again.stdout)["systems"]["lmkrag"]["macro"]["recall"]["4000"] > 0.9
 
@@ -47,7 +56,10 @@ def test_eval_keeps_an_index_for_each_encoder(lmkrag, sample_set, tmp_path):
         result = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--encoder", encoder)
         assert result.returncode == 0, result.stderr
     made = [read_meta(path, "encoder") for path in tmp_path.glob("index/*/*")]
-    assert sorted(json.loads(spec)["name"] for spec in made) == ["landmark-mini", "landmark-multilingual"]
+    assert sorted(json.loads(spec)["name"] for spec in made) == [
+        "landmark-mini",
+        "landmark-multilingual",
+    ]
 
 
 def read_meta(index, key):
@@ -70,7 +82,9 @@ def test_eval_says_what_is_wrong(lmkrag, sample_set, tmp_path, write_set):
     assert "no question of these sets has evidence" in result.stderr
     for wrong in ([[1]], "x", [[1.5, 3]], [[0, True]], [1], {"0": [0, 3]}, None):
         bad = write_set(tmp_path / "bad", documents, [*queries, {**queries[0], "spans": wrong}])
-        with pytest.raises(UsageError, match=r"queries\.jsonl\.gz line 2: 'spans' must be pairs of whole numbers"):
+        with pytest.raises(
+            UsageError, match=r"queries\.jsonl\.gz line 2: 'spans' must be pairs of whole numbers"
+        ):
             load_dataset(bad)
     for key, value in (("query", 1), ("doc_id", [])):
         bad = write_set(tmp_path / "bad", documents, [{**queries[0], key: value}])

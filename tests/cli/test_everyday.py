@@ -18,7 +18,16 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "a.txt").write_text("The gate is green.")
-    command = [sys.executable, "-m", "lmkrag", "index", ".", "--watch", "--index", "indexes/default"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "index",
+        ".",
+        "--watch",
+        "--index",
+        "indexes/default",
+    ]
     process = subprocess.Popen(
         command,
         cwd=docs,
@@ -42,7 +51,9 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     assert "1 removed" in said[2]
     assert "unchanged" not in rest
     assert lmkrag("list", cwd=docs).stdout == "indexes/default.txt\n"
-    refused = lmkrag("index", docs / "indexes/default.txt", "--watch", "--index", tmp_path / "index")
+    refused = lmkrag(
+        "index", docs / "indexes/default.txt", "--watch", "--index", tmp_path / "index"
+    )
     assert refused.returncode == 2 and "not a directory" in refused.stderr
 
 
@@ -92,7 +103,9 @@ def test_completion(lmkrag, shell):
 
 
 def test_completion_completes(lmkrag):
-    found = lmkrag(env={"_LMKRAG_COMPLETE": "bash_complete", "COMP_WORDS": "lmkrag se", "COMP_CWORD": "1"}).stdout
+    found = lmkrag(
+        env={"_LMKRAG_COMPLETE": "bash_complete", "COMP_WORDS": "lmkrag se", "COMP_CWORD": "1"}
+    ).stdout
     assert "search" in found and "serve" in found
 
 
@@ -110,13 +123,18 @@ def test_completion_completes(lmkrag):
 def test_completion_knows_paths_and_clients(lmkrag, typed, completions):
     words = ["lmkrag", *typed.split(" ")]
     settings = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    assert lmkrag(env={"_LMKRAG_COMPLETE": "bash_complete", **settings}).stdout.split() == completions
+    assert (
+        lmkrag(env={"_LMKRAG_COMPLETE": "bash_complete", **settings}).stdout.split() == completions
+    )
 
 
 def test_an_empty_folder_leaves_no_index(lmkrag, tmp_path):
     (tmp_path / "empty").mkdir()
     result = lmkrag("index", "empty", "--index", "index", cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, "index: nothing to index; 0 sentences in 0.0 s\n")
+    assert (result.returncode, result.stderr) == (
+        0,
+        "index: nothing to index; 0 sentences in 0.0 s\n",
+    )
     assert not (tmp_path / "index").exists()
     (tmp_path / "empty" / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
     assert "skipped broken.pdf" in lmkrag("index", "empty", "--index", "index", cwd=tmp_path).stderr
@@ -126,13 +144,19 @@ def test_an_empty_folder_leaves_no_index(lmkrag, tmp_path):
 
 
 def test_commands_within_a_chat(lmkrag, built_index):
-    typed = "/sources\nwho approves leave?\n/sources\n/clear\n/sources\n/nonsense\n/quit\nnever asked\n"
+    typed = (
+        "/sources\nwho approves leave?\n/sources\n/clear\n/sources\n/nonsense\n/quit\nnever asked\n"
+    )
     said = lmkrag("chat", "--index", built_index, "-k", "2", stdin=typed)
     assert said.returncode == 0
     assert said.stdout.startswith("harbour master\n")
     assert "1. lighthouse-handbook.md:5" in said.stdout
     assert said.stderr.count("nothing was answered yet") == 2
-    assert "forgotten" in said.stderr and "no command /nonsense" in said.stderr and "/sources" in said.stderr
+    assert (
+        "forgotten" in said.stderr
+        and "no command /nonsense" in said.stderr
+        and "/sources" in said.stderr
+    )
     assert "never asked" not in said.stdout
 
 
@@ -157,4 +181,8 @@ def test_a_gitignore_above_counts(tmp_path, encoder):
     (tmp_path / "build" / "made.txt").write_text("Made, and named by the user.")
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add([docs, tmp_path / "build"])
-        assert [info.doc_id for info in engine.documents()] == ["build/made.txt", "docs/deep/kept.txt", "docs/kept.txt"]
+        assert [info.doc_id for info in engine.documents()] == [
+            "build/made.txt",
+            "docs/deep/kept.txt",
+            "docs/kept.txt",
+        ]

@@ -23,9 +23,7 @@ def check_token(token, now):
     """Refuse a session token that has expired."""
     return token.expires > now
 '''
-RETRY = (
-    "MAX_ATTEMPTS = 5\n\n\ndef backoff(attempt):\n    # wait longer after every failed request\n    return 2**attempt\n"
-)
+RETRY = "MAX_ATTEMPTS = 5\n\n\ndef backoff(attempt):\n    # wait longer after every failed request\n    return 2**attempt\n"
 
 
 @pytest.fixture
@@ -79,8 +77,14 @@ def test_files_counts_context_json_and_globs(grep):
 
 
 def test_a_pattern_must_hold_beside_the_meaning(grep):
-    assert grep("retrying requests", "--regex", r"2\*\*\w+").stdout == "net/retry.py:6:    return 2**attempt\n"
-    assert grep("retrying requests", "--regex", "MAX_attempts", "-i").stdout == "net/retry.py:1:MAX_ATTEMPTS = 5\n"
+    assert (
+        grep("retrying requests", "--regex", r"2\*\*\w+").stdout
+        == "net/retry.py:6:    return 2**attempt\n"
+    )
+    assert (
+        grep("retrying requests", "--regex", "MAX_attempts", "-i").stdout
+        == "net/retry.py:1:MAX_ATTEMPTS = 5\n"
+    )
     nothing = grep("retrying requests", "--regex", "nowhere")
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert grep("retrying", "--regex", "(").returncode == 2
@@ -89,7 +93,10 @@ def test_a_pattern_must_hold_beside_the_meaning(grep):
 def test_changes_are_seen_and_a_file_can_be_searched(grep, folder, tmp_path):
     assert "tide" not in grep("when is high water").stdout
     (folder / "tide.md").write_text("High water is at noon on Mondays.\n")
-    assert grep("when is high water", "-k", 1).stdout == "tide.md:1:High water is at noon on Mondays.\n"
+    assert (
+        grep("when is high water", "-k", 1).stdout
+        == "tide.md:1:High water is at noon on Mondays.\n"
+    )
     (folder / "tide.md").unlink()
     assert "tide" not in grep("when is high water").stdout
     outside = grep("a failed request", folder / "net" / "retry.py", "-l", cwd=tmp_path)
@@ -100,7 +107,9 @@ def test_changes_are_seen_and_a_file_can_be_searched(grep, folder, tmp_path):
 def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
     filler = "\n".join(f"value_{n} = compute_something({n})" for n in range(400)) + "\n"
     for number in range(30):
-        (folder / f"filler_{number:02}.py").write_text(filler.replace("something", f"something_{number}"))
+        (folder / f"filler_{number:02}.py").write_text(
+            filler.replace("something", f"something_{number}")
+        )
     found = grep("where is an expired session refused", "-k", 1)
     assert "session.py" in found.stdout
     assert "the rest is being indexed" in found.stderr
@@ -128,7 +137,9 @@ def test_files_with_the_rare_words_of_a_question_come_first(folder):
 def test_a_long_file_is_left_to_the_background_however_well_its_words_fit(folder):
     (folder / "app.min.js").write_text("expired(session,tokens);" * 4_000)
     files = [file for file in walk(folder) if not hasattr(file, "reason")]
-    assert "session.py" in (names := [file.doc_id for file in choose_files(files, "expired session tokens")])
+    assert "session.py" in (
+        names := [file.doc_id for file in choose_files(files, "expired session tokens")]
+    )
     assert "app.min.js" not in names
     (longest,) = (file for file in files if file.doc_id == "app.min.js")
     assert choose_files([longest], "expired session tokens") == [longest]
@@ -138,10 +149,21 @@ def test_globs_are_filters_of_the_search(grep, folder):
     (folder / "docs").mkdir()
     (folder / "docs" / "tokens.md").write_text("Sessions end at midnight.\n")
     for number in range(260):
-        (folder / f"code_{number}.py").write_text(f"def refuse_expired_session_{number}():\n    return {number}\n")
+        (folder / f"code_{number}.py").write_text(
+            f"def refuse_expired_session_{number}():\n    return {number}\n"
+        )
     found = grep("where is an expired session refused", "--include", "docs/*.md", "-l")
     assert found.stdout == "docs/tokens.md\n"
-    others = grep("where is an expired session refused", "--exclude", "code_*", "--exclude", "*.md", "-l", "-k", 2)
+    others = grep(
+        "where is an expired session refused",
+        "--exclude",
+        "code_*",
+        "--exclude",
+        "*.md",
+        "-l",
+        "-k",
+        2,
+    )
     assert set(others.stdout.split()) == {"session.py", "net/retry.py"}
 
 
@@ -153,7 +175,9 @@ def test_results_are_apart_named_by_their_function_and_in_one_order(grep):
 
 
 def test_on_a_terminal_results_stand_below_the_names_of_their_files(on_terminal, folder, tmp_path):
-    (folder / "session.py").write_text(SESSION + "\n\nclass Session:\n    def is_expired(self):\n        return True\n")
+    (folder / "session.py").write_text(
+        SESSION + "\n\nclass Session:\n    def is_expired(self):\n        return True\n"
+    )
     printed = on_terminal(
         "grep",
         "expired session or failed request",
@@ -164,7 +188,9 @@ def test_on_a_terminal_results_stand_below_the_names_of_their_files(on_terminal,
         NO_COLOR="1",
     )
     blocks = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).split("\n\n")
-    assert [block.partition("\n")[0].rpartition("/")[2] for block in blocks].count("session.py") >= 1
+    assert [block.partition("\n")[0].rpartition("/")[2] for block in blocks].count(
+        "session.py"
+    ) >= 1
     assert all(not block.endswith("--") for block in blocks)
     assert printed.count("--\r\n") == 3 - len(blocks)
 
@@ -175,11 +201,24 @@ def test_only_weak_results_exit_with_one(grep):
 
 
 def test_the_cache_is_private_and_first_searches_wait_for_one_another(folder, tmp_path):
-    command = [sys.executable, "-m", "lmkrag", "grep", "where is an expired session refused", "-k", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "grep",
+        "where is an expired session refused",
+        "-k",
+        "1",
+    ]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     running = [
         subprocess.Popen(
-            command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            cwd=folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         for _ in range(3)
     ]
@@ -198,16 +237,22 @@ def test_a_cache_that_cannot_be_written_to_is_one_sentence(lmkrag, folder, tmp_p
     found = lmkrag("grep", "anything", cwd=folder, env={"XDG_CACHE_HOME": str(tmp_path / "file")})
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.count("\n") == 1
-    assert "the cache can't be written to (Not a directory); XDG_CACHE_HOME names another folder for it" in found.stderr
+    assert (
+        "the cache can't be written to (Not a directory); XDG_CACHE_HOME names another folder for it"
+        in found.stderr
+    )
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [("size=200k", "No space left on device"), ("size=9m,ro", "Read-only file system")]
+    ("options", "reason"),
+    [("size=200k", "No space left on device"), ("size=9m,ro", "Read-only file system")],
 )
 def test_a_full_or_read_only_disk_is_one_sentence(lmkrag, folder, tmp_path, options, reason):
     home = tmp_path / "home"
     home.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", home], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", home], capture_output=True
+    ).returncode:
         pytest.skip("a file system can't be mounted here")
     try:
         for _ in range(2):
@@ -236,7 +281,13 @@ def test_a_search_does_not_wait_for_another(grep, folder, tmp_path, monkeypatch)
 
 def test_the_definition_is_the_one_that_a_line_stands_in():
     text = "int add(int a,\n        int b)\n{\n    return a + b;\n}\n\nif debug:\n    print(1)\n"
-    assert [next(find_definitions(text, number), None) for number in (1, 4, 5, 7, 8)] == [1, 1, 1, None, None]
+    assert [next(find_definitions(text, number), None) for number in (1, 4, 5, 7, 8)] == [
+        1,
+        1,
+        1,
+        None,
+        None,
+    ]
     text = "class A:\n    def f(\n        self,\n    ):\n        return 1\n\n    field = 2\n"
     assert [next(find_definitions(text, number), None) for number in (1, 5, 7)] == [1, 2, 1]
     text = "/// Adds\n/// two.\nfn add() {\n}\n\n    # set\n    @cached\n    def get(self):\n        pass\n"
@@ -262,7 +313,9 @@ def test_the_cached_index_of_a_served_folder_is_made_again(folder, monkeypatch, 
     ((name, index),) = _open_cached_index((folder,)).items()
     assert name == "project"
     with Engine.open(index) as engine:
-        assert engine.encoders.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
+        assert (
+            engine.encoders.encoder.spec.fingerprint != "0" * 64
+        )  # and it loads: it is the one that ships
 
 
 @pytest.mark.parametrize("fault", ["another encoder", "damaged"])

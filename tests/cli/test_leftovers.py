@@ -35,7 +35,9 @@ def kill(job: str, *arguments: object) -> None:
     """Run a command that is killed in the middle of its job."""
     script = f"{KILLED[job]}\nfrom lmkrag.cli import main\nmain({[*map(str, arguments)]!r})"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, timeout=120)
+    killed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env=environment, timeout=120
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
 
@@ -67,7 +69,9 @@ def test_commands_that_read_name_it(lmkrag, left, command):
     assert folder.exists()
 
 
-@pytest.mark.parametrize("command", [["remove", "glass-river.txt"], ["index-tools", "compact"], ["index"]], ids=str)
+@pytest.mark.parametrize(
+    "command", [["remove", "glass-river.txt"], ["index-tools", "compact"], ["index"]], ids=str
+)
 def test_commands_that_write_name_and_remove_it(lmkrag, left, command, tmp_path):
     index, job, folder = left
     if command == ["index"]:
@@ -75,7 +79,9 @@ def test_commands_that_write_name_and_remove_it(lmkrag, left, command, tmp_path)
         command = ["index", tmp_path / "new.md"]
     result = lmkrag(*command, "--index", index)
     assert result.returncode == 0
-    assert result.stderr.startswith(f"lmkrag: {folder}: left by an interrupted {job}; it is removed\n")
+    assert result.stderr.startswith(
+        f"lmkrag: {folder}: left by an interrupted {job}; it is removed\n"
+    )
     assert not folder.exists()
     with Engine.open(index) as engine:
         assert engine.verify() == ()
@@ -84,10 +90,16 @@ def test_commands_that_write_name_and_remove_it(lmkrag, left, command, tmp_path)
 def test_the_same_command_goes_on_with_it(lmkrag, left, tmp_path):
     index, job, folder = left
     source = tmp_path / "index"
-    again = ["backup", source, index] if job == "backup" else ["index-tools", "reindex", "--index", index]
+    again = (
+        ["backup", source, index]
+        if job == "backup"
+        else ["index-tools", "reindex", "--index", index]
+    )
     result = lmkrag(*again)
     assert (result.returncode, folder.exists()) == (0, False)
-    assert result.stderr.startswith(f"lmkrag: {folder}: left by an interrupted {job}; it is continued or removed\n")
+    assert result.stderr.startswith(
+        f"lmkrag: {folder}: left by an interrupted {job}; it is continued or removed\n"
+    )
 
 
 def test_a_job_that_goes_on_is_not_taken_for_an_interrupted_one(lmkrag, left):

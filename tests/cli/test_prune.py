@@ -55,10 +55,23 @@ def test_a_path_may_follow_the_option(lmkrag, unmounted):
 @pytest.mark.parametrize(("reply", "code", "left"), [("y", 0, 0), ("n", 1, 2), ("", 1, 2)])
 def test_on_a_terminal_it_asks(lmkrag, unmounted, reply, code, left):
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "lmkrag", "index", unmounted, "--index", unmounted.parent / "index", "--prune"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "index",
+        unmounted,
+        "--index",
+        unmounted.parent / "index",
+        "--prune",
+    ]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "400"}
     process = subprocess.Popen(
-        list(map(str, command)), stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs, env=environment
+        list(map(str, command)),
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env=environment,
     )
     os.close(theirs)
     said = b""
@@ -85,7 +98,9 @@ def test_what_follows_changes_warns_and_keeps_them(lmkrag, unmounted):
         "--json",
     ]
     with log.open("wb") as said:
-        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=said, text=True)
+        process = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=said, text=True
+        )
         try:
             first = json.loads(process.stdout.readline())
             assert (first["removed"], len(first["warnings"])) == (0, 1)
@@ -94,7 +109,9 @@ def test_what_follows_changes_warns_and_keeps_them(lmkrag, unmounted):
                 time.sleep(0.1)
             for name in ("ferry.md", "gate.md"):
                 (unmounted.parent / "away" / name).rename(unmounted / name)
-            later = next(record for line in process.stdout if "removed" in (record := json.loads(line)))
+            later = next(
+                record for line in process.stdout if "removed" in (record := json.loads(line))
+            )
             assert (later["removed"], later["warnings"]) == (0, [])
         finally:
             process.terminate()

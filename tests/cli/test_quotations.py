@@ -76,7 +76,14 @@ class Repeating(BaseHTTPRequestHandler):
 def repeating():
     with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as model:
         threading.Thread(target=model.serve_forever, args=(0.02,), daemon=True).start()
-        yield ["--reader", "openai", "--base-url", f"http://127.0.0.1:{model.server_port}/v1", "--model", "m"]
+        yield [
+            "--reader",
+            "openai",
+            "--base-url",
+            f"http://127.0.0.1:{model.server_port}/v1",
+            "--model",
+            "m",
+        ]
         model.shutdown()
 
 
@@ -92,7 +99,11 @@ def check_lines(printed: str) -> None:
     """Every line that is neither quoted nor indented is one of lmkrag."""
     lines = [line.rstrip() for line in CONTROL.sub("", printed).replace("\r", "").split("\n")]
     assert len(lines) > 3
-    assert [line for line in lines if not line.startswith((">", "  ")) and line and not OWN.fullmatch(line)] == []
+    assert [
+        line
+        for line in lines
+        if not line.startswith((">", "  ")) and line and not OWN.fullmatch(line)
+    ] == []
 
 
 COMMANDS = {
@@ -132,7 +143,9 @@ def test_a_conversation_quotes_alike(lmkrag, ferry):
 
 def test_grep_numbers_every_line(on_terminal, folder, tmp_path):
     for columns in (60, 200):
-        printed = on_terminal("grep", QUESTION, folder, COLUMNS=str(columns), XDG_CACHE_HOME=str(tmp_path))
+        printed = on_terminal(
+            "grep", QUESTION, folder, COLUMNS=str(columns), XDG_CACHE_HOME=str(tmp_path)
+        )
         check_lines(printed)
 
 
@@ -154,7 +167,9 @@ def test_the_text_of_an_answer_has_no_line_of_lmkrag_but_its_first(lmkrag, ferry
         assert {citation["doc_id"] for citation in answer["citations"]} <= {"fake.md", "winter.md"}
 
 
-@pytest.mark.parametrize("question", ["how is leave accrued?", "who approves leave?", "what did the repair cost?"])
+@pytest.mark.parametrize(
+    "question", ["how is leave accrued?", "who approves leave?", "what did the repair cost?"]
+)
 def test_what_is_printed_can_be_checked(lmkrag, index, question):
     printed = lmkrag("ask", question, "--index", index).stdout
     checked = lmkrag("check", "-", "--index", index, stdin=printed)
@@ -167,9 +182,9 @@ def test_values_print_with_quotations_marked(ferry, encoder):
     with Engine.open(ferry, encoder=encoder) as engine:
         for value in (engine.ask(QUESTION), engine.search(QUESTION)[0]):
             lines = str(value).splitlines()
-            assert [line for line in lines if VERIFIED in line or line == SOURCE] == [f"> {VERIFIED}"] or (
-                f"> {VERIFIED} [1]" in lines and SOURCE not in lines
-            )
+            assert [line for line in lines if VERIFIED in line or line == SOURCE] == [
+                f"> {VERIFIED}"
+            ] or (f"> {VERIFIED} [1]" in lines and SOURCE not in lines)
 
 
 def test_a_page_shows_quotations_as_such(ferry, encoder):

@@ -16,15 +16,26 @@ _OVERRIDES = "-dac_override,-dac_read_search"
 @pytest.fixture
 def lmkrag_user() -> Run:
     """Run a line of shell, in which "$@" is the command, as somebody to whom permissions apply."""
-    prefix = [] if os.geteuid() else ["setpriv", f"--bounding-set={_OVERRIDES}", f"--inh-caps={_OVERRIDES}"]
-    if prefix and (shutil.which("setpriv") is None or subprocess.run([*prefix, "true"], check=False).returncode):
+    prefix = (
+        []
+        if os.geteuid()
+        else ["setpriv", f"--bounding-set={_OVERRIDES}", f"--inh-caps={_OVERRIDES}"]
+    )
+    if prefix and (
+        shutil.which("setpriv") is None or subprocess.run([*prefix, "true"], check=False).returncode
+    ):
         pytest.skip("root can't give up its permissions here")
 
     def run(line: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         command = [*prefix, sys.executable, "-m", "lmkrag", *map(str, arguments)]
         settings = {**os.environ, "HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off"}
         return subprocess.run(
-            ["sh", "-c", line, "sh", *command], capture_output=True, text=True, env=settings, timeout=120, check=False
+            ["sh", "-c", line, "sh", *command],
+            capture_output=True,
+            text=True,
+            env=settings,
+            timeout=120,
+            check=False,
         )
 
     return run
@@ -42,7 +53,9 @@ def docs(tmp_path: Path):
 
 
 @pytest.mark.parametrize("option", ["--follow-links", "--prune", "--watch"])
-def test_a_folder_that_can_not_be_read_any_more_costs_itself_only(docs, tmp_path, lmkrag, lmkrag_user, option):
+def test_a_folder_that_can_not_be_read_any_more_costs_itself_only(
+    docs, tmp_path, lmkrag, lmkrag_user, option
+):
     index = tmp_path / "index"
     assert lmkrag("index", docs, "--index", index).returncode == 0
     (docs / "a.txt").write_text("The mill was built in 1802, and burnt.")
@@ -50,7 +63,9 @@ def test_a_folder_that_can_not_be_read_any_more_costs_itself_only(docs, tmp_path
     (docs / "elsewhere").symlink_to(docs / "private" / "c.txt")
     (docs / "private").chmod(0)
     log = tmp_path / "log"
-    until_it_follows = f'"$@" 2>{log} & until grep -q following {log}; do sleep 0.1; done; kill $!; cat {log} >&2'
+    until_it_follows = (
+        f'"$@" 2>{log} & until grep -q following {log}; do sleep 0.1; done; kill $!; cat {log} >&2'
+    )
     line = until_it_follows if option == "--watch" else '"$@"'
     run = lmkrag_user(line, "index", docs, "--index", index, option)
     assert "skipped private/: can't be read (Permission denied)" in run.stderr
@@ -58,7 +73,10 @@ def test_a_folder_that_can_not_be_read_any_more_costs_itself_only(docs, tmp_path
     assert "Traceback" not in run.stderr
     assert lmkrag("list", "--index", index).stdout.split() == ["a.txt", "new.txt", "private/c.txt"]
     alone = lmkrag_user('"$@"', "index", docs / "private" / "c.txt", "--index", index)
-    assert (alone.returncode, alone.stderr) == (2, f"lmkrag: {docs}/private/c.txt: permission denied\n")
+    assert (alone.returncode, alone.stderr) == (
+        2,
+        f"lmkrag: {docs}/private/c.txt: permission denied\n",
+    )
 
 
 def test_a_working_directory_that_can_not_be_read(lmkrag_user, docs):
@@ -68,10 +86,15 @@ def test_a_working_directory_that_can_not_be_read(lmkrag_user, docs):
     assert run.stderr == f"lmkrag: reading or writing failed (Permission denied: {where})\n"
 
 
-@pytest.mark.parametrize("arguments", ["ask leave", "search leave --json", "list", "show glass-river.txt"])
+@pytest.mark.parametrize(
+    "arguments", ["ask leave", "search leave --json", "list", "show glass-river.txt"]
+)
 @pytest.mark.parametrize(
     ("line", "why"),
-    [('exec "$@" >&-', "standard output is closed"), ('exec "$@" >/dev/full', "No space left on device")],
+    [
+        ('exec "$@" >&-', "standard output is closed"),
+        ('exec "$@" >/dev/full', "No space left on device"),
+    ],
     ids=["closed", "full"],
 )
 def test_an_output_that_can_not_be_written(lmkrag_user, index, arguments, line, why):

@@ -27,31 +27,31 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 TOKENS = {
-    "": 15_730,  # one module makes all HTTP clients, one all folders of the cache
-    "cli": 15_257,  # what is quoted is marked; left-overs and emptied folders are named
-    "encoder": 7_879,
-    "evaluation": 5_655,
-    "formats": 46_478,  # memory by the size of a file, forms that draw themselves
-    "index": 29_079,  # rows are counted, a full disk is read
-    "ingest": 12_394,
-    "integrations": 1_503,
-    "language": 6_762,
-    "models": 5_402,
-    "qdrant": 6_067,
-    "readers": 18_620,  # whose server answers; a check within a request's time
-    "rendering": 6_214,
-    "reranker": 5_630,
-    "search": 32_626,  # words that a quotation repeats often do not place it
-    "sentences": 7_966,
-    "server": 23_824,  # sessions that end, clients that learn no folder
-    "training": 10_285,
+    "": 15_799,  # one module makes all HTTP clients, one all folders of the cache
+    "cli": 15_342,  # what is quoted is marked; left-overs and emptied folders are named
+    "encoder": 7_910,
+    "evaluation": 5_680,
+    "formats": 46_736,  # memory by the size of a file, forms that draw themselves
+    "index": 29_178,  # rows are counted, a full disk is read
+    "ingest": 12_448,
+    "integrations": 1_508,
+    "language": 6_790,
+    "models": 5_424,
+    "qdrant": 6_098,
+    "readers": 18_781,  # whose server answers; a check within a request's time
+    "rendering": 6_228,
+    "reranker": 5_643,
+    "search": 32_794,  # words that a quotation repeats often do not place it
+    "sentences": 8_019,
+    "server": 23_928,  # sessions that end, clients that learn no folder
+    "training": 10_323,
 }
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 257_371,
-    "tokens of pipelines": 29_921,
-    "tokens of benchmarks": 56_682,
+    "tokens": 258_629,
+    "tokens of pipelines": 29_932,
+    "tokens of benchmarks": 56_829,
     "lines of JavaScript": 1_373,
     "files": 232,
     "files at the top": 19,
@@ -209,7 +209,9 @@ def format_table() -> str:
 @pytest.mark.parametrize("room", sorted({*count_rooms(), *TOKENS}))
 def test_the_tokens_of_a_room(room: str) -> None:
     limit = TOKENS.get(room, 0)
-    assert count_rooms().get(room, 0) <= limit, f"lmkrag/{room}: remove code, or say why it may grow"
+    assert count_rooms().get(room, 0) <= limit, (
+        f"lmkrag/{room}: remove code, or say why it may grow"
+    )
 
 
 @pytest.mark.parametrize("name", LIMITS)

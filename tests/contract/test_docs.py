@@ -33,7 +33,9 @@ GIVEN_UP = [
 def console(text: str) -> list[tuple[str, str]]:
     """The commands of a page, and what is printed after each."""
     blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    return [found for block in blocks for found in re.findall(r"\$ (.*)\n((?:(?!\$ ).*\n)*)", block)]
+    return [
+        found for block in blocks for found in re.findall(r"\$ (.*)\n((?:(?!\$ ).*\n)*)", block)
+    ]
 
 
 def arguments_of(command: str) -> list[str]:
@@ -67,7 +69,9 @@ def test_commands_parse(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if "$ lmkrag" in page.read_text()], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [page for page in PAGES if "$ lmkrag" in page.read_text()],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_commands_run(page, folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
@@ -82,12 +86,18 @@ def test_commands_run(page, folder, monkeypatch):
         if shown.strip() and arguments[0] in ("ask", "search"):
             score = re.compile(r"  (\d\.\d+)\b")
             assert score.sub("", result.stdout).rstrip() == score.sub("", shown).rstrip(), command
-            printed, expected = ([float(value) for value in score.findall(text)] for text in (result.stdout, shown))
-            assert printed == pytest.approx(expected, abs=0.03)  # the last digits depend on the processor
+            printed, expected = (
+                [float(value) for value in score.findall(text)] for text in (result.stdout, shown)
+            )
+            assert printed == pytest.approx(
+                expected, abs=0.03
+            )  # the last digits depend on the processor
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [page for page in PAGES if "```python" in page.read_text()],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_python_runs(page, folder, capsys):
     names: dict = {}
@@ -119,7 +129,9 @@ def test_the_site_builds_without_a_broken_link(tmp_path):
 
 def test_links_into_the_repository_lead_to_files():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
-        for path in re.findall(r"lmkrag/lmkrag/(?:blob|tree|main)/(?:main/)?([^)#\s]+)", page.read_text()):
+        for path in re.findall(
+            r"lmkrag/lmkrag/(?:blob|tree|main)/(?:main/)?([^)#\s]+)", page.read_text()
+        ):
             assert (ROOT / path).exists(), (page.name, path)
 
 

@@ -41,12 +41,22 @@ def installed_by(name: str) -> dict[str, str]:
             facts = metadata(requirement.name)
         except PackageNotFoundError:  # for another system or Python
             continue
-        classifiers = [line.split(" :: ")[-1] for line in facts.get_all("Classifier", []) if line.startswith("License")]
-        licence = facts.get("License-Expression") or ", ".join(classifiers) or (facts.get("License") or "").strip()  # type: ignore[attr-defined]
+        classifiers = [
+            line.split(" :: ")[-1]
+            for line in facts.get_all("Classifier", [])
+            if line.startswith("License")
+        ]
+        licence = (
+            facts.get("License-Expression")
+            or ", ".join(classifiers)
+            or (facts.get("License") or "").strip()
+        )  # type: ignore[attr-defined]
         found[requirement.name.lower()] = licence.splitlines()[0] if licence else ""
         for line in requires(requirement.name) or []:
             marker = Requirement(line).marker
-            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)):
+            if marker is None or any(
+                marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras)
+            ):
                 pending.append(line.partition(";")[0].strip())
     return found
 
@@ -64,7 +74,11 @@ def test_licences():
 def test_no_part_of_an_extra_is_strong_copyleft():
     extras = set(metadata("lmkrag").get_all("Provides-Extra")) - {"dev", "all", "gpu", "vllm"}
     assert {"serve", "ray", "train"} <= extras
-    needed = {name: licence for extra in extras for name, licence in installed_by(f"lmkrag[{extra}]").items()}
+    needed = {
+        name: licence
+        for extra in extras
+        for name, licence in installed_by(f"lmkrag[{extra}]").items()
+    }
     assert {"fastapi", "ray", "torch"} <= needed.keys(), "the extras of extras are looked at, too"
     for name, licence in needed.items():
         assert not licence.startswith(("GPL", "AGPL", "SSPL")), f"{name}: {licence}"
@@ -76,12 +90,28 @@ def test_constraints_name_every_package_that_is_tested():
     """As installed by ``make test``; and a new major version of what is subclassed does not reach users unseen."""
     root = Path(__file__).parents[2]
     lines = (root / "constraints.txt").read_text().splitlines()
-    pinned = {canonicalize_name(Requirement(line).name) for line in lines if line and not line.startswith("#")}
-    tested = {canonicalize_name(name) for name in installed_by("lmkrag[dev]")} - {"lmkrag", "setuptools"}
+    pinned = {
+        canonicalize_name(Requirement(line).name)
+        for line in lines
+        if line and not line.startswith("#")
+    }
+    tested = {canonicalize_name(name) for name in installed_by("lmkrag[dev]")} - {
+        "lmkrag",
+        "setuptools",
+    }
     assert len(tested) > 150
     assert sorted(tested - pinned) == []
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
         requirement = Requirement(line)
-        if requirement.name in ("click", "fastapi", "mcp", "sse-starlette", "transformers", "uvicorn"):
-            assert any(part.operator == "<" for part in requirement.specifier) or requirement.extras, line
+        if requirement.name in (
+            "click",
+            "fastapi",
+            "mcp",
+            "sse-starlette",
+            "transformers",
+            "uvicorn",
+        ):
+            assert (
+                any(part.operator == "<" for part in requirement.specifier) or requirement.extras
+            ), line

@@ -16,23 +16,50 @@ from lmkrag import errors
 from lmkrag.errors import IndexLocked, UsageError, name_kind
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ["torch", "transformers", "onnx", "onnxruntime", "faiss", "lxml", "docx", "pypdfium2", "nbformat"]
-HEAVY += ["openai", "vllm", "langchain_core", "llama_index", "httpx", "fastapi", "uvicorn", "mcp", "PIL", "nltk"]
+HEAVY = [
+    "torch",
+    "transformers",
+    "onnx",
+    "onnxruntime",
+    "faiss",
+    "lxml",
+    "docx",
+    "pypdfium2",
+    "nbformat",
+]
+HEAVY += [
+    "openai",
+    "vllm",
+    "langchain_core",
+    "llama_index",
+    "httpx",
+    "fastapi",
+    "uvicorn",
+    "mcp",
+    "PIL",
+    "nltk",
+]
 
 
 def test_the_public_names():
     imports = (Path(lmkrag.__file__)).read_text()
-    assert lmkrag.__all__ == sorted(set(re.findall(r"^    from lmkrag\S+ import (\w+) as \1$", imports, re.M)))
+    assert lmkrag.__all__ == sorted(
+        set(re.findall(r"^    from lmkrag\S+ import (\w+) as \1$", imports, re.M))
+    )
     for name in lmkrag.__all__:
         assert getattr(lmkrag, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Chunker'"):
         _ = lmkrag.Chunker
 
 
-@pytest.mark.parametrize("statement", ["import lmkrag", "from lmkrag.cli import main", "import lmkrag.engine"])
+@pytest.mark.parametrize(
+    "statement", ["import lmkrag", "from lmkrag.cli import main", "import lmkrag.engine"]
+)
 def test_nothing_heavy_is_imported(statement):
     code = f"import sys; {statement}; print([m for m in {HEAVY} if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
@@ -42,7 +69,9 @@ def test_help_imports_nothing_heavy():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stderr.strip() == "[]"
 
 
@@ -51,13 +80,18 @@ def test_the_error_tree():
         return {parent.__name__ for parent in error.__mro__}
 
     every = [
-        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and value.__module__ == errors.__name__
     ]
     assert all(issubclass(error, errors.LmkragError) for error in every)
     assert "ValueError" in parents(errors.UsageError)
     assert {"StorageError", "FileNotFoundError"} <= parents(errors.IndexNotFound)
     assert "ImportError" in parents(errors.MissingExtra)
-    assert str(errors.MissingExtra("eval", "scipy")) == "scipy is not installed: pip install 'lmkrag[eval]'"
+    assert (
+        str(errors.MissingExtra("eval", "scipy"))
+        == "scipy is not installed: pip install 'lmkrag[eval]'"
+    )
 
 
 def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path):
@@ -65,14 +99,20 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.stat().st_size < 95e6
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(wheel)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", str(wheel)],
+        check=True,
+        capture_output=True,
+    )
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     site = tmp_path / "site"
     assert (site / "lmkrag" / "index" / "schema.sql").is_file()
     assert (site / "lmkrag" / "py.typed").is_file()
     page = site / "lmkrag" / "server" / "static"
-    imported = re.findall(r'"/static/([\w./-]+)"', "".join(path.read_text() for path in page.glob("*.*")))
+    imported = re.findall(
+        r'"/static/([\w./-]+)"', "".join(path.read_text() for path in page.glob("*.*"))
+    )
     assert len(set(imported)) > 5
     assert all((page / name).is_file() for name in imported)
     assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (page / "vendor").iterdir()}
@@ -92,7 +132,12 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     code = "import lmkrag; from lmkrag.index.vectors.recipes import *; print(lmkrag.__file__, len(list_recipes()))"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     result = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=tmp_path,
     )
     assert result.stdout.split() == [str(site / "lmkrag" / "__init__.py"), "5"]
 
@@ -140,11 +185,15 @@ def test_variables_of_the_environment_are_few_and_documented():
 
 def test_the_systems_it_says_it_supports(monkeypatch, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [line.rpartition(" :: ")[2] for line in project["classifiers"] if "Operating System" in line]
+    named = [
+        line.rpartition(" :: ")[2] for line in project["classifiers"] if "Operating System" in line
+    ]
     assert named == ["Linux"]
     assert sys.platform == "linux", "the classifiers name the systems that the tests run on"
     assert "Linux" in (ROOT / "README.md").read_text().partition("## On the command line")[0]
-    importlib.import_module("lmkrag.index.store")  # packages that it imports look at the platform, too
+    importlib.import_module(
+        "lmkrag.index.store"
+    )  # packages that it imports look at the platform, too
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(errors.LmkragError, match="on Windows, use the Windows Subsystem for Linux"):
         lmkrag.Engine.open(tmp_path / "index", create=True)
@@ -158,16 +207,27 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected,
     )
     environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
     environment |= {"OMP_WAIT_POLICY": given} if given else {}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
     assert done.stdout.splitlines()[-1] == expected
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, "1 1 0 1"), ({"HF_HUB_DISABLE_TELEMETRY": "0"}, "1 0 0 1")])
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "1 1 0 1"), ({"HF_HUB_DISABLE_TELEMETRY": "0"}, "1 0 0 1")]
+)
 def test_libraries_report_nothing_unless_the_user_says_otherwise(given, expected):
-    names = ["ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "RAY_USAGE_STATS_ENABLED", "VLLM_NO_USAGE_STATS"]
+    names = [
+        "ORT_DISABLE_TELEMETRY",
+        "HF_HUB_DISABLE_TELEMETRY",
+        "RAY_USAGE_STATS_ENABLED",
+        "VLLM_NO_USAGE_STATS",
+    ]
     code = f"import os, lmkrag; print(*(os.environ[name] for name in {names}))"
     environment = {key: value for key, value in os.environ.items() if key not in names} | given
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
     assert done.stdout.strip() == expected
 
 

@@ -29,7 +29,9 @@ from lmkrag.sentences import prose
 from lmkrag.system import LateRegex
 
 METHODS = ("match", "fullmatch", "search", "finditer")
-_METHOD_OF = {name: name for name in METHODS} | dict.fromkeys(("findall", "split", "sub", "subn"), "finditer")
+_METHOD_OF = {name: name for name in METHODS} | dict.fromkeys(
+    ("findall", "split", "sub", "subn"), "finditer"
+)
 """Functions of ``re``, and the method that takes as long."""
 
 _LENGTH = 4_000  # characters of a text
@@ -62,7 +64,9 @@ def find_patterns() -> list[Found]:
     """Return the patterns of all modules: those that they hold, and those inside functions."""
     found: dict[tuple[Any, int], Found] = {}
     root = Path(lmkrag.__file__).parent
-    trees = {path.relative_to(root): ast.parse(path.read_text()) for path in sorted(root.rglob("*.py"))}
+    trees = {
+        path.relative_to(root): ast.parse(path.read_text()) for path in sorted(root.rglob("*.py"))
+    }
     public: dict[str, set[str]] = {}
     for tree in trees.values():
         for name, methods in _methods_by_name(tree).items():
@@ -99,7 +103,9 @@ def _find_in_module(
         for pattern in _held_patterns(value, depth=0):
             named.setdefault(pattern, set()).add(name)
     for pattern, names in named.items():
-        called = {method for name in names for method in used.get(name, set()) | public.get(name, set())}
+        called = {
+            method for name in names for method in used.get(name, set()) | public.get(name, set())
+        }
         yield Found(f"{path}: {min(names)}", pattern, tuple(called or METHODS))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "re":
@@ -116,7 +122,11 @@ def _methods_by_name(tree: ast.Module) -> dict[str, set[str]]:
     """The methods that a module uses of what has a name, or another name."""
     used: dict[str, set[str]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in _METHOD_OF and isinstance(node.value, ast.Name):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in _METHOD_OF
+            and isinstance(node.value, ast.Name)
+        ):
             used.setdefault(node.value.id, set()).add(_METHOD_OF[node.attr])
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -149,7 +159,9 @@ def _function_of_re(call: ast.Call) -> str:
     if isinstance(call.func, ast.Name) and call.func.id == "LateRegex":
         return "compile"
     of_re = (
-        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "re"
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "re"
     )
     if not of_re or isinstance(
         call.args[0], ast.Starred
@@ -174,7 +186,9 @@ def _evaluate(call: ast.Call, function: str, module: ModuleType) -> re.Pattern[A
 
     pattern, *_ = map(value_of, call.args[:1])
     flags_at = {"compile": 1, "sub": 4, "subn": 4, "split": 3}.get(function, 2)
-    flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"] + call.args[flags_at : flags_at + 1]
+    flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"] + call.args[
+        flags_at : flags_at + 1
+    ]
     return re.compile(pattern, *map(value_of, flags))
 
 
@@ -189,9 +203,13 @@ def make_texts(pattern: re.Pattern[Any]) -> list[Any]:
     random = Random(0)
     pieces = list(islice(_pieces(tree, "", alphabet), _MOST_PIECES))
     for before, piece in pieces:
-        pumps |= dict.fromkeys([(before, piece, random.choice(_ENDS)), ("", piece + " ", ""), ("", piece + "\n", "")])
+        pumps |= dict.fromkeys(
+            [(before, piece, random.choice(_ENDS)), ("", piece + " ", ""), ("", piece + "\n", "")]
+        )
     for _ in range(_RANDOM):
-        before, *pump = (random.choice([random.choice(alphabet), random.choice(pieces)[1]]) for _ in range(5))
+        before, *pump = (
+            random.choice([random.choice(alphabet), random.choice(pieces)[1]]) for _ in range(5)
+        )
         pumps["".join(before), "".join(pump[: random.randint(1, 4)]), random.choice(_ENDS)] = None
     texts = (before + pump * (_LENGTH // len(pump)) + end for before, pump, end in pumps)
     if isinstance(pattern.pattern, bytes):
@@ -267,7 +285,10 @@ def _examples(tree: Any, alphabet: Sequence[str]) -> list[str]:
     """Some texts that a part of a pattern matches, if what stands around it allows."""
     choices = [_examples_of(operator, value, alphabet) for operator, value in tree]
     count = max(map(len, choices), default=1)
-    texts = ("".join(choice[number % len(choice)] for choice in choices if choice) for number in range(count))
+    texts = (
+        "".join(choice[number % len(choice)] for choice in choices if choice)
+        for number in range(count)
+    )
     return list(dict.fromkeys(texts))[:_EXAMPLES]
 
 
@@ -396,7 +417,9 @@ POSTMARK = (
     ("method", "pattern"),
     [
         pytest.param(
-            "finditer", r"(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)", id="quadratic: an open quotation"
+            "finditer",
+            r"(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)",
+            id="quadratic: an open quotation",
         ),
         pytest.param("match", POSTMARK, id="cubic: three runs of one class"),
         pytest.param(
@@ -415,7 +438,12 @@ def test_a_slow_pattern_is_found(method, pattern):
 
 @pytest.mark.parametrize(
     ("method", "pattern"),
-    [("match", r"\w+$"), ("search", r"(?<!\w)\w+$"), ("fullmatch", r"[^_]*_.*"), ("finditer", r"<[^<>\n]*>")],
+    [
+        ("match", r"\w+$"),
+        ("search", r"(?<!\w)\w+$"),
+        ("fullmatch", r"[^_]*_.*"),
+        ("finditer", r"<[^<>\n]*>"),
+    ],
 )
 def test_a_linear_pattern_is_left_alone(method, pattern):
     assert find_slow_text(re.compile(pattern), method) is None
@@ -441,8 +469,14 @@ def read(text, end):
 def test_patterns_are_found_wherever_they_are():
     module = ModuleType("lmkrag.sample")
     exec(SOURCE, vars(module))
-    found = {one.pattern.pattern: one for one in _find_in_module(module, Path("sample.py"), ast.parse(SOURCE), {})}
+    found = {
+        one.pattern.pattern: one
+        for one in _find_in_module(module, Path("sample.py"), ast.parse(SOURCE), {})
+    }
     assert {"a", "b", "c", "d", "gword"} <= {*found}
     assert found["a"].methods == found["b"].methods == ("match",)
     assert found["c"].methods == METHODS
-    assert (found["gword"].methods, found["gword"].pattern.flags & re.DOTALL) == (("finditer",), re.DOTALL)
+    assert (found["gword"].methods, found["gword"].pattern.flags & re.DOTALL) == (
+        ("finditer",),
+        re.DOTALL,
+    )

@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```(console|python)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 ADDRESS = "https://github.com/lmkrag/lmkrag"
 OTHER_PROGRAMS = ("uv ", "docker ")
-NO_NETWORK = re.compile(r"NewConnectionError|NameResolutionError|ConnectTimeout|ProxyError|ReadTimeout")
+NO_NETWORK = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeout|ProxyError|ReadTimeout"
+)
 SCORE = re.compile(r"  (\d\.\d+)\b")
 PORT = "8700"
 
@@ -34,10 +36,23 @@ class Stranger:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        cache = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True).stdout
-        names = ("LANG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy")
+        cache = subprocess.run(
+            [sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True
+        ).stdout
+        names = (
+            "LANG",
+            "SSL_CERT_FILE",
+            "REQUESTS_CA_BUNDLE",
+            "http_proxy",
+            "https_proxy",
+            "no_proxy",
+        )
         self.variables = {
-            **{name: value for name, value in os.environ.items() if name in names or name.startswith("PIP_")},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if name in names or name.startswith("PIP_")
+            },
             "HOME": str(home),
             "PIP_CACHE_DIR": cache.strip(),
             "PIP_RETRIES": "1",
@@ -51,15 +66,27 @@ class Stranger:
 
     def path(self, environment: Path | None) -> str:
         """PATH with an environment, in which else there is only Python."""
-        return ":".join([*([f"{environment}/bin"] if environment else []), f"{sys.base_prefix}/bin", "/usr/bin:/bin"])
+        return ":".join(
+            [
+                *([f"{environment}/bin"] if environment else []),
+                f"{sys.base_prefix}/bin",
+                "/usr/bin:/bin",
+            ]
+        )
 
-    def start(self, script: str, folder: Path, environment: Path | None, **options) -> "subprocess.Popen[str]":
+    def start(
+        self, script: str, folder: Path, environment: Path | None, **options
+    ) -> "subprocess.Popen[str]":
         variables = {**self.variables, "PATH": self.path(environment)}
-        return subprocess.Popen(["bash", "-ec", script], cwd=folder, env=variables, text=True, **options)
+        return subprocess.Popen(
+            ["bash", "-ec", script], cwd=folder, env=variables, text=True, **options
+        )
 
     def run(self, script: str, folder: Path, environment: Path | None = None) -> str:
         """Run a script and return what it prints; without the network, the test ends here."""
-        process = self.start(script, folder, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self.start(
+            script, folder, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         output, errors = process.communicate(timeout=400)
         if process.returncode and (failure := NO_NETWORK.search(output + errors)):
             pytest.skip(f"the package registry can't be reached ({failure[0]})")
@@ -102,11 +129,22 @@ def test_every_block_of_the_readme(tmp_path):
     # The clone, and from its environment all others: less is installed then.
     stranger.run("\n".join(command for command, _ in console[0]), tmp_path)
     clone = tmp_path / "lmkrag"
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheel")]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(tmp_path / "wheel"),
+    ]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (tmp_path / "constraints.txt").write_text(f"lmkrag=={__version__}\n")
     stranger.variables["PIP_CONSTRAINT"] = f"{ROOT}/constraints.txt {tmp_path}/constraints.txt"
-    stranger.variables["PIP_FIND_LINKS"] = f"{tmp_path}/wheel {os.environ.get('PIP_FIND_LINKS', '')}"
+    stranger.variables["PIP_FIND_LINKS"] = (
+        f"{tmp_path}/wheel {os.environ.get('PIP_FIND_LINKS', '')}"
+    )
     base = stranger.copy(clone / ".venv", "base")
     stranger.run("pip uninstall --quiet --yes lmkrag", tmp_path, base)
     for command, _ in console[1]:
@@ -114,7 +152,11 @@ def test_every_block_of_the_readme(tmp_path):
             stranger.run(command, tmp_path, base)
     names = "import lmkrag, importlib.util as u; print(lmkrag.__file__, u.find_spec('pytest'), u.find_spec('fastapi'))"
     printed = stranger.run(f'python -c "{names}"', tmp_path, base)
-    assert printed.split() == [str(next(base.glob("lib/*/site-packages/lmkrag/__init__.py"))), "None", "None"]
+    assert printed.split() == [
+        str(next(base.glob("lib/*/site-packages/lmkrag/__init__.py"))),
+        "None",
+        "None",
+    ]
 
     for command, shown in console[2]:
         printed = stranger.run(command, clone, base)
@@ -149,7 +191,9 @@ def test_every_block_of_the_readme(tmp_path):
                 urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).read()
                 break
             except OSError:
-                assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "server.log").read_text()
+                assert server.poll() is None and time.monotonic() < deadline, (
+                    tmp_path / "server.log"
+                ).read_text()
                 time.sleep(0.2)
         assert shown.replace(PORT, port) in (tmp_path / "server.log").read_text()
         ((ask, shown),) = console[4]

@@ -35,7 +35,10 @@ The next inspection is due in March 2020. The chief inspector, Helene Brandt, as
 
 MINUTES: list[tuple[str, str]] = [
     ("Title", "Minutes of the allotment association"),
-    ("Normal", "Meeting of 14 February in the back room of the Heron. Present: 31 members. In the chair: Ruth Okafor."),
+    (
+        "Normal",
+        "Meeting of 14 February in the back room of the Heron. Present: 31 members. In the chair: Ruth Okafor.",
+    ),
     ("Heading 1", "Water"),
     (
         "Normal",

@@ -20,8 +20,12 @@ def mess(tmp_path):
     (docs / "good.md").write_text(GOOD)
     (docs / "empty.txt").touch()
     (docs / "binary.txt").write_bytes(random.Random(0).randbytes(5_000))
-    (docs / "latin.txt").write_bytes("Ærø søger æbler på øen, sagde den ængstelige Åse.".encode("cp1252"))
-    (docs / "nul.txt").write_bytes(b"Zero\x00 bytes are kept in this file as they are, not dropped." * 3)
+    (docs / "latin.txt").write_bytes(
+        "Ærø søger æbler på øen, sagde den ængstelige Åse.".encode("cp1252")
+    )
+    (docs / "nul.txt").write_bytes(
+        b"Zero\x00 bytes are kept in this file as they are, not dropped." * 3
+    )
     (docs / "line.txt").write_text("telescope mirror " * 15_000)
     (docs / "word.txt").write_text("x" * 60_000)
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nbroken")
@@ -69,7 +73,17 @@ def test_everything_that_goes_wrong(mess, tmp_path, encoder):
 
 
 def test_the_command_line_lists_what_was_skipped(mess, tmp_path):
-    command = [sys.executable, "-m", "lmkrag", "index", str(mess), "--index", str(tmp_path / "i"), "--exclude", "*.txt"]
+    command = [
+        sys.executable,
+        "-m",
+        "lmkrag",
+        "index",
+        str(mess),
+        "--index",
+        str(tmp_path / "i"),
+        "--exclude",
+        "*.txt",
+    ]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert result.returncode == 0
@@ -77,7 +91,11 @@ def test_the_command_line_lists_what_was_skipped(mess, tmp_path):
     assert "skipped broken.pdf: broken PDF" in result.stderr
     assert "1 added, 5 skipped" in result.stderr
     strict = subprocess.run(
-        [*command, "--strict", "--json"], capture_output=True, text=True, env=environment, timeout=120
+        [*command, "--strict", "--json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
     )
     assert strict.returncode == 1
     report = json.loads(strict.stdout)

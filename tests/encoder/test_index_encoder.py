@@ -44,7 +44,10 @@ def test_fewer_calls_than_threads(encoders, monkeypatch):
         return encode(queries)
 
     monkeypatch.setattr(light, "encode_queries", count)
-    threads = [threading.Thread(target=encoders.encode_questions, args=([question],)) for question in QUESTIONS]
+    threads = [
+        threading.Thread(target=encoders.encode_questions, args=([question],))
+        for question in QUESTIONS
+    ]
     with encoders._encodes:  # all of them wait
         for thread in threads:
             thread.start()
@@ -74,7 +77,9 @@ def test_a_question_that_fails_fails_alone(encoders, monkeypatch):
         except ValueError as error:
             outcomes[question] = str(error)
 
-    threads = [threading.Thread(target=run, args=(question,)) for question in ("good", "bad", "fine")]
+    threads = [
+        threading.Thread(target=run, args=(question,)) for question in ("good", "bad", "fine")
+    ]
     with encoders._encodes:
         for thread in threads:
             thread.start()

@@ -37,12 +37,18 @@ def test_vectors_are_the_means_of_token_states_inside_their_window(exact):
     _, vectors = exact.encode(text, sentences)
     folder = find_model(BASE_ENCODER)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    pieces = [tokenizer(text[s.start : s.end], add_special_tokens=False)["input_ids"] for s in sentences]
+    pieces = [
+        tokenizer(text[s.start : s.end], add_special_tokens=False)["input_ids"] for s in sentences
+    ]
     ids = [101, *pieces[0], *pieces[1], 102]
     with torch.inference_mode():
-        states = AutoModel.from_pretrained(folder)(input_ids=torch.tensor([ids])).last_hidden_state[0]
+        states = AutoModel.from_pretrained(folder)(input_ids=torch.tensor([ids])).last_hidden_state[
+            0
+        ]
     first = 1 + len(pieces[0])
-    expected = torch.stack([states[1:first].mean(0), states[first : first + len(pieces[1])].mean(0)])
+    expected = torch.stack(
+        [states[1:first].mean(0), states[first : first + len(pieces[1])].mean(0)]
+    )
     expected = torch.nn.functional.normalize(expected, dim=1).numpy()  # type: ignore[assignment]
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -128,7 +134,15 @@ def test_an_index_in_the_precision_of_this_machine_answers(corpus, tmp_path, lmk
     done = lmkrag("index", corpus, "--index", tmp_path / "index", env=auto)
     assert done.returncode == 0, done.stderr
     for precision in (auto, {"LMKRAG_PRECISION": "float32"}):
-        found = lmkrag("search", "who approves leave?", "--index", tmp_path / "index", "--top-k", "1", env=precision)
+        found = lmkrag(
+            "search",
+            "who approves leave?",
+            "--index",
+            tmp_path / "index",
+            "--top-k",
+            "1",
+            env=precision,
+        )
         assert "harbour master" in found.stdout
 
 
@@ -148,7 +162,9 @@ def test_a_title_stands_before_each_window(trained_folder):
     encoder = LandmarkEncoder.load(str(trained_folder), dtype=torch.float32, device="cpu")
     title, text = "Rules of Elm Park", "Dogs stay out. The gate shuts at noon. "
     joined = title + ". " + text
-    _, vectors = encoder.encode(text, split_sentences(text), title=title + " and of the other parks")
+    _, vectors = encoder.encode(
+        text, split_sentences(text), title=title + " and of the other parks"
+    )
     first, *rest = [Sentence(0, len(title)), *split_sentences(text)]
     shifted = [Sentence(s.start + len(title) + 2, s.end + len(title) + 2) for s in rest]
     _, expected = encoder.encode(joined, [first, *shifted])
@@ -161,7 +177,8 @@ def test_a_title_stands_before_each_window(trained_folder):
 def test_the_mark_of_a_window_tells_its_title(encoder):
     def marks(title):
         return [
-            part.window_hash for part in encoder.encode_stream([EncoderInput(0, TEXT, split_sentences(TEXT), title)])
+            part.window_hash
+            for part in encoder.encode_stream([EncoderInput(0, TEXT, split_sentences(TEXT), title)])
         ]
 
     assert marks("Elm Park") == marks("Elm Park")
@@ -170,7 +187,9 @@ def test_the_mark_of_a_window_tells_its_title(encoder):
 
 def test_an_encoder_not_made_for_titles_reads_none(exact):
     sentences = split_sentences(TEXT)
-    assert np.array_equal(exact.encode(TEXT, sentences, title="Bees")[1], exact.encode(TEXT, sentences)[1])
+    assert np.array_equal(
+        exact.encode(TEXT, sentences, title="Bees")[1], exact.encode(TEXT, sentences)[1]
+    )
 
 
 @given(
@@ -239,7 +258,9 @@ def test_pooling_against_a_loop(pooling):
     pooled = module(states, owner, landmark, 2)
     for sentence, rows in enumerate(READ[pooling]):
         expected = states[rows].mean(0)
-        torch.testing.assert_close(pooled[sentence], expected / expected.norm(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            pooled[sentence], expected / expected.norm(), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.fixture
@@ -254,14 +275,24 @@ def trained_folder(tmp_path):
     model = AutoModel.from_pretrained(find_model(BASE_ENCODER))
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(folder)
-    settings = {"format": 1, "pooling": "lmk+mean", "landmark": "<LMK>", "window": 100, "overlap": 0.25}
+    settings = {
+        "format": 1,
+        "pooling": "lmk+mean",
+        "landmark": "<LMK>",
+        "window": 100,
+        "overlap": 0.25,
+    }
     (folder / "landmark.json").write_text(json.dumps(settings))
     return folder
 
 
 def test_landmark_json_is_obeyed(trained_folder):
     encoder = LandmarkEncoder.load(str(trained_folder), dtype=torch.float32)
-    assert (encoder.spec.window, encoder.spec.overlap, encoder.spec.pooling) == (100, 0.25, "lmk+mean")
+    assert (encoder.spec.window, encoder.spec.overlap, encoder.spec.pooling) == (
+        100,
+        0.25,
+        "lmk+mean",
+    )
     fitted, vectors = encoder.encode(TEXT, split_sentences(TEXT))
     assert len(fitted) == len(vectors) == 120
     literal = "A text that says <LMK> aloud."
@@ -279,7 +310,10 @@ def test_other_reading_other_fingerprint(trained_folder):
     [
         ({"format": 99}, "format 99 is newer than this lmkrag reads: upgrade lmkrag"),
         ({"pooling": "magic"}, "unknown pooling 'magic'"),
-        ({"window": 5000}, "a window of 5000 tokens is longer than the 510 that landmark has positions for"),
+        (
+            {"window": 5000},
+            "a window of 5000 tokens is longer than the 510 that landmark has positions for",
+        ),
     ],
 )
 def test_a_bad_landmark_json(trained_folder, change, message):
@@ -296,7 +330,9 @@ def test_broken_landmark_json(trained_folder):
 
 
 def test_missing_folder():
-    with pytest.raises(UsageError, match=r"'\./nowhere': no such folder; landmark-mini and landmark-multilingual"):
+    with pytest.raises(
+        UsageError, match=r"'\./nowhere': no such folder; landmark-mini and landmark-multilingual"
+    ):
         LandmarkEncoder.load("./nowhere")
 
 
@@ -344,7 +380,9 @@ def test_packed_weights_are_the_same_in_both_runtimes():
     by_torch = LandmarkEncoder.load(MULTILINGUAL_ENCODER, runtime="torch", precision="float32")
     text = "Die Fähre fährt um neun Uhr. The boat is red. 船は赤い。"
     sentences = list(split_sentences(text))
-    np.testing.assert_allclose(by_torch.encode(text, sentences)[1], by_onnx.encode(text, sentences)[1], atol=1e-3)
+    np.testing.assert_allclose(
+        by_torch.encode(text, sentences)[1], by_onnx.encode(text, sentences)[1], atol=1e-3
+    )
 
 
 QUESTIONS = {
@@ -362,9 +400,17 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_questions_find_answers_in_every_language(question):
     encoder = LandmarkEncoder.load(MULTILINGUAL_ENCODER)
-    others = ["The inn has six rooms.", "Das Boot ist rot.", "灯塔是白色的。", "Снег лежит до мая.", "قصة قصيرة."]
+    others = [
+        "The inn has six rooms.",
+        "Das Boot ist rot.",
+        "灯塔是白色的。",
+        "Снег лежит до мая.",
+        "قصة قصيرة.",
+    ]
     answers = [*QUESTIONS.values(), *others]
-    vectors = np.concatenate([encoder.encode(text, list(split_sentences(text)))[1][:1] for text in answers])
+    vectors = np.concatenate(
+        [encoder.encode(text, list(split_sentences(text)))[1][:1] for text in answers]
+    )
     (asked,) = encoder.encode_queries([question])
     best = np.argsort(-(vectors @ asked)).tolist()
     assert list(QUESTIONS).index(question) in best[:3]
@@ -378,7 +424,10 @@ def test_an_index_chooses_its_encoder_by_language(tmp_path, lmkrag):
         (docs / f"{number}.txt").write_text(text, "utf-8")
     done = lmkrag("index", docs, "--index", tmp_path / "index")
     assert done.returncode == 0, done.stderr
-    assert "of the text sampled is not in English: encoder landmark-multilingual was chosen" in done.stderr
+    assert (
+        "of the text sampled is not in English: encoder landmark-multilingual was chosen"
+        in done.stderr
+    )
     status = json.loads(lmkrag("status", "--index", tmp_path / "index", "--json").stdout)
     assert status["encoder"] == MULTILINGUAL_ENCODER
     found = lmkrag("search", "Wann fährt die Fähre?", "--index", tmp_path / "index", "--top-k", "1")

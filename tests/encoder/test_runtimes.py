@@ -23,35 +23,53 @@ from lmkrag.models.device import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES, read_ranges, write_ranges
 from lmkrag.sentences.split import split_sentences
 
-QUESTIONS = ["When is the lamp lit?", "", "x", "日本 \ud800 <LMK> [SEP]", "how? " * 400, "naïve café — “quoted”"]
+QUESTIONS = [
+    "When is the lamp lit?",
+    "",
+    "x",
+    "日本 \ud800 <LMK> [SEP]",
+    "how? " * 400,
+    "naïve café — “quoted”",
+]
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
 
 
 @pytest.fixture(scope="module", params=[None, BASE_ENCODER])
 def both(request):
-    return tuple(LandmarkEncoder.load(request.param, runtime=name, precision="float32") for name in ("onnx", "torch"))
+    return tuple(
+        LandmarkEncoder.load(request.param, runtime=name, precision="float32")
+        for name in ("onnx", "torch")
+    )
 
 
 def test_questions_have_the_same_vectors(both):
     onnx, torch = both
     assert onnx.spec == torch.spec
-    np.testing.assert_allclose(onnx.encode_queries(QUESTIONS), torch.encode_queries(QUESTIONS), atol=2e-5)
+    np.testing.assert_allclose(
+        onnx.encode_queries(QUESTIONS), torch.encode_queries(QUESTIONS), atol=2e-5
+    )
     assert onnx.encode_queries([]).shape == (0, 384)
     for question in QUESTIONS:
         assert onnx.count_tokens(question) == torch.count_tokens(question)
 
 
 @pytest.mark.parametrize(
-    "text", [TEXT, "", "One.", "Short. " + "x" * 3_000, "\n\n".join(f"Line {i}" for i in range(300))]
+    "text",
+    [TEXT, "", "One.", "Short. " + "x" * 3_000, "\n\n".join(f"Line {i}" for i in range(300))],
 )
 def test_documents_have_the_same_vectors(both, text):
     onnx, torch = both
     fitted, vectors = onnx.encode(text, split_sentences(text), title="The keepers")
     assert fitted == torch.encode(text, split_sentences(text), title="The keepers")[0]
-    np.testing.assert_allclose(vectors, torch.encode(text, split_sentences(text), title="The keepers")[1], atol=2e-5)
+    np.testing.assert_allclose(
+        vectors, torch.encode(text, split_sentences(text), title="The keepers")[1], atol=2e-5
+    )
 
 
-@given(st.lists(st.lists(st.integers(0, 5), max_size=5), min_size=1, max_size=6), st.sampled_from(POOLINGS))
+@given(
+    st.lists(st.lists(st.integers(0, 5), max_size=5), min_size=1, max_size=6),
+    st.sampled_from(POOLINGS),
+)
 @settings(max_examples=30)
 def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
     """Sentences of any number of tokens, none among them, in windows with and without a title."""
@@ -60,7 +78,10 @@ def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
     onnx, reference = both
     landmark = onnx.tokens.landmark
     rng = np.random.default_rng(len(sizes))
-    windows = [[[*map(int, rng.integers(1_000, 9_000, size)), *landmark] for size in window] for window in sizes]
+    windows = [
+        [[*map(int, rng.integers(1_000, 9_000, size)), *landmark] for size in window]
+        for window in sizes
+    ]
     titles = [[2_000, 3_000][: number % 3] for number in range(len(windows))]
     if not any(windows):
         return
@@ -71,7 +92,9 @@ def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
 
 def test_texts_of_all_lengths_are_read_as_if_alone():
     folder = find_model(None)
-    bert = Bert(read_weights(folder / "model.safetensors"), json.loads((folder / "config.json").read_text()))
+    bert = Bert(
+        read_weights(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    )
     texts = [[101, *range(2_000, 2_000 + length), 102] for length in (0, 1, 37, 5, 200, 5)]
     together = bert.read([token for text in texts for token in text], [len(text) for text in texts])
     alone = np.concatenate([bert.read(text, [len(text)]) for text in texts])
@@ -102,7 +125,9 @@ def rename_weights(folder, rename):
     from safetensors.numpy import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
-    save_file({rename(name): tensor for name, tensor in weights.items()}, folder / "model.safetensors")
+    save_file(
+        {rename(name): tensor for name, tensor in weights.items()}, folder / "model.safetensors"
+    )
 
 
 @pytest.fixture
@@ -118,13 +143,17 @@ def test_a_plain_checkpoint_is_read(plain_bert):
     light = LandmarkEncoder.load(str(plain_bert), runtime="onnx")
     full = LandmarkEncoder.load(str(plain_bert), runtime="torch")
     assert light.spec == full.spec
-    np.testing.assert_allclose(light.encode_query(QUESTIONS[0]), full.encode_query(QUESTIONS[0]), atol=2e-3)
+    np.testing.assert_allclose(
+        light.encode_query(QUESTIONS[0]), full.encode_query(QUESTIONS[0]), atol=2e-3
+    )
 
 
 def test_what_it_can_not_run_is_left_to_torch(plain_bert):
     assert runs_without_torch(plain_bert, "mean")
     assert not runs_without_torch(plain_bert, "gem")
-    rename_weights(plain_bert, lambda name: name.replace("attention.self.query", "attention.self.q"))
+    rename_weights(
+        plain_bert, lambda name: name.replace("attention.self.query", "attention.self.q")
+    )
     assert not runs_without_torch(plain_bert, "mean")
     with pytest.raises(EncoderError, match="torch can: pip install"):
         LandmarkEncoder.load(str(plain_bert), runtime="onnx")
@@ -133,7 +162,9 @@ def test_what_it_can_not_run_is_left_to_torch(plain_bert):
 
 
 def test_weights_that_are_missing_are_an_error(plain_bert):
-    rename_weights(plain_bert, lambda name: name.replace("1.attention.self.query", "1.attention.self.q"))
+    rename_weights(
+        plain_bert, lambda name: name.replace("1.attention.self.query", "1.attention.self.q")
+    )
     with pytest.raises(EncoderError, match=r"query\.bias is missing"):
         LandmarkEncoder.load(str(plain_bert), runtime="torch")
 
@@ -150,16 +181,24 @@ def test_damaged_weights_are_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "questions"),
-    [(None, [*QUESTIONS[:4], QUESTIONS[5]]), (BASE_ENCODER, QUESTIONS[:1]), (MULTILINGUAL_ENCODER, ["x"])],
+    [
+        (None, [*QUESTIONS[:4], QUESTIONS[5]]),
+        (BASE_ENCODER, QUESTIONS[:1]),
+        (MULTILINGUAL_ENCODER, ["x"]),
+    ],
 )
 def test_one_question_is_read_without_onnx_runtime(name, questions, monkeypatch):
-    expected = LandmarkEncoder.load(name, runtime="onnx", precision="float32").encode_queries(questions)
+    expected = LandmarkEncoder.load(name, runtime="onnx", precision="float32").encode_queries(
+        questions
+    )
     for question, vector in zip(questions, expected, strict=True):
         late = LandmarkEncoder.load(name, runtime="numpy", precision="float32")
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, "onnxruntime", None)  # importing it fails
             np.testing.assert_allclose(late.encode_query(question), vector, atol=1e-6)
-    np.testing.assert_allclose(late.encode_query(questions[0]), expected[0], atol=1e-6)  # as ONNX Runtime reads it
+    np.testing.assert_allclose(
+        late.encode_query(questions[0]), expected[0], atol=1e-6
+    )  # as ONNX Runtime reads it
     assert late.model.precision == "float32"
 
 
@@ -175,11 +214,15 @@ def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     assert not prefers_torch("cpu")
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     assert not prefers_torch()
-    with pytest.raises(MissingExtra, match=r"torch is not installed: pip install 'lmkrag\[torch\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"torch is not installed: pip install 'lmkrag\[torch\]'"
+    ):
         LandmarkEncoder.load(runtime="torch")
 
 
-needs_vnni = pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
+needs_vnni = pytest.mark.skipif(
+    not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +233,16 @@ def int8():
 @needs_vnni
 @pytest.mark.parametrize("name", SHIPPED)
 def test_int8_agrees_with_float32(name, corpus):
-    exact, fast = (LandmarkEncoder.load(name, precision=precision) for precision in ("float32", "int8"))
+    exact, fast = (
+        LandmarkEncoder.load(name, precision=precision) for precision in ("float32", "int8")
+    )
     assert fast.spec == exact.spec
     cosines = []
     for path in [*corpus.rglob("*.txt"), *corpus.rglob("*.md")]:
         text = path.read_text("utf-8")
-        (_, one), (_, other) = (encoder.encode(text, split_sentences(text)) for encoder in (exact, fast))
+        (_, one), (_, other) = (
+            encoder.encode(text, split_sentences(text)) for encoder in (exact, fast)
+        )
         assert not np.array_equal(one, other)
         cosines += (one * other).sum(1).tolist()
     assert len(cosines) > 50
@@ -209,7 +256,10 @@ def test_int8_agrees_with_float32(name, corpus):
 @settings(max_examples=20)
 def test_what_is_read_beside_a_text_changes_nothing(int8, lengths):
     rng = np.random.default_rng(lengths[0])
-    windows = [[[*map(int, rng.integers(1_000, 9_000, length)), *int8.tokens.landmark]] for length in lengths]
+    windows = [
+        [[*map(int, rng.integers(1_000, 9_000, length)), *int8.tokens.landmark]]
+        for length in lengths
+    ]
     together = int8.model.read(windows, [[]] * len(windows))
     alone = np.concatenate([int8.model.read([window], [[]]) for window in windows])
     # A sum in another order moves a value over the border of a step now and then.
@@ -248,7 +298,8 @@ def test_precisions(monkeypatch):
     monkeypatch.setenv(PRECISION, "float32")
     text = list(split_sentences(TEXT))
     assert np.array_equal(
-        LandmarkEncoder.load().encode(TEXT, text)[1], LandmarkEncoder.load(precision="float32").encode(TEXT, text)[1]
+        LandmarkEncoder.load().encode(TEXT, text)[1],
+        LandmarkEncoder.load(precision="float32").encode(TEXT, text)[1],
     )
 
 

@@ -47,6 +47,8 @@ def test_the_table(miniature, tmp_path, monkeypatch, capsys):
     rows = {name: [float(value) for value in values.split(" | ")] for name, values in found}
     ours, chunks = rows["lmkrag, spans"], rows["recursive:100"]
     assert len(ours) == len(chunks) == 7
-    assert ours[0] == 100.0 and ours[4] == 100.0  # recall within 500 characters, and of five results
+    assert (
+        ours[0] == 100.0 and ours[4] == 100.0
+    )  # recall within 500 characters, and of five results
     assert ours[5] > chunks[5] > 0  # precision
     assert "chunks by GPT-4o | 91.9" in printed

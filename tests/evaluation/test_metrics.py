@@ -14,9 +14,9 @@ from lmkrag.evaluation.metrics import overlap_at, paired_interval
 from lmkrag.search.weights import Weights
 from lmkrag.types import Document
 
-PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50), st.integers(1, 30)), max_size=6).map(
-    lambda items: [(doc, start, start + size) for doc, start, size in items]
-)
+PIECES = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 50), st.integers(1, 30)), max_size=6
+).map(lambda items: [(doc, start, start + size) for doc, start, size in items])
 
 
 @given(PIECES, PIECES.filter(bool), st.integers(1, 80))
@@ -88,7 +88,10 @@ def test_baselines_return_places_in_the_text(name, corpus):
 
 def test_a_baseline_may_read_titles(corpus):
     text = (corpus / "glass-river.txt").read_text()
-    documents = [Document(name, name, text, title=title) for name, title in [("a", ""), ("b", "The Seville oranges")]]
+    documents = [
+        Document(name, name, text, title=title)
+        for name, title in [("a", ""), ("b", "The Seville oranges")]
+    ]
     untitled, titled = Baseline("recursive:100+title").encode_documents(documents)
     (plain, _) = Baseline("recursive:100").encode_documents(documents)
     assert untitled.bounds == titled.bounds == plain.bounds
@@ -97,19 +100,25 @@ def test_a_baseline_may_read_titles(corpus):
     assert float((titled.vectors @ query).mean()) > float((untitled.vectors @ query).mean()) + 0.1
 
 
-@pytest.mark.parametrize("name", ["magic:3", "recursive:", "late:256+title", "recursive:100+context", "recursive:100+"])
+@pytest.mark.parametrize(
+    "name", ["magic:3", "recursive:", "late:256+title", "recursive:100+context", "recursive:100+"]
+)
 def test_unknown_baseline(name):
     with pytest.raises(UsageError, match=re.escape(f"unknown baseline {name!r}")):
         Baseline(name)
 
 
-READ_ONE = Weights(reranked=1)  # re-ranking 16 passages of each question would take most of the time
+READ_ONE = Weights(
+    reranked=1
+)  # re-ranking 16 passages of each question would take most of the time
 
 
 def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
     shared = {"queries": 12, "against": ["rerank:off"], "weights": READ_ONE}
     both = [Options(**shared), Options(**shared, encoder=BASE_ENCODER), Options(**shared)]
-    ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["rerank:off"] for options in both)
+    ours, base, again = (
+        compare([sample_set], tmp_path / "out", options).scores["rerank:off"] for options in both
+    )
     np.testing.assert_array_equal(ours["sample"].overlaps, again["sample"].overlaps)
     assert (ours["sample"].ranks != base["sample"].ranks).any()
     assert len(list((tmp_path / "out" / "index").iterdir())) == 2
@@ -117,7 +126,9 @@ def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
 
 def test_a_killed_run_leaves_no_half_of_a_baseline(sample_set, tmp_path, monkeypatch):
     options = Options(against=["sentence:1"], queries=2, weights=READ_ONE)
-    monkeypatch.setattr(Baseline, "encode_queries", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        Baseline, "encode_queries", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     with pytest.raises(KeyboardInterrupt):
         compare([sample_set], tmp_path, options)
     monkeypatch.undo()

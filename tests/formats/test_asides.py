@@ -54,7 +54,10 @@ def test_headers_footers_and_comments_of_opendocument():
     document.automaticstyles.addElement(layout)
     for name in ("Standard", "Right"):
         master = style.MasterPage(name=name, pagelayoutname=layout)
-        for margin, content in ((style.Header(), "Contract HX-4471"), (style.Footer(), "Seite 1 von 2")):
+        for margin, content in (
+            (style.Header(), "Contract HX-4471"),
+            (style.Footer(), "Seite 1 von 2"),
+        ):
             margin.addElement(text.P(text=content))
             master.addElement(margin)
         document.masterstyles.addElement(master)
@@ -69,7 +72,12 @@ def test_headers_footers_and_comments_of_opendocument():
 
 def test_comments_and_boxes_of_an_opendocument_workbook_follow_its_rows():
     document = OpenDocumentSpreadsheet()
-    sheet, row, cell, shapes = table.Table(name="Stock"), table.TableRow(), table.TableCell(), table.Shapes()
+    sheet, row, cell, shapes = (
+        table.Table(name="Stock"),
+        table.TableRow(),
+        table.TableCell(),
+        table.Shapes(),
+    )
     comment, frame, box = office.Annotation(), draw.Frame(), draw.TextBox()
     comment.addElement(text.P(text="Counted twice"))
     box.addElement(text.P(text="Closed in May"))
@@ -83,7 +91,9 @@ def test_comments_and_boxes_of_an_opendocument_workbook_follow_its_rows():
     document.spreadsheet.addElement(sheet)
     packed = io.BytesIO()
     document.write(packed)
-    assert read(packed.getvalue(), "a.ods") == "# Stock\n\nRope\nClosed in May\nRope: [Counted twice]"
+    assert (
+        read(packed.getvalue(), "a.ods") == "# Stock\n\nRope\nClosed in May\nRope: [Counted twice]"
+    )
 
 
 def test_headers_footers_and_comments_of_rtf():
@@ -104,7 +114,13 @@ def test_ruby_is_read_as_its_base_text():
     assert read(html.encode(), "a.html") == "港は広い。"
     document = docx.Document()
     above, below = (f"<w:r><w:t>{part}</w:t></w:r>" for part in ("みなと", "港"))
-    ruby = "<w:r {0}><w:ruby><w:rt>" + above + "</w:rt><w:rubyBase>" + below + "</w:rubyBase></w:ruby></w:r>"
+    ruby = (
+        "<w:r {0}><w:ruby><w:rt>"
+        + above
+        + "</w:rt><w:rubyBase>"
+        + below
+        + "</w:rubyBase></w:ruby></w:r>"
+    )
     paragraph = document.add_paragraph()
     paragraph._p.append(parse_xml(ruby.format(nsdecls("w"))))
     paragraph.add_run("は広い。")
@@ -127,18 +143,23 @@ def test_ruby_is_read_as_its_base_text():
 @pytest.mark.parametrize(
     "files",
     [
-        pytest.param(("META-INF/Container.XML", "OPS/Book.opf", "OPS/Text/One.xhtml"), id="case of names"),
+        pytest.param(
+            ("META-INF/Container.XML", "OPS/Book.opf", "OPS/Text/One.xhtml"), id="case of names"
+        ),
         pytest.param((None, "OPS/book.opf", "OPS/text/one.xhtml"), id="no container"),
     ],
 )
-@pytest.mark.parametrize("spine", ['<spine><itemref idref="b"/><itemref idref="a"/></spine>', "<spine/>", ""])
+@pytest.mark.parametrize(
+    "spine", ['<spine><itemref idref="b"/><itemref idref="a"/></spine>', "<spine/>", ""]
+)
 def test_chapters_of_odd_epubs(files, spine):
     container, package, chapter = files
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         if container:
             archive.writestr(
-                container, '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+                container,
+                '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>',
             )
         kind = 'media-type="application/xhtml+xml"'
         items = f'<item id="a" href="text/one.xhtml" {kind}/><item id="b" href="text/two.xhtml" {kind}/>'
@@ -146,7 +167,8 @@ def test_chapters_of_odd_epubs(files, spine):
         archive.writestr(package, f"<package><manifest>{items}</manifest>{spine}</package>")
         archive.writestr(chapter, "<html><body><p>First.</p></body></html>")
         archive.writestr(
-            chapter.replace("One", "Two").replace("one", "two"), "<html><body><p>Second.</p></body></html>"
+            chapter.replace("One", "Two").replace("one", "two"),
+            "<html><body><p>Second.</p></body></html>",
         )
     expected = ["Second.", "First."] if "itemref" in spine else ["First.", "Second."]
     assert read(packed.getvalue(), "a.epub").split("\n\n") == expected
@@ -154,17 +176,40 @@ def test_chapters_of_odd_epubs(files, spine):
 
 def test_markdown_html_and_errors_that_a_notebook_shows():
     shown = [
-        {"text/markdown": "**Accuracy** is 91 %", "text/plain": "<IPython.core.display.Markdown object>"},
-        {"text/html": "<table><tr><th>fold<th>loss<tr><td>1<td>0.4</table>", "text/plain": "   fold"},
+        {
+            "text/markdown": "**Accuracy** is 91 %",
+            "text/plain": "<IPython.core.display.Markdown object>",
+        },
+        {
+            "text/html": "<table><tr><th>fold<th>loss<tr><td>1<td>0.4</table>",
+            "text/plain": "   fold",
+        },
         {"text/html": "<script>draw()</script>", "text/plain": "<Figure size 1x1>"},
         {"text/latex": "$E=mc^2$", "text/plain": "<IPython.core.display.Math object>"},
     ]
     outputs = [{"output_type": "display_data", "metadata": {}, "data": data} for data in shown]
     outputs.append(
-        {"output_type": "stream", "name": "stdout", "text": " 50%|x| 1\r100%|x| 2\n\x1b[31mLow\x1b[0m oil\n"}
+        {
+            "output_type": "stream",
+            "name": "stdout",
+            "text": " 50%|x| 1\r100%|x| 2\n\x1b[31mLow\x1b[0m oil\n",
+        }
     )
-    outputs.append({"output_type": "error", "ename": "ValueError", "evalue": "singular", "traceback": ["\x1b[0m..."]})
-    cell = {"cell_type": "code", "metadata": {}, "source": "show()", "outputs": outputs, "execution_count": 1}
+    outputs.append(
+        {
+            "output_type": "error",
+            "ename": "ValueError",
+            "evalue": "singular",
+            "traceback": ["\x1b[0m..."],
+        }
+    )
+    cell = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": "show()",
+        "outputs": outputs,
+        "execution_count": 1,
+    }
     notebook = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
     assert read(notebook.encode(), "a.ipynb").split("\n\n") == [
         "```\nshow()\n```",
@@ -174,8 +219,14 @@ def test_markdown_html_and_errors_that_a_notebook_shows():
     ]
 
 
-@pytest.mark.parametrize("leader", [" - - - - - - ", " . . . . . . ", "........", " ______ ", "………"])
+@pytest.mark.parametrize(
+    "leader", [" - - - - - - ", " . . . . . . ", "........", " ______ ", "………"]
+)
 def test_leaders_keep_label_and_value_together(leader):
-    lines = [f"Tar{leader}4 barrels\n", f"Rope of hemp{leader}12 coils\n", f"Nails{leader}Sold out\n"]
+    lines = [
+        f"Tar{leader}4 barrels\n",
+        f"Rope of hemp{leader}12 coils\n",
+        f"Nails{leader}Sold out\n",
+    ]
     text = "".join(lines)
     assert [text[one.start : one.end] for one in split_sentences(text)] == lines

@@ -18,7 +18,14 @@ from lmkrag.types import Skipped
 
 NOTEBOOK = json.dumps(
     {
-        "cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Leave\nLeave is granted."}],
+        "cells": [
+            {
+                "cell_type": "markdown",
+                "id": "a",
+                "metadata": {},
+                "source": "# Leave\nLeave is granted.",
+            }
+        ],
         "metadata": {},
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -39,7 +46,9 @@ def epub(chapters: list[str]) -> bytes:
             '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
             '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
         )
-        items = "".join(f'<item id="c{i}" href="text/c%20{i}.xhtml"/>' for i in range(len(chapters)))
+        items = "".join(
+            f'<item id="c{i}" href="text/c%20{i}.xhtml"/>' for i in range(len(chapters))
+        )
         spine = "".join(f'<itemref idref="c{i}"/>' for i in reversed(range(len(chapters))))
         archive.writestr(
             "OPS/book.opf",
@@ -48,7 +57,10 @@ def epub(chapters: list[str]) -> bytes:
             f"<spine>{spine}</spine></package>",
         )
         for i, chapter in enumerate(chapters):
-            archive.writestr(f"OPS/text/c {i}.xhtml", f"<html><body><h1>{chapter}</h1><p>Text {i}.</p></body></html>")
+            archive.writestr(
+                f"OPS/text/c {i}.xhtml",
+                f"<html><body><h1>{chapter}</h1><p>Text {i}.</p></body></html>",
+            )
     return buffer.getvalue()
 
 
@@ -102,7 +114,14 @@ def test_epub_follows_its_spine():
 def test_notebook():
     cells = [
         {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Title\nSome *text*."},
-        {"cell_type": "code", "id": "b", "metadata": {}, "source": "x = 1", "outputs": [], "execution_count": None},
+        {
+            "cell_type": "code",
+            "id": "b",
+            "metadata": {},
+            "source": "x = 1",
+            "outputs": [],
+            "execution_count": None,
+        },
     ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     document = load(json.dumps(notebook), "n.ipynb")
@@ -112,7 +131,11 @@ def test_notebook():
 
 def test_what_a_notebook_printed():
     outputs = [
-        {"output_type": "stream", "name": "stdout", "text": "10 %\r\x1b[32m100 %\r\x1b[1mThe mean\x1b[0m is 42.7.\n"},
+        {
+            "output_type": "stream",
+            "name": "stdout",
+            "text": "10 %\r\x1b[32m100 %\r\x1b[1mThe mean\x1b[0m is 42.7.\n",
+        },
         {"output_type": "stream", "name": "stderr", "text": "Warning.\n"},
         {
             "output_type": "execute_result",
@@ -120,9 +143,20 @@ def test_what_a_notebook_printed():
             "metadata": {},
             "data": {"text/plain": "   depth\n0  4.5"},
         },
-        {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "<Figure size 640x480 with 1 Axes>"}},
+        {
+            "output_type": "display_data",
+            "metadata": {},
+            "data": {"text/plain": "<Figure size 640x480 with 1 Axes>"},
+        },
     ]
-    cell = {"cell_type": "code", "id": "b", "metadata": {}, "source": "mean", "outputs": outputs, "execution_count": 1}
+    cell = {
+        "cell_type": "code",
+        "id": "b",
+        "metadata": {},
+        "source": "mean",
+        "outputs": outputs,
+        "execution_count": 1,
+    }
     notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     printed = "The mean is 42.7.\n   depth\n0  4.5"
     assert load(json.dumps(notebook), "n.ipynb").text == f"```\nmean\n```\n\n```\n{printed}\n```"
@@ -182,13 +216,25 @@ def test_a_line_with_many_spaces_takes_no_time(name, mark):
         ("t.csv", "name,age\nAnn,3\nBob,4\n", "name: Ann | age: 3\nname: Bob | age: 4"),
         ("t.tsv", "name\tage\nAnn\t3\n", "name: Ann | age: 3"),
         ("t.csv", 'a;b\n"x\ny";2\n', "a: x y | b: 2"),
-        ("t.csv", "boat,oars\nIda,4,leaks,badly\nRuth\n", "boat: Ida | oars: 4 | leaks | badly\nboat: Ruth"),
-        ("t.csv", "2024-03-01,Ida,4\n2024-03-02,Ruth,2\n", "2024-03-01 | Ida | 4\n2024-03-02 | Ruth | 2"),
+        (
+            "t.csv",
+            "boat,oars\nIda,4,leaks,badly\nRuth\n",
+            "boat: Ida | oars: 4 | leaks | badly\nboat: Ruth",
+        ),
+        (
+            "t.csv",
+            "2024-03-01,Ida,4\n2024-03-02,Ruth,2\n",
+            "2024-03-01 | Ida | 4\n2024-03-02 | Ruth | 2",
+        ),
         ("t.csv", "Ida,red\nRuth,red\n", "Ida | red\nRuth | red"),
         ("t.csv", "name,name\nIda,Ruth\n", "name: Ida | name: Ruth"),
         ("t.csv", "name,\nIda,4\n", "name: Ida | 4"),
         ("t.csv", "sep=;\r\nname;price\r\npear;3,5\r\n", "name: pear | price: 3,5"),
-        ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
+        (
+            "t.json",
+            '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]',
+            "a: 1 | b.c: x | b.c: y\nz",
+        ),
         (
             "t.csv",
             'name,note\nIda,say \'so\'\nRuth,"the ""big"" one"\n',
@@ -203,7 +249,11 @@ def test_a_line_with_many_spaces_takes_no_time(name, mark):
         ("t.csv", 'a,b\n1,"so \\"x\\", y"\n', 'a: 1 | b: so "x", y'),
         ("t.csv", "'a','b'\n'1','x, y'\n", "a: 1 | b: x, y"),
         ("t.csv", 'a,b\n1,"open\n2,x\n3,y\n', 'a: 1 | b: "open\na: 2 | b: x\na: 3 | b: y'),
-        ("t.csv", f"a,b\n1,{'long ' * 40_000}\n2,x\n", f"a: 1 | b: {'long ' * 40_000}".strip() + "\na: 2 | b: x"),
+        (
+            "t.csv",
+            f"a,b\n1,{'long ' * 40_000}\n2,x\n",
+            f"a: 1 | b: {'long ' * 40_000}".strip() + "\na: 2 | b: x",
+        ),
         ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
         (
             "t.json",
@@ -226,10 +276,18 @@ def test_a_line_with_many_spaces_takes_no_time(name, mark):
             '{"columns": ["boat", "fee"], "index": [0, 1], "data": [["Ida", 4], ["Ruth", 5]]}',
             "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
         ),
-        ("t.json", '[["boat", "fee"], ["Ida", 4], ["Ruth", 5]]', "boat: Ida | fee: 4\nboat: Ruth | fee: 5"),
+        (
+            "t.json",
+            '[["boat", "fee"], ["Ida", 4], ["Ruth", 5]]',
+            "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
+        ),
         ("t.json", '{"header": ["fee", "fee"], "rows": [[4, 5]]}', "fee: 4 | fee: 5"),
         ("t.json", '{"a": 1}\n{"a": 2}\n', "a: 1\na: 2"),
-        ("t.json", '// of the pump\n{"bar": 12, /* at most */ "url": "http://x", // last\n}', "bar: 12\nurl: http://x"),
+        (
+            "t.json",
+            '// of the pump\n{"bar": 12, /* at most */ "url": "http://x", // last\n}',
+            "bar: 12\nurl: http://x",
+        ),
         ("t.json", '{pump: "on"}', '{pump: "on"}'),
         ("t.jsonl", '["boat", "fee"]\n["Ida", 4]\n', "boat: Ida | fee: 4"),
         ("t.jsonl", '{"a": "x\u2028y"}\n{"a": "z"}\n', "a: x y\na: z"),
@@ -257,7 +315,11 @@ def test_a_line_with_many_spaces_takes_no_time(name, mark):
         ("t.json", '{"a": "one\ntwo", "b": 2}', "a: one two\nb: 2"),
         ("t.json", 'show({"a": 1, "b": 2});', "a: 1\nb: 2"),
         ("t.jsonl", '\x1e{"a": 1}\n\x1e{"a": 2}\n{"a": 3} {"a": 4}\n', "a: 1\na: 2\na: 3\na: 4"),
-        ("t.geojson", '{"features": [{"name": "Quay", "berths": 4}]}', "features.name: Quay | features.berths: 4"),
+        (
+            "t.geojson",
+            '{"features": [{"name": "Quay", "berths": 4}]}',
+            "features.name: Quay | features.berths: 4",
+        ),
     ],
 )
 def test_tables_and_json(name, data, expected):
@@ -269,7 +331,10 @@ def test_tables_and_json(name, data, expected):
     ("name", "data"),
     [
         ("t.eml", "From: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
-        ("t.mbox", "From a@b.org Mon Jan  1 00:00:00 2024\nFrom: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
+        (
+            "t.mbox",
+            "From a@b.org Mon Jan  1 00:00:00 2024\nFrom: a@b.org\nSubject: Leave\n\nLeave is granted.\n",
+        ),
         ("t.ipynb", NOTEBOOK),
         ("t.rtf", "{\\rtf1\\ansi Leave is granted.}"),
         ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\nLeave is granted.\n"),
@@ -289,8 +354,12 @@ def test_a_byte_order_mark_makes_no_difference(name, data):
         pytest.param(b"\xef\xbb\xbfhello", "\ufeffhello", id="utf-8-bom-kept-so-offsets-fit"),
         pytest.param("naïve".encode("utf-16"), "naïve", id="utf-16"),
         pytest.param(b"a\r\nb\rc", "a\r\nb\rc", id="line-ends-kept"),
-        pytest.param("Ærø søger æbler på øen, sagde ængstelig Åse.".encode("cp1252"), None, id="cp1252"),
-        pytest.param("é".encode() * 20 + b"\xff" + b" end", "é" * 20 + "\ufffd end", id="one-bad-byte"),
+        pytest.param(
+            "Ærø søger æbler på øen, sagde ængstelig Åse.".encode("cp1252"), None, id="cp1252"
+        ),
+        pytest.param(
+            "é".encode() * 20 + b"\xff" + b" end", "é" * 20 + "\ufffd end", id="one-bad-byte"
+        ),
         pytest.param(b"the gate is red\x1a", "the gate is red\x1a", id="control-characters"),
         pytest.param(b"one\x00two" + b" words" * 20, "one\x00two" + " words" * 20, id="nul"),
     ],
@@ -307,16 +376,36 @@ def test_decoding(data, expected):
 @pytest.mark.parametrize(
     ("name", "data", "text", "reason"),
     [
-        ("a.jsonl", '{"a": 1}\n{"a": \n{"a": 3}\n', "a: 1\na: 3", "left out: 1 of 3 records, the first in line 2"),
-        ("a.json", '[{"a": 1}, {"a": 2}, {"a": "cut o', "a: 1\na: 2", "left out: 1 of 3 records, the first in line 1"),
+        (
+            "a.jsonl",
+            '{"a": 1}\n{"a": \n{"a": 3}\n',
+            "a: 1\na: 3",
+            "left out: 1 of 3 records, the first in line 2",
+        ),
+        (
+            "a.json",
+            '[{"a": 1}, {"a": 2}, {"a": "cut o',
+            "a: 1\na: 2",
+            "left out: 1 of 3 records, the first in line 1",
+        ),
         (
             "a.json",
             '{"b": {"c": [{"a": 1}, {"a": 2}, {"a',
             "b.c.a: 1\nb.c.a: 2",
             "left out: 1 of 3 records, the first in line 1",
         ),
-        ("a.json", '{"b": 1,\n"c": "two",\n"d": "cut', "b: 1\nc: two", "left out: 1 of 3 records, the first in line 2"),
-        ("a.json", '[{"a": 1}, {"a": oops}, {"a": 3}]', "a: 1\na: 3", "left out: 1 of 3 records, the first in line 1"),
+        (
+            "a.json",
+            '{"b": 1,\n"c": "two",\n"d": "cut',
+            "b: 1\nc: two",
+            "left out: 1 of 3 records, the first in line 2",
+        ),
+        (
+            "a.json",
+            '[{"a": 1}, {"a": oops}, {"a": 3}]',
+            "a: 1\na: 3",
+            "left out: 1 of 3 records, the first in line 1",
+        ),
         (
             "a.json",
             '{"c": [\n{"a": 1},\n{"a" 2},\n{"a": 3}\n]}',
@@ -347,13 +436,17 @@ TEXTS = {
     "Η άδεια εγκρίνεται από τον λιμενάρχη μέσα σε δεκατέσσερις ημέρες.": ("cp1253",),
     "İzin liman başkanı tarafından on dört gün içinde onaylanır.": ("cp1254",),
     "Der Urlaub wird vom Hafenmeister genehmigt, für fünf Tage – „gern“.": ("cp1252",),
-    "Le congé est accordé par la capitainerie après l’accord du père, à Nîmes où ça va.": ("cp1252",),
+    "Le congé est accordé par la capitainerie après l’accord du père, à Nîmes où ça va.": (
+        "cp1252",
+    ),
     "Ærø søger æbler på øen, sagde ængstelig Åse; prisen er 40 € pr. dag.": ("cp1252",),
     "Meeting minutes: the budget for 2026 is 84,000 pounds.": ("utf-16-le", "utf-16-be"),
 }
 
 
-@pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in TEXTS.items() for name in names])
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(text, name) for text, names in TEXTS.items() for name in names]
+)
 def test_a_text_tells_its_encoding(text, encoding):
     text = f"{text}\n" * 6
     assert load(text.encode(encoding), "a.txt").text == text
@@ -390,7 +483,10 @@ def test_iso_2022_jp_is_read():
     ],
 )
 def test_a_page_is_read_as_browsers_do(label, encoding, text):
-    for head in (f'<meta charset="{label}">', f'<meta http-equiv="Content-Type" content="text/html; charset={label}">'):
+    for head in (
+        f'<meta charset="{label}">',
+        f'<meta http-equiv="Content-Type" content="text/html; charset={label}">',
+    ):
         page = f"<html><head>{head}</head><body><p>{text}</p><p>End.</p></body></html>"
         assert load(page.encode(encoding), "a.html").text == f"{text}\n\nEnd."
     broken = f'<meta charset="{label}"><p>One</p>'.encode() + b"<p>\xff\xff</p><p>End.</p>"
@@ -410,7 +506,9 @@ def bomb() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for i in range(3):
             archive.writestr(f"word/{i}", b"")
-            archive.filelist[-1].file_size = MAX_UNPACKED // 2  # as its directory says: it is not opened
+            archive.filelist[-1].file_size = (
+                MAX_UNPACKED // 2
+            )  # as its directory says: it is not opened
     return buffer.getvalue()
 
 
@@ -424,7 +522,9 @@ def locked_archive() -> bytes:
     entry = '<m:file-entry m:full-path="content.xml"><m:encryption-data m:checksum="qg"/></m:file-entry>'
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="urn:manifest">{entry}</m:manifest>')
+        archive.writestr(
+            "META-INF/manifest.xml", f'<m:manifest xmlns:m="urn:manifest">{entry}</m:manifest>'
+        )
         archive.writestr("content.xml", random.Random(0).randbytes(200))
     return file.getvalue()
 
@@ -443,8 +543,16 @@ def locked_archive() -> bytes:
         ("a.docx", b"PK nonsense", "broken Word file"),
         ("a.docx", broken_docx(), "broken Word file"),
         ("a.docx", b"\xd0\xcf\x11\xe0rest", "Word file of a version before 2007: save it as .docx"),
-        ("a.docx", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted Word file"),
-        ("a.xlsb", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted Excel file"),
+        (
+            "a.docx",
+            b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"),
+            "encrypted Word file",
+        ),
+        (
+            "a.xlsb",
+            b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"),
+            "encrypted Excel file",
+        ),
         ("a.xls", locked_workbook(), "encrypted Excel file"),
         ("a.ods", locked_archive(), "encrypted OpenDocument file"),
         ("a.odt", locked_archive(), "encrypted OpenDocument file"),
@@ -484,20 +592,35 @@ def test_an_encrypted_pdf(corpus):
     [
         ("<ol><li>a<li>b</ol>", "1. a\n2. b"),
         ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n9. b\n10. c"),
-        ("<ol>\n<li>a\n<ul>\n<li>x\n</ul>\n<li>b<ol type=a><li>y</ol></ol>", "1. a\n- x\n2. b\n(a) y"),
+        (
+            "<ol>\n<li>a\n<ul>\n<li>x\n</ul>\n<li>b<ol type=a><li>y</ol></ol>",
+            "1. a\n- x\n2. b\n(a) y",
+        ),
         ("<ul><li>a</ul><ol type=I><li>b</ol><li>c", "- a\n\n(I) b\n\n- c"),
         ('<ol start="x"><li value="many">a</ol></ol><ol><li>b</ol>', "1. a\n\n1. b"),
         ("<ul><li><p>a</p></li><li></li><li> <p> b</p></li></ul>", "- a\n\n- b"),
         ("one<br>two<br><br>three<br>", "one\ntwo\n\nthree"),
-        ("<h2> Big <em>pumps</em>\n</h2>\n\n<p>\n red\n</p><h3></h3>end", "## Big pumps\n\nred\n\nend"),
+        (
+            "<h2> Big <em>pumps</em>\n</h2>\n\n<p>\n red\n</p><h3></h3>end",
+            "## Big pumps\n\nred\n\nend",
+        ),
         ('<h2>Pumps<a class="x headerlink" href="#p">¶</a></h2>of two', "## Pumps\n\nof two"),
         ("<p>so&shy;lid, ze&#8203;ro", "solid, zero"),
-        ("<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x", "```\n  def f():\n\n      return 1\n```\n\nx"),
+        (
+            "<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x",
+            "```\n  def f():\n\n      return 1\n```\n\nx",
+        ),
         ("<pre></pre>x", "x"),
-        ("<html><body><p>One.</body></html><html><body><p>Two.</body></html>Three.", "One.\n\nTwo.\n\nThree."),
+        (
+            "<html><body><p>One.</body></html><html><body><p>Two.</body></html>Three.",
+            "One.\n\nTwo.\n\nThree.",
+        ),
         ("<p>One." + "<b>" * 3_000 + "Two." + "</b>" * 3_000 + "<p>Three.", "One. Two.\n\nThree."),
         ("<p>It costs <s>30</s><del>35</del> 40 euros.", "It costs 40 euros."),
-        ("<style>.c3{font-size:6pt;vertical-align:super}</style><p>10<span class=c3>6</span>", "10^6"),
+        (
+            "<style>.c3{font-size:6pt;vertical-align:super}</style><p>10<span class=c3>6</span>",
+            "10^6",
+        ),
         ("<p>1<sup>1</sup>/<sub>2</sub> of 10<sup> 6</sup>", "1 1/2 of 10^6"),
         ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\nMeaning\n\nB\nC"),
         (
@@ -509,7 +632,10 @@ def test_an_encrypted_pdf(corpus):
             "<math><mi>v</mi><mo>=</mo><mfrac><mi>s</mi><mrow><mi>t</mi><mo>+</mo><mn>1</mn></mrow></mfrac></math>",
             "v = s/(t+1)",
         ),
-        ("<math><msqrt><msubsup><mi>a</mi><mi>i</mi><mn>2</mn></msubsup></msqrt></math>.", "√(a_i^2)."),
+        (
+            "<math><msqrt><msubsup><mi>a</mi><mi>i</mi><mn>2</mn></msubsup></msqrt></math>.",
+            "√(a_i^2).",
+        ),
         (
             '<span class="katex"><span class="katex-mathml"><math><mi>E</mi></math></span>'
             '<span class="katex-html" aria-hidden="true">E</span></span>',
@@ -546,7 +672,10 @@ def test_blocks_of_html(html, expected):
         ("<tr><td></td><td> </td></tr><tr><td>a<td>b", "| a | b |"),
         ("<tr><td>one</td></tr><tr><td>column", "one\n\ncolumn"),
         ("<tr><td><h1>Page</h1>x</td><td>menu</td></tr>", "# Page\n\nx\n\nmenu"),
-        (f"<tr><td>{'long ' * 300}</td><td>menu</td></tr>", f"{'long ' * 300}".strip() + "\n\nmenu"),
+        (
+            f"<tr><td>{'long ' * 300}</td><td>menu</td></tr>",
+            f"{'long ' * 300}".strip() + "\n\nmenu",
+        ),
         ("<tr><td>x<table><tr><td>a<td>b</table></td><td>menu</td></tr>", "x\n\n| a | b |\n\nmenu"),
         (
             "<tr><td rowspan=2><img src=n.png><th>Note</th></tr><tr><td>Tab out of the row.</td></tr>",
@@ -556,13 +685,17 @@ def test_blocks_of_html(html, expected):
 )
 def test_tables_of_html(rows, expected):
     assert load(f"<table>{rows}</table>", "a.html").text == expected
-    assert load(f"Before<table>{rows}</table>after", "a.html").text == f"Before\n\n{expected}\n\nafter"
+    assert (
+        load(f"Before<table>{rows}</table>after", "a.html").text == f"Before\n\n{expected}\n\nafter"
+    )
 
 
 def test_deeply_nested_html():
     assert load("<div>" * 200 + "deep" + "</div>" * 200, "deep.html").text == "deep"
     assert load("<div>" * 50_000 + "deep" + "</div>" * 50_000, "deep.html").text == "deep"
-    with pytest.raises(DocumentError, match="nested too deeply"):  # than libxml2 follows: refused, not read in part
+    with pytest.raises(
+        DocumentError, match="nested too deeply"
+    ):  # than libxml2 follows: refused, not read in part
         load("before" + "<ul>" * 50_000 + "deep", "deep.html")
 
 
@@ -603,12 +736,17 @@ def csv_bomb(_) -> bytes:
 )
 def test_a_file_that_would_hold_far_more_text_than_it_has_bytes_is_refused(tmp_path, name, make):
     (tmp_path / name).write_bytes(make(tmp_path))
-    with pytest.raises(DocumentError, match=r"holds more than [\d,]+ characters, out of [\d,]+ bytes: refused"):
+    with pytest.raises(
+        DocumentError, match=r"holds more than [\d,]+ characters, out of [\d,]+ bytes: refused"
+    ):
         load_document(tmp_path / name, name)
 
 
 def test_compressed_text_of_an_ordinary_kind_is_read(tmp_path):
-    text = "".join(f"2024-01-15 08:{number % 60:02} INFO request {number} was answered\n" for number in range(100_000))
+    text = "".join(
+        f"2024-01-15 08:{number % 60:02} INFO request {number} was answered\n"
+        for number in range(100_000)
+    )
     (tmp_path / "log.gz").write_bytes(gzip.compress(text.encode()))
     assert load_document(tmp_path / "log.gz", "log.gz").text == text
 
@@ -616,8 +754,16 @@ def test_compressed_text_of_an_ordinary_kind_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "title", "meta"),
     [
-        ("PEP: 8\nTitle: Style Guide\nAuthor: Ann,\n  Bob\n\nAbstract\n========\n\nText.\n", "Style Guide", "Ann, Bob"),
-        (":author: Ann\n:status: draft\n\nTides\n=====\n\nText.\n\nEbb\n---\n\nMore.\n", "Tides", "Ann"),
+        (
+            "PEP: 8\nTitle: Style Guide\nAuthor: Ann,\n  Bob\n\nAbstract\n========\n\nText.\n",
+            "Style Guide",
+            "Ann, Bob",
+        ),
+        (
+            ":author: Ann\n:status: draft\n\nTides\n=====\n\nText.\n\nEbb\n---\n\nMore.\n",
+            "Tides",
+            "Ann",
+        ),
         ("=====\nTides\n=====\n\nEbb\n===\n\nText.\n\nFlood\n=====\n\nMore.\n", "Tides", None),
         ("Abstract\n========\n\nText.\n\nMotivation\n==========\n\nMore.\n", "notes", None),
         ("Note: this is prose\nthat goes on.\n\nTides\n-----\n", "Tides", None),
@@ -633,10 +779,15 @@ def test_titles_and_fields_of_rst(tmp_path, text, title, meta):
 def test_files_as_word_and_google_docs_save_them(name):
     document = load_document(Path(__file__).parents[1] / "data" / "writers" / name, name)
     sentences = split_sentences(document.text, kind=document.kind)
-    found = [(one.kind, document.text[one.start : one.end].strip(" #*-\n").partition("**")[0]) for one in sentences]
+    found = [
+        (one.kind, document.text[one.start : one.end].strip(" #*-\n").partition("**")[0])
+        for one in sentences
+    ]
     headings = [text for kind, text in found if kind == "heading"]
     assert headings == ["Harbour handbook", "Moorings", "Fees"]
-    items = [text for _, text in found if text.startswith(("Fenders", "Two lines", "1. Call", "2. Wait"))]
+    items = [
+        text for _, text in found if text.startswith(("Fenders", "Two lines", "1. Call", "2. Wait"))
+    ]
     assert items == [
         "Fenders on both sides",
         "Two lines ashore",

@@ -7,17 +7,28 @@ from lmkrag.formats.load import load_bytes
 
 
 def load(data: bytes | str, name: str):
-    return load_bytes(data if isinstance(data, bytes) else data.encode(), name, doc_id=name, path=name)
+    return load_bytes(
+        data if isinstance(data, bytes) else data.encode(), name, doc_id=name, path=name
+    )
 
 
 @pytest.mark.parametrize(
     ("hidden", "text"),
     [
-        ('<p hidden>The fee is 9.</p><p style="display: none">Or 8.</p><b style="VISIBILITY:hidden">Or 7.</b>', ""),
+        (
+            '<p hidden>The fee is 9.</p><p style="display: none">Or 8.</p><b style="VISIBILITY:hidden">Or 7.</b>',
+            "",
+        ),
         ('<i aria-hidden="true">close_icon</i><span aria-hidden="true">40</span>', ""),
-        ('<table><tr><th>Boat</th><th style="display:none">Key</th></tr><tr><td>Heron</td></tr></table>', "Boat Heron"),
+        (
+            '<table><tr><th>Boat</th><th style="display:none">Key</th></tr><tr><td>Heron</td></tr></table>',
+            "Boat Heron",
+        ),
         ('<div id="more" hidden>Dogs pay 2.</div><a href="#more">More</a>', "Dogs pay 2. More"),
-        ('<button aria-controls="p">Dogs</button><div id="p" style="display:none">pay 2.</div>', "Dogs pay 2."),
+        (
+            '<button aria-controls="p">Dogs</button><div id="p" style="display:none">pay 2.</div>',
+            "Dogs pay 2.",
+        ),
         ('<div role="tabpanel" hidden>Dogs pay 2.</div>', "Dogs pay 2."),
         ('<div class="accordion"><div style="display:none">Dogs pay 2.</div></div>', "Dogs pay 2."),
         ('<div hidden="until-found">Dogs pay 2.</div>', "Dogs pay 2."),
@@ -29,13 +40,15 @@ def load(data: bytes | str, name: str):
 def test_what_a_page_hides_is_no_text_but_what_a_click_shows_is(hidden, text):
     page = f"<body><p>The gate opens at nine, every day.</p>{hidden} after</body>"
     shown = load(page, "a.html").text.replace("|", " ")
-    assert " ".join(shown.split()) == " ".join(f"The gate opens at nine, every day. {text} after".split())
+    assert " ".join(shown.split()) == " ".join(
+        f"The gate opens at nine, every day. {text} after".split()
+    )
 
 
 def test_a_page_that_is_shown_by_a_script_is_read():
-    assert load('<body style="display:none"><p>The gate opens at nine.</p></body>', "a.html").text == (
-        "The gate opens at nine."
-    )
+    assert load(
+        '<body style="display:none"><p>The gate opens at nine.</p></body>', "a.html"
+    ).text == ("The gate opens at nine.")
 
 
 @pytest.mark.parametrize(
@@ -47,16 +60,24 @@ def test_a_page_that_is_shown_by_a_script_is_read():
     ],
 )
 def test_author_and_date_of_a_page(told):
-    page = load(f'<head><meta name="author" content="Ida Brandt">{told}</head><body>The gate.</body>', "a.html")
+    page = load(
+        f'<head><meta name="author" content="Ida Brandt">{told}</head><body>The gate.</body>',
+        "a.html",
+    )
     assert dict(page.meta) == {"author": "Ida Brandt", "date": "2025-03-04"}
 
 
-STYLES = r"{\stylesheet{\s0 Normal;}{\s1\sbasedon0\b heading 1;}{\s2\sbasedon0 Heading 2;}{\s3 Quote;}}"
+STYLES = (
+    r"{\stylesheet{\s0 Normal;}{\s1\sbasedon0\b heading 1;}{\s2\sbasedon0 Heading 2;}{\s3 Quote;}}"
+)
 
 
 def test_headings_of_rtf_by_the_names_of_their_styles():
     text = r"\pard\plain \s1\ql{Harbour}\par \pard\plain \s3 Text.\par\pard\s2 Fees\par \pard\plain \s0 Paid.\par"
-    assert load(r"{\rtf1\ansi " + STYLES + text + "}", "a.rtf").text == "# Harbour\nText.\n## Fees\nPaid."
+    assert (
+        load(r"{\rtf1\ansi " + STYLES + text + "}", "a.rtf").text
+        == "# Harbour\nText.\n## Fees\nPaid."
+    )
 
 
 def test_bullets_and_numbers_of_wordpad():
@@ -71,7 +92,10 @@ def test_bullets_and_numbers_of_wordpad():
             "Account:;DE12 34\n\nFrom:;01.03.2025\nTo:;31.03.2025\n\nDay;Text;Amount\n03.03.2025;Rent;-86,00\n",
             "Account: DE12 34\nFrom: 01.03.2025\nTo: 31.03.2025\nDay: 03.03.2025 | Text: Rent | Amount: -86,00",
         ),
-        ("Item;5%;10%\nRope;14;16\nTar;9;10\n", "Item: Rope | 5%: 14 | 10%: 16\nItem: Tar | 5%: 9 | 10%: 10"),
+        (
+            "Item;5%;10%\nRope;14;16\nTar;9;10\n",
+            "Item: Rope | 5%: 14 | 10%: 16\nItem: Tar | 5%: 9 | 10%: 10",
+        ),
         (
             "Pieces;1-99;100-499\nRope;14;16\nTar;9;10\n",
             "Pieces: Rope | 1-99: 14 | 100-499: 16\nPieces: Tar | 1-99: 9 | 100-499: 10",

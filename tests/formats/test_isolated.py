@@ -94,7 +94,10 @@ def one_word(size: int) -> bytes:
     docx.Document().save(packed)
     written = io.BytesIO()
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    with zipfile.ZipFile(packed) as old, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
+    with (
+        zipfile.ZipFile(packed) as old,
+        zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
         for name in old.namelist():
             if name != "word/document.xml":
                 new.writestr(name, old.read(name))
@@ -129,15 +132,29 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
 @pytest.mark.parametrize(
     ("name", "data", "most", "reason"),
     [
-        pytest.param("far.xls", last_cell, 1_100, r"broken Excel file \(its reader ended: (?!note)", id="xls"),
-        pytest.param("word.docx", partial(one_word, 800 << 20), 1_100, "broken Word file", id="docx"),
-        pytest.param("lines.html.gz", partial(packed_lines, 2_000_000), 1_100, "broken (HTML page|gzip file)", id="gz"),
-        pytest.param("nested.json", lambda: b"[" + b"[1]," * 400_000 + b"1]", 560, "", id="json that is read"),
+        pytest.param(
+            "far.xls", last_cell, 1_100, r"broken Excel file \(its reader ended: (?!note)", id="xls"
+        ),
+        pytest.param(
+            "word.docx", partial(one_word, 800 << 20), 1_100, "broken Word file", id="docx"
+        ),
+        pytest.param(
+            "lines.html.gz",
+            partial(packed_lines, 2_000_000),
+            1_100,
+            "broken (HTML page|gzip file)",
+            id="gz",
+        ),
+        pytest.param(
+            "nested.json", lambda: b"[" + b"[1]," * 400_000 + b"1]", 560, "", id="json that is read"
+        ),
     ],
 )
 def test_a_small_file_takes_a_gigabyte_at_most(tmp_path, name, data, most, reason):
     (tmp_path / name).write_bytes(data())
-    done = subprocess.run([sys.executable, "-c", READ, tmp_path / name], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", READ, tmp_path / name], capture_output=True, text=True, check=True
+    )
     *said, peak = done.stdout.splitlines()
     assert int(peak) < most
     assert bool(said) == bool(reason) and re.match(reason, "".join(said)), said
@@ -188,7 +205,9 @@ def test_entities_are_not_expanded_and_nothing_is_fetched(loader, tmp_path):
     document = loader.load(tmp_path / "outside.epub", "o")
     assert "Ten bees." in document.text
     assert "password" not in document.title + document.text
-    (tmp_path / "front.md").write_text("---\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n---\nText.\n")
+    (tmp_path / "front.md").write_text(
+        "---\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n---\nText.\n"
+    )
     assert loader.load(tmp_path / "front.md", "f").meta == {}
 
 
@@ -196,7 +215,9 @@ def test_deep_nesting_and_many_objects(loader, tmp_path):
     (tmp_path / "deep.html").write_text("<ul>" * 200_000 + "x" + "</ul>" * 200_000)
     (tmp_path / "deep.json").write_text("[" * 200_000 + "]" * 200_000)
     objects = b"".join(b"%d 0 obj<</A %d 0 R>>endobj\n" % (i, i + 1) for i in range(1, 1_000_000))
-    (tmp_path / "objects.pdf").write_bytes(b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF")
+    (tmp_path / "objects.pdf").write_bytes(
+        b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF"
+    )
     for name in ("deep.html", "deep.json", "objects.pdf"):
         with pytest.raises(DocumentError):
             loader.load(tmp_path / name, name)
@@ -204,7 +225,10 @@ def test_deep_nesting_and_many_objects(loader, tmp_path):
 
 def test_what_a_parser_says_is_kept_for_who_asks(loader, tmp_path, caplog):
     (tmp_path / "broken.docx").write_bytes(zipped("word/document.xml", b"<w:document"))
-    with caplog.at_level("DEBUG", logger="lmkrag"), pytest.raises(DocumentError, match="broken Word file"):
+    with (
+        caplog.at_level("DEBUG", logger="lmkrag"),
+        pytest.raises(DocumentError, match="broken Word file"),
+    ):
         loader.load(tmp_path / "broken.docx", "broken")
     assert "Traceback" in caplog.text
     assert "formats/docx.py" in caplog.text
@@ -212,10 +236,13 @@ def test_what_a_parser_says_is_kept_for_who_asks(loader, tmp_path, caplog):
 
 def test_what_a_dying_reader_printed_is_told(loader, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "lmkrag.formats.isolated._START", "import os, sys\nsys.stderr.write('libpdf: bad xref\\n')\nos._exit(3)"
+        "lmkrag.formats.isolated._START",
+        "import os, sys\nsys.stderr.write('libpdf: bad xref\\n')\nos._exit(3)",
     )
     (tmp_path / "a.html").write_text(PAGE)
-    with pytest.raises(DocumentError, match=r"broken HTML page \(its reader ended: libpdf: bad xref\)"):
+    with pytest.raises(
+        DocumentError, match=r"broken HTML page \(its reader ended: libpdf: bad xref\)"
+    ):
         loader.load(tmp_path / "a.html", "a")
 
 
@@ -261,6 +288,10 @@ isolated.serve(4 << 30)
 """
     request = json.dumps({"task": "load", "path": "/x", "doc_id": "x", "seconds": 1})
     done = subprocess.run(
-        [sys.executable, "-c", code], input=request + "\n", capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code],
+        input=request + "\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert done.returncode in (-signal.SIGALRM, -signal.SIGXCPU, -signal.SIGKILL)

@@ -38,7 +38,12 @@ SECONDS = 4.0
         ("voices.vtt", "00:00:01.000 --> 00:00:02.000\n", "<v ", ""),
         ("times.srt", "", "1\n00:00:01,000 -->\n", ""),
         ("groups.rtf", "{\\rtf1 ", "{\\b\\i\\v", "}"),
-        ("parts.eml", "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n", "--b\nContent-Type: a/b\n\nx\n", ""),
+        (
+            "parts.eml",
+            "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n",
+            "--b\nContent-Type: a/b\n\nx\n",
+            "",
+        ),
         ("keys.md", "---\n", "? ", "\n---\n"),
         ("type.eml", "Content-Type: text/plain; ", "a=b; ", "\n\nThe gate is red."),
         ("notes", "From a ", "Mon Jan  1 1:11 ", ""),
@@ -54,7 +59,9 @@ def test_time_grows_with_size(name, before, repeated, after):
     assert time.process_time() - started < SECONDS
 
 
-@pytest.mark.parametrize("repeated", [b"Mon Jan  1 1:11 ", b"a: b\n", b"From: a\n", b"\t", b"a:\n\t", b"From From "])
+@pytest.mark.parametrize(
+    "repeated", [b"Mon Jan  1 1:11 ", b"a: b\n", b"From: a\n", b"\t", b"a:\n\t", b"From From "]
+)
 def test_a_guess_of_a_format_costs_less_than_reading_the_file(repeated, tmp_path):
     path = tmp_path / "notes"
     path.write_bytes((b"From a " + repeated * SIZE)[:SIZE])
@@ -94,7 +101,10 @@ def merged_cells() -> bytes:
         for name in old.namelist():
             part = old.read(name)
             merged = b'<mergeCell ref="A1:XFD1048576"/>' * 1_000
-            new.writestr(name, part.replace(b"</sheetData>", b"</sheetData><mergeCells>%s</mergeCells>" % merged))
+            new.writestr(
+                name,
+                part.replace(b"</sheetData>", b"</sheetData><mergeCells>%s</mergeCells>" % merged),
+            )
     return changed.getvalue()
 
 
@@ -115,17 +125,43 @@ def spanned_cells() -> bytes:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("all.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 10_000))),
-        ("rows.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 1, "x" * 100_000))),
-        ("columns.fods", FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-repeated", 10_000) * 2_000)),
-        ("blank.fods", FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 9_999, "") * 1_000)),
-        ("covered.fods", FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-spanned", 999_999) * 20_000)),
+        (
+            "all.fods",
+            FLAT.format(kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 10_000)),
+        ),
+        (
+            "rows.fods",
+            FLAT.format(
+                kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 1, "x" * 100_000)
+            ),
+        ),
+        (
+            "columns.fods",
+            FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-repeated", 10_000) * 2_000),
+        ),
+        (
+            "blank.fods",
+            FLAT.format(
+                kind="spreadsheet", rows=repeat(10_000, "columns-repeated", 9_999, "") * 1_000
+            ),
+        ),
+        (
+            "covered.fods",
+            FLAT.format(kind="spreadsheet", rows=repeat(1, "columns-spanned", 999_999) * 20_000),
+        ),
         ("text.fodt", FLAT.format(kind="text", rows=repeat(10_000, "columns-repeated", 10_000))),
         (
             "across.xls",
-            EXCEL_2003.format(rows="<Row><Cell ss:MergeAcross='999999'><Data>x</Data></Cell></Row>" * 20_000),
+            EXCEL_2003.format(
+                rows="<Row><Cell ss:MergeAcross='999999'><Data>x</Data></Cell></Row>" * 20_000
+            ),
         ),
-        ("places.xls", EXCEL_2003.format(rows="<Row><Cell ss:Index='999999'><Data>x</Data></Cell></Row>" * 20_000)),
+        (
+            "places.xls",
+            EXCEL_2003.format(
+                rows="<Row><Cell ss:Index='999999'><Data>x</Data></Cell></Row>" * 20_000
+            ),
+        ),
         ("merged.xlsx", merged_cells),
         ("spanned.docx", spanned_cells),
     ],
@@ -140,5 +176,7 @@ def test_cells_that_stand_for_many_cost_little(name, data):
 
 def test_cells_may_stand_for_some():
     rows = repeat(1_000, "columns-repeated", 100, "red")
-    text = load_bytes(FLAT.format(kind="spreadsheet", rows=rows).encode(), "a.fods", doc_id="a", path="a").text
+    text = load_bytes(
+        FLAT.format(kind="spreadsheet", rows=rows).encode(), "a.fods", doc_id="a", path="a"
+    ).text
     assert text.count("red") == 100_000

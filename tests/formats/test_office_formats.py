@@ -50,7 +50,9 @@ def workbook() -> bytes:
     sheet.title = "Valves"
     sheet.append(["Code", "Pressure", "Checked", "Note"])
     for number in range(1001, 1041):
-        sheet.append([f"VX-{number}", number / 100, datetime.datetime(2024, 5, number % 28 + 1), None])
+        sheet.append(
+            [f"VX-{number}", number / 100, datetime.datetime(2024, 5, number % 28 + 1), None]
+        )
     other = book.create_sheet("Prices")
     other.append(["Part", "Euro"])
     other.append(["Lamp", 12.0])
@@ -115,7 +117,9 @@ def message(subject: str = "Leave in May") -> EmailMessage:
     made["Subject"] = subject
     made.set_content("Leave is granted for May.\n\nAsk me for June, ü 日本.")
     made.add_alternative("<p>Leave is granted for <b>May</b>.</p>", subtype="html")
-    made.add_attachment(b"Code,Days\nA-1,12\nB-2,9\n", maintype="text", subtype="csv", filename="days.csv")
+    made.add_attachment(
+        b"Code,Days\nA-1,12\nB-2,9\n", maintype="text", subtype="csv", filename="days.csv"
+    )
     made.add_attachment(b"\x89PNG....", maintype="image", subtype="png", filename="photo.png")
     return made
 
@@ -123,11 +127,17 @@ def message(subject: str = "Leave in May") -> EmailMessage:
 def test_workbook():
     found = load(workbook(), "stock.xlsx")
     assert (found.kind, found.title, found.meta["author"]) == ("xlsx", "Stock", "A. Roe")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.meta["date"])  # openpyxl writes when it saved the file
-    assert found.text.startswith("# Valves\n\nCode: VX-1001 | Pressure: 10.01 | Checked: 2024-05-22\n")
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d", found.meta["date"]
+    )  # openpyxl writes when it saved the file
+    assert found.text.startswith(
+        "# Valves\n\nCode: VX-1001 | Pressure: 10.01 | Checked: 2024-05-22\n"
+    )
     assert "# Prices\n\nPart: Lamp | Euro: 12" in found.text
     assert "Empty" not in found.text
-    units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text, kind=found.kind)]
+    units = [
+        found.text[s.start : s.end].strip() for s in split_sentences(found.text, kind=found.kind)
+    ]
     assert len(units) == 40 + 1 + 2
     assert "Code: VX-1007 | Pressure: 10.07 | Checked: 2024-05-28" in units
 
@@ -200,7 +210,9 @@ def binary_workbook(rows) -> bytes:
     for row, values in enumerate(rows):
         cells += record(0, struct.pack("<IIH3xI2I", row, 0, 300, 1, 0, len(values) - 1))
         for column, value in enumerate(values):
-            kind, data = (6, string(value)) if isinstance(value, str) else (5, struct.pack("<d", value))
+            kind, data = (
+                (6, string(value)) if isinstance(value, str) else (5, struct.pack("<d", value))
+            )
             cells += record(kind, struct.pack("<II", column, 0) + data) if value != "" else b""
     size = struct.pack("<4I", 0, len(rows) - 1, 0, len(rows[-1]) - 1)
     sheet = record(129) + record(148, size) + record(145) + cells + record(146) + record(130)
@@ -215,14 +227,23 @@ def binary_workbook(rows) -> bytes:
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("[Content_Types].xml", f'<Types xmlns="{package}/content-types"/>')
         archive.writestr("_rels/.rels", relations % ("officeDocument", "xl/workbook.bin"))
-        archive.writestr("xl/workbook.bin", record(131) + record(143) + name + record(144) + record(132))
-        archive.writestr("xl/_rels/workbook.bin.rels", relations % ("worksheet", "worksheets/sheet1.bin"))
+        archive.writestr(
+            "xl/workbook.bin", record(131) + record(143) + name + record(144) + record(132)
+        )
+        archive.writestr(
+            "xl/_rels/workbook.bin.rels", relations % ("worksheet", "worksheets/sheet1.bin")
+        )
         archive.writestr("xl/worksheets/sheet1.bin", sheet)
     return packed.getvalue()
 
 
 def test_binary_workbooks():
-    rows = [["Fees of the pier"], ["Berth", "Season", "Fee"], ["North", "Summer", 40.0], ["South", "", 25.5]]
+    rows = [
+        ["Fees of the pier"],
+        ["Berth", "Season", "Fee"],
+        ["North", "Summer", 40.0],
+        ["South", "", 25.5],
+    ]
     assert load(binary_workbook(rows), "fees.xlsb").text.splitlines() == [
         *("# Fees", "", "Fees of the pier"),
         "Berth: North | Season: Summer | Fee: 40",
@@ -242,7 +263,9 @@ def test_old_workbooks(monkeypatch, tmp_path):
     page = b"<html><table><tr><th>Boat<th>Fee<tr><td>Heron<td>40<tr><td>Gannet<td>50</table></html>"
     assert load(page, "fees.xls").text == "| Boat | Fee |\n| Heron | 40 |\n| Gannet | 50 |"
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(DocumentError, match=r"^old Excel file: pip install 'lmkrag\[xls\]' reads it$") as raised:
+    with pytest.raises(
+        DocumentError, match=r"^old Excel file: pip install 'lmkrag\[xls\]' reads it$"
+    ) as raised:
         check_file(tmp_path / "fees.xls")
     assert not raised.value.lasting
 
@@ -252,7 +275,11 @@ def test_slides():
     assert (found.kind, found.title, len(found.page_starts)) == ("pptx", "The ferry", 2)
     assert found.text.startswith("# Ferry\n\n- Leaves at seven\n- Dogs travel free")
     second = found.text[found.page_starts[1] :]
-    assert second.startswith("# Prices") and "| Child | 2 |" in second and second.endswith("Say that prams are free.")
+    assert (
+        second.startswith("# Prices")
+        and "| Child | 2 |" in second
+        and second.endswith("Say that prams are free.")
+    )
 
 
 def test_a_chart_is_a_table_of_its_values():
@@ -283,8 +310,14 @@ def test_a_chart_of_a_word_file_follows_its_paragraph():
     values.add_series("Adults", (5,))
     document = docx.Document()
     document.add_paragraph("Passengers fell.")
-    content = ChartXmlWriter(XL_CHART_TYPE.COLUMN_CLUSTERED, values).xml.replace("barChart", "bar3DChart").encode()
-    chart = docx.opc.part.Part(docx.opc.packuri.PackURI("/word/charts/chart1.xml"), "application/xml", content)
+    content = (
+        ChartXmlWriter(XL_CHART_TYPE.COLUMN_CLUSTERED, values)
+        .xml.replace("barChart", "bar3DChart")
+        .encode()
+    )
+    chart = docx.opc.part.Part(
+        docx.opc.packuri.PackURI("/word/charts/chart1.xml"), "application/xml", content
+    )
     key = document.part.relate_to(chart, f"{OFFICE}/officeDocument/2006/relationships/chart")
     run = document.paragraphs[0].add_run()._r
     run.append(
@@ -295,7 +328,10 @@ def test_a_chart_of_a_word_file_follows_its_paragraph():
     )
     packed = io.BytesIO()
     document.save(packed)
-    assert load(packed.getvalue(), "boats.docx").text == "Passengers fell.\n\n|  | Adults |\n| May | 5 |"
+    assert (
+        load(packed.getvalue(), "boats.docx").text
+        == "Passengers fell.\n\n|  | Adults |\n| May | 5 |"
+    )
 
 
 def test_opendocument():
@@ -313,7 +349,11 @@ def test_an_opendocument_workbook_has_a_line_a_row():
     for cells in rows:
         row = table.TableRow(numberrowsrepeated=2 if cells[0] == "B-12" else 1)
         for value in cells:
-            dated = {"valuetype": "date", "datevalue": f"{value}T00:00:00"} if value.startswith("2024") else {}
+            dated = (
+                {"valuetype": "date", "datevalue": f"{value}T00:00:00"}
+                if value.startswith("2024")
+                else {}
+            )
             cell = table.TableCell(**dated)
             cell.addElement(text.P(text="5/1/24" if dated else value))
             row.addElement(cell)
@@ -348,7 +388,10 @@ def test_values_of_an_opendocument_workbook_that_has_no_text():
 
 def test_an_opendocument_presentation_has_a_page_a_slide():
     document = OpenDocumentPresentation()
-    for title, lines, note in (("The ferry", ["It leaves at nine.", "Dogs are free."], "Say it twice."), ("", [], "")):
+    for title, lines, note in (
+        ("The ferry", ["It leaves at nine.", "Dogs are free."], "Say it twice."),
+        ("", [], ""),
+    ):
         slide = draw.Page(masterpagename="plain")
         frame = draw.Frame()
         frame.setAttrNS(PRESENTATIONNS, "class", "title")
@@ -371,7 +414,9 @@ def test_an_opendocument_presentation_has_a_page_a_slide():
     document.write(packed)
     found = load(packed.getvalue(), "ferry.odp")
     assert (found.kind, len(found.page_starts)) == ("odp", 2)
-    assert found.text.strip() == "# The ferry\n\nIt leaves at nine.\n\nDogs are free.\n\nSay it twice."
+    assert (
+        found.text.strip() == "# The ferry\n\nIt leaves at nine.\n\nDogs are free.\n\nSay it twice."
+    )
 
 
 def anchored() -> bytes:
@@ -438,14 +483,15 @@ def test_equations_of_an_opendocument_are_where_they_stand():
     with zipfile.ZipFile(packed, "a") as archive:
         typed = '<annotation encoding="StarMath 5.0">E = m c^2</annotation>'
         parts = f"<semantics><mrow><mi>E</mi></mrow>{typed}</semantics>"
-        archive.writestr("Object 1/content.xml", f'<math xmlns="http://www.w3.org/1998/Math/MathML">{parts}</math>')
+        archive.writestr(
+            "Object 1/content.xml",
+            f'<math xmlns="http://www.w3.org/1998/Math/MathML">{parts}</math>',
+        )
     assert load(packed.getvalue(), "energy.odt").text == "The energy is E = m c^2 at rest."
 
 
 def test_rtf():
-    data = (
-        rb"{\rtf1\ansi\ansicpg1252{\info{\title House rules}}The gate is {\b closed} at nine, caf\'e9 too.\par Next.}"
-    )
+    data = rb"{\rtf1\ansi\ansicpg1252{\info{\title House rules}}The gate is {\b closed} at nine, caf\'e9 too.\par Next.}"
     found = load(data, "rules.rtf")
     assert (found.kind, found.title) == ("rtf", "House rules")
     assert found.text == "The gate is closed at nine, café too.\nNext."
@@ -481,14 +527,20 @@ def test_equations_and_smartart_of_powerpoint():
     )  # fmt: skip
     tree = slide.shapes._spTree
     shape = f"<p:sp><p:txBody><a:p><a:r><a:t>Area: </a:t></a:r>{EQUATION}</a:p></p:txBody></p:sp>"
-    tree.append(parse_xml(f"<mc:AlternateContent {names}><mc:Choice>{shape}</mc:Choice></mc:AlternateContent>"))
+    tree.append(
+        parse_xml(
+            f"<mc:AlternateContent {names}><mc:Choice>{shape}</mc:Choice></mc:AlternateContent>"
+        )
+    )
     points = "".join(
         f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
         for text in ("Call the keeper", "Moor")
     )
     data = f"<dgm:dataModel {names}><dgm:ptLst>{points}</dgm:ptLst></dgm:dataModel>".encode()
     part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", slide.part.package, data)
-    key = slide.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData")
+    key = slide.part.relate_to(
+        part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData"
+    )
     tree.append(
         parse_xml(
             f"<p:graphicFrame {names}><p:nvGraphicFramePr><p:cNvPr id='9' name='Steps'/><p:cNvGraphicFramePr/><p:nvPr/>"
@@ -519,7 +571,9 @@ def test_mail():
     assert found.meta == {"author": "Ruth Okafor <ruth@example.org>", "date": "2024-05-01"}
     assert "From: Ruth Okafor <ruth@example.org>\nTo: all@example.org\n" in found.text
     assert "Ask me for June, ü 日本." in found.text
-    assert "Subject: Leave in May\nAttachments: days.csv, photo.png\n\nLeave is granted" in found.text
+    assert (
+        "Subject: Leave in May\nAttachments: days.csv, photo.png\n\nLeave is granted" in found.text
+    )
     assert "A-1" not in found.text
     assert "base64" not in found.text.lower()
     units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text)]
@@ -566,7 +620,11 @@ def test_what_begins_a_mail_in_a_mailbox(line, begins):
 def multipart(subtype: str, *parts: tuple[str, bytes]) -> bytes:
     """A mail whose parts have some headers and some bytes."""
     body = b"".join(b"--zz\n" + head.encode() + b"\n\n" + data + b"\n" for head, data in parts)
-    return f"Subject: Rota\nContent-Type: multipart/{subtype}; boundary=zz\n\n".encode() + body + b"--zz--\n"
+    return (
+        f"Subject: Rota\nContent-Type: multipart/{subtype}; boundary=zz\n\n".encode()
+        + body
+        + b"--zz--\n"
+    )
 
 
 PLAIN, PAGE = "Content-Type: text/plain; charset=utf-8", "Content-Type: text/html; charset=utf-8"
@@ -577,12 +635,26 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (multipart("mixed", (PLAIN, b"One."), (PAGE, b"<p>Two.</p>"), (PLAIN, b"Three.")), "One.\n\nTwo.\n\nThree."),
-        (multipart("alternative", (PLAIN, b" \n"), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
-        (multipart("alternative", (PLAIN, b"In HTML."), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
-        (multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)), "It comes on 9 May."),
         (
-            multipart("alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)),
+            multipart("mixed", (PLAIN, b"One."), (PAGE, b"<p>Two.</p>"), (PLAIN, b"Three.")),
+            "One.\n\nTwo.\n\nThree.",
+        ),
+        (
+            multipart("alternative", (PLAIN, b" \n"), (PAGE, WHOLE)),
+            "The order comes on 9 May.\n\nIt weighs 3 kg.",
+        ),
+        (
+            multipart("alternative", (PLAIN, b"In HTML."), (PAGE, WHOLE)),
+            "The order comes on 9 May.\n\nIt weighs 3 kg.",
+        ),
+        (
+            multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)),
+            "It comes on 9 May.",
+        ),
+        (
+            multipart(
+                "alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)
+            ),
             "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13",
         ),
         (
@@ -600,8 +672,14 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
             b"\nThe watch \nbegins \n at six.\n> Who \n> is it?\n-- \nAda",
             "The watch begins at six.\n> Who is it?\n-- \nAda",
         ),
-        (b"Subject: Rota\nContent-Type: text/plain; format=flowed; delsp=yes\n\nin the mor \nning", "in the morning"),
-        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-8859-1\n\n740 \x80 \x96 f\xfcnf", "740 € – fünf"),
+        (
+            b"Subject: Rota\nContent-Type: text/plain; format=flowed; delsp=yes\n\nin the mor \nning",
+            "in the morning",
+        ),
+        (
+            b"Subject: Rota\nContent-Type: text/plain; charset=iso-8859-1\n\n740 \x80 \x96 f\xfcnf",
+            "740 € – fünf",
+        ),
         (
             multipart(
                 "signed",
@@ -614,10 +692,19 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
             "The fee is 40.",
         ),
         (b"Subject: Rota\n\n740 \x80 f\xfcr f\xfcnf Tage", "740 € für fünf Tage"),
-        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B", "休暇"),
-        (b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>", "Отпуск"),
+        (
+            b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B",
+            "休暇",
+        ),
+        (
+            b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>",
+            "Отпуск",
+        ),
         (b"Subject: Rota\nContent-Type: multipart/mixed\n\nThe fee is 40.", "The fee is 40."),
-        (b"\n>From ada Mon Mar  3 10:00:00 2025\nSubject: Rota\nContent-Type: text/html\n\n<p>40</p>", "40"),
+        (
+            b"\n>From ada Mon Mar  3 10:00:00 2025\nSubject: Rota\nContent-Type: text/html\n\n<p>40</p>",
+            "40",
+        ),
         (
             multipart(
                 "mixed",
@@ -636,14 +723,23 @@ def test_the_parts_of_a_mail(data, text):
 
 
 def test_a_calendar_has_a_paragraph_an_event():
-    found = load(b"BEGIN:VCALENDAR\n" + EVENT + b"\n" + EVENT.replace(b"Crane", b"Pump") + b"\nEND:VCALENDAR", "a.ics")
+    found = load(
+        b"BEGIN:VCALENDAR\n"
+        + EVENT
+        + b"\n"
+        + EVENT.replace(b"Crane", b"Pump")
+        + b"\nEND:VCALENDAR",
+        "a.ics",
+    )
     dates = "DTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13"
     assert found.text == f"SUMMARY: Crane check\n{dates}\n\nSUMMARY: Pump check\n{dates}"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
 def test_headers_of_a_mail_that_are_not_ascii(encoding):
-    head = "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText.".encode(encoding)
+    head = "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText.".encode(
+        encoding
+    )
     found = load(head, "a.eml")
     assert found.title == "Grüße für Jürgen"
     assert found.text == "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText."
@@ -652,7 +748,10 @@ def test_headers_of_a_mail_that_are_not_ascii(encoding):
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("=?iso-8859-1?Q?M=FCller_?= =?utf-8?B?w7xiZXI=?= =?gb2312?B?1uzpRrv5?=", "Müller über朱镕基"),
+        (
+            "=?iso-8859-1?Q?M=FCller_?= =?utf-8?B?w7xiZXI=?= =?gb2312?B?1uzpRrv5?=",
+            "Müller über朱镕基",
+        ),
         ("=?utf-8?B?5a6J5Ys=?=\n =?utf-8?B?lQ==?=", "安動"),
         ("Ada " * 2_000, "Ada " * 1_999 + "Ada"),
     ],
@@ -669,7 +768,9 @@ def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
         b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nSubject: Two\n\nBye.\n"
     )
     (tmp_path / "Inbox").write_bytes(mails)
-    (tmp_path / "1741.M5P6.host:2,S").write_bytes(mails.partition(b"\n")[2].partition(b"\n\nFrom - ")[0])
+    (tmp_path / "1741.M5P6.host:2,S").write_bytes(
+        mails.partition(b"\n")[2].partition(b"\n\nFrom - ")[0]
+    )
     (tmp_path / "Notes").write_text("From: the harbour\n\nIt is closed.")
     with IsolatedLoader() as loader:
         box, mail_file, notes = (
@@ -682,7 +783,10 @@ def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
 
 def test_lines_of_a_mail_that_look_like_postmarks():
     mails = b"From ada Mon Mar  3 10:00:00 2025\nSubject: One\n\nFrom the quay at 9:30:\nGate: it is red.\n"
-    assert load(mails, "a.mbox").text == "# One\n\nSubject: One\n\nFrom the quay at 9:30:\nGate: it is red."
+    assert (
+        load(mails, "a.mbox").text
+        == "# One\n\nSubject: One\n\nFrom the quay at 9:30:\nGate: it is red."
+    )
     assert load(b"From: a@b.org\nTo: c@b.org\nSubject: One\n\nBye.", "a.mbox").title == "One"
 
 
@@ -719,9 +823,15 @@ def test_a_saved_page_of_another_type(page):
 
 def test_mail_of_apple_and_a_page_that_a_browser_saved():
     body = b"Subject: One\n\nBye."
-    assert load(b"%d\n%s<plist>1</plist>" % (len(body), body), "1.emlx").text == "Subject: One\n\nBye."
+    assert (
+        load(b"%d\n%s<plist>1</plist>" % (len(body), body), "1.emlx").text == "Subject: One\n\nBye."
+    )
     page = load(
-        multipart("related", (PAGE, "<h1>Café</h1><p>It is open.</p>".encode()), ("Content-Type: image/png", b"x")),
+        multipart(
+            "related",
+            (PAGE, "<h1>Café</h1><p>It is open.</p>".encode()),
+            ("Content-Type: image/png", b"x"),
+        ),
         "a.mht",
     )
     assert (page.text, page.title, page.kind) == ("# Café\n\nIt is open.", "Rota", "html")
@@ -748,7 +858,11 @@ def test_cues_of_webvtt_have_identifiers_and_voices(end):
 @pytest.mark.parametrize("suffix", ["srt", "vtt"])
 def test_subtitles(suffix):
     cues = pysubs2.SSAFile()
-    cues.append(pysubs2.SSAEvent(start=1_000, end=2_000, text="The gate is {\\i1}green{\\i0}.\\NIt is closed."))
+    cues.append(
+        pysubs2.SSAEvent(
+            start=1_000, end=2_000, text="The gate is {\\i1}green{\\i0}.\\NIt is closed."
+        )
+    )
     cues.append(pysubs2.SSAEvent(start=3_661_000, end=3_662_000, text="Goodbye."))
     found = load(cues.to_string(suffix).encode(), f"talk.{suffix}")
     assert found.kind == "subtitles"
@@ -775,7 +889,11 @@ def test_gzipped_tables_are_tables():
         (slides()[:2_000], "x.pptx", "broken PowerPoint file"),
         (workbook(), "x.pptx", "broken PowerPoint file"),
         (opendocument()[:500], "x.odt", "broken OpenDocument file"),
-        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "Excel file of a version before 2007: save it as .xlsx"),
+        (
+            b"\xd0\xcf\x11\xe0 old",
+            "x.xlsx",
+            "Excel file of a version before 2007: save it as .xlsx",
+        ),
         (b"plain text", "x.rtf", "content is not RTF"),
         (b"no cues at all", "x.srt", "subtitles"),
         (b"no messages at all", "x.mbox", "not a mailbox"),
@@ -846,7 +964,9 @@ def test_a_row_is_found_alone(encoder, tmp_path):
 
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "stock.xlsx").write_bytes(workbook())
-    rows = "Code,Meaning\n" + "".join(f"E{number},fault {number} of the pump\n" for number in range(40))
+    rows = "Code,Meaning\n" + "".join(
+        f"E{number},fault {number} of the pump\n" for number in range(40)
+    )
     (tmp_path / "folder" / "codes.csv").write_text(rows)
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(tmp_path / "folder")
@@ -890,7 +1010,12 @@ WORD, SLIDES, BOOK = (
         (word, WORD, "application/vnd.ms-word.document.macroEnabled.main+xml", "docm"),
         (word, WORD, WORD.replace("document.main", "template.main"), "dotx"),
         (word, WORD, "application/vnd.ms-word.template.macroEnabledTemplate.main+xml", "dotm"),
-        (slides, SLIDES, "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml", "pptm"),
+        (
+            slides,
+            SLIDES,
+            "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml",
+            "pptm",
+        ),
         (slides, SLIDES, SLIDES.replace("presentation.main", "slideshow.main"), "ppsx"),
         (slides, SLIDES, "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml", "ppsm"),
         (slides, SLIDES, SLIDES.replace("presentation.main", "template.main"), "potx"),
@@ -900,7 +1025,9 @@ WORD, SLIDES, BOOK = (
         (workbook, BOOK, "application/vnd.ms-excel.template.macroEnabled.main+xml", "xltm"),
     ],
 )
-def test_files_with_macros_templates_and_shows_are_read_as_plain_ones_are(made, plain, variant, suffix, tmp_path):
+def test_files_with_macros_templates_and_shows_are_read_as_plain_ones_are(
+    made, plain, variant, suffix, tmp_path
+):
     data = made()
     changed = repack(data, lambda _, part: part.replace(plain.encode(), variant.encode()))
     assert changed.count(variant.encode()) == 1
@@ -911,12 +1038,21 @@ def test_files_with_macros_templates_and_shows_are_read_as_plain_ones_are(made, 
     assert (found.text, found.kind) == (load(data, name).text, load(data, name).kind)
 
 
-@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (slides, "a.pptx"), (workbook, "a.xlsx")])
+@pytest.mark.parametrize(
+    ("made", "name"), [(word, "a.docx"), (slides, "a.pptx"), (workbook, "a.xlsx")]
+)
 def test_strict_open_xml_is_read(made, name):
     def make_strict(_: str, part: bytes) -> bytes:
-        for kind in (b"officeDocument", b"wordprocessingml", b"presentationml", b"spreadsheetml", b"drawingml"):
+        for kind in (
+            b"officeDocument",
+            b"wordprocessingml",
+            b"presentationml",
+            b"spreadsheetml",
+            b"drawingml",
+        ):
             part = part.replace(
-                b"http://schemas.openxmlformats.org/" + kind + b"/2006/", b"http://purl.oclc.org/ooxml/" + kind + b"/"
+                b"http://schemas.openxmlformats.org/" + kind + b"/2006/",
+                b"http://purl.oclc.org/ooxml/" + kind + b"/",
             )
         return part
 
@@ -932,7 +1068,10 @@ def test_a_workbook_of_a_report_generator():
     sheet["A2"].comment = openpyxl.comments.Comment("Made of hemp", "Ann")
     packed = io.BytesIO()
     book.save(packed)
-    data = repack(packed.getvalue(), lambda _, part: part.replace(b'<dimension ref="A1:C3"', b'<dimension ref="A1"'))
+    data = repack(
+        packed.getvalue(),
+        lambda _, part: part.replace(b'<dimension ref="A1:C3"', b'<dimension ref="A1"'),
+    )
     assert data.count(b'ref="A1:C3"') == 0
     assert load(data, "a.xlsx").text.splitlines()[2:] == [
         "Item: Rope | Net: 100 | Gross: =B2*1.2 (not computed)",
@@ -950,7 +1089,9 @@ def test_a_workbook_of_a_report_generator():
     ],
 )
 def test_a_workbook_whose_styles_or_properties_are_broken(part, old, new):
-    data = repack(workbook(), lambda name, content: content.replace(old, new) if name == part else content)
+    data = repack(
+        workbook(), lambda name, content: content.replace(old, new) if name == part else content
+    )
     assert "Code: VX-1001 | Pressure: 10.01" in load(data, "a.xlsx").text
 
 
@@ -962,15 +1103,23 @@ def test_texts_formulas_and_charts_of_a_workbook():
     book.create_chartsheet("Chart")
     packed = io.BytesIO()
     book.save(packed)
-    assert load(packed.getvalue(), "a.xlsx").text == '# Sheet\n\nTank: 10^6 litres | Full: =B1>0&"x" (not computed)'
+    assert (
+        load(packed.getvalue(), "a.xlsx").text
+        == '# Sheet\n\nTank: 10^6 litres | Full: =B1>0&"x" (not computed)'
+    )
 
 
-@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (workbook, "a.xlsx"), (slides, "a.pptx")])
+@pytest.mark.parametrize(
+    ("made", "name"), [(word, "a.docx"), (workbook, "a.xlsx"), (slides, "a.pptx")]
+)
 @pytest.mark.parametrize("target", ["../NULL", "media/gone.png"])
 def test_parts_that_are_named_and_not_there(made, name, target):
     relation = f'<Relationship Id="rId99" Type="{OFFICE}/officeDocument/2006/relationships/image" Target="{target}"/>'
     plain = made()
-    broken = repack(plain, lambda _, part: part.replace(b"</Relationships>", f"{relation}</Relationships>".encode()))
+    broken = repack(
+        plain,
+        lambda _, part: part.replace(b"</Relationships>", f"{relation}</Relationships>".encode()),
+    )
     assert load(broken, name).text == load(plain, name).text
 
 
@@ -981,5 +1130,8 @@ def test_templates_and_flat_files_of_opendocument():
     document.write(packed)
     assert load(packed.getvalue(), "a.ott").text == "The gate is red."
     assert load(document.xml(), "a.fodt").text == "The gate is red."
-    broken = repack(packed.getvalue(), lambda name, part: b"<oops" if name in ("meta.xml", "styles.xml") else part)
+    broken = repack(
+        packed.getvalue(),
+        lambda name, part: b"<oops" if name in ("meta.xml", "styles.xml") else part,
+    )
     assert load(broken, "a.odt").text == "The gate is red."

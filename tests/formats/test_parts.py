@@ -61,7 +61,10 @@ def with_chart() -> bytes:
     values.add_series("Boats", (3,))
     frame = made.slides[1].shapes.add_chart(XL_CHART_TYPE.PIE, 0, 0, 100, 100, values)
     frame.name = "Boats"
-    return change(save(made), **{frame.chart.part.partname.rpartition("/")[2].removesuffix(".xml"): b"<c:chartSpace"})
+    return change(
+        save(made),
+        **{frame.chart.part.partname.rpartition("/")[2].removesuffix(".xml"): b"<c:chartSpace"},
+    )
 
 
 def workbook(*names: str) -> bytes:
@@ -89,7 +92,12 @@ def word() -> bytes:
 def open_document(body: str, kind: str) -> bytes:
     spaces = " ".join(
         f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{space}:1.0"'
-        for name, space in {"office": "office", "table": "table", "text": "text", "draw": "drawing"}.items()
+        for name, space in {
+            "office": "office",
+            "table": "table",
+            "text": "text",
+            "draw": "drawing",
+        }.items()
     )
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -109,8 +117,12 @@ def book() -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("META-INF/container.xml", "<c><rootfile full-path='p.opf'/></c>")
-        items = "".join(f"<item id='{n}' href='c{n}.html' media-type='text/html'/>" for n in (1, 2, 3, 4))
-        archive.writestr("p.opf", f"<p>{items}{''.join(f'<itemref idref={n!r}/>' for n in '1234')}</p>")
+        items = "".join(
+            f"<item id='{n}' href='c{n}.html' media-type='text/html'/>" for n in (1, 2, 3, 4)
+        )
+        archive.writestr(
+            "p.opf", f"<p>{items}{''.join(f'<itemref idref={n!r}/>' for n in '1234')}</p>"
+        )
         for number, page in {1: "<p>First</p>", 2: DEEP, 4: "<p>Fourth</p>"}.items():
             archive.writestr(f"c{number}.html", page)
     return packed.getvalue()
@@ -130,11 +142,16 @@ def mailbox() -> bytes:
     other["Subject"], other["From"] = "Gates", "ada@example.org"
     other.set_content(DEEP, subtype="html")
     mails = (mail("One"), other, mail("Three"))
-    return b"\n\n".join(b"From a@b.org Mon Jan  1 00:00:00 2024\n" + made.as_bytes() for made in mails)
+    return b"\n\n".join(
+        b"From a@b.org Mon Jan  1 00:00:00 2024\n" + made.as_bytes() for made in mails
+    )
 
 
 def notebook() -> bytes:
-    cells = [{"cell_type": "markdown", "source": "First"}, {"cell_type": "heading", "level": "x", "source": "Second"}]
+    cells = [
+        {"cell_type": "markdown", "source": "First"},
+        {"cell_type": "heading", "level": "x", "source": "Second"},
+    ]
     return json.dumps({"cells": [*cells, {"cell_type": "markdown", "source": "Third"}]}).encode()
 
 
@@ -165,7 +182,12 @@ CELL_2003 = "<Cell ss:MergeAcross='999'><Data>lamp</Data></Cell>"
     ("name", "data", "kept", "left_out"),
     [
         ("notes.pptx", without_notes_body, ["First", "note 1", "Second", "Third", "note 3"], {}),
-        ("chart.pptx", with_chart, ["First", "Second", "note 2", "Third"], {"ppt/charts/chart": "broken"}),
+        (
+            "chart.pptx",
+            with_chart,
+            ["First", "Second", "note 2", "Third"],
+            {"ppt/charts/chart": "broken"},
+        ),
         (
             "slide.pptx",
             lambda: change(save(deck()), slide2=b"<p:sld"),
@@ -178,20 +200,39 @@ CELL_2003 = "<Cell ss:MergeAcross='999'><Data>lamp</Data></Cell>"
             ["# One\n\nthe lamp of One", "# Three\n\nthe lamp of Three"],
             {"sheet Two": "broken (ParseError)"},
         ),
-        ("comments.xlsx", with_comments, ["the lamp"], {"comments of sheet Sheet": "broken (XMLSyntaxError)"}),
-        ("header.docx", lambda: change(word(), header1=b"<w:hdr"), ["the gate is red"], {"word/header1.xml": "broken"}),
+        (
+            "comments.xlsx",
+            with_comments,
+            ["the lamp"],
+            {"comments of sheet Sheet": "broken (XMLSyntaxError)"},
+        ),
+        (
+            "header.docx",
+            lambda: change(word(), header1=b"<w:hdr"),
+            ["the gate is red"],
+            {"word/header1.xml": "broken"},
+        ),
         (
             "sheets.ods",
-            lambda: open_document(sheet("One") + sheet("Two", 10_000) + sheet("Three"), "spreadsheet"),
+            lambda: open_document(
+                sheet("One") + sheet("Two", 10_000) + sheet("Three"), "spreadsheet"
+            ),
             ["lamp of One", "lamp of Three"],
-            {"sheet Two": "a table that repeats its cells for more than 30,000,000 characters: refused"},
+            {
+                "sheet Two": "a table that repeats its cells for more than 30,000,000 characters: refused"
+            },
         ),
         (
             "sheets.xls",
             lambda: (
                 SHEETS_2003
                 % "".join(
-                    SHEET_2003 % each for each in (("One", CELL_2003), ("Two", CELL_2003 * 9_000), ("Three", CELL_2003))
+                    SHEET_2003 % each
+                    for each in (
+                        ("One", CELL_2003),
+                        ("Two", CELL_2003 * 9_000),
+                        ("Three", CELL_2003),
+                    )
                 )
             ).encode(),
             ["# One", "# Three"],
@@ -201,7 +242,10 @@ CELL_2003 = "<Cell ss:MergeAcross='999'><Data>lamp</Data></Cell>"
             "chapters.epub",
             book,
             ["First\n\nFourth"],
-            {"chapter c2.html": "HTML that is nested too deeply", "chapter c3.html": "not in the file"},
+            {
+                "chapter c2.html": "HTML that is nested too deeply",
+                "chapter c3.html": "not in the file",
+            },
         ),
         (
             "part.eml",
@@ -227,9 +271,10 @@ def test_a_part_that_fails_is_left_out_by_name(tmp_path, name, data, kept, left_
     named = {skipped.path.removeprefix(f"{name}/"): skipped.reason for skipped in loaded.skipped}
     assert len(named) == len(left_out)
     for part, why in left_out.items():
-        assert any(found.startswith(part) and said.startswith(f"left out: {why}") for found, said in named.items()), (
-            named
-        )
+        assert any(
+            found.startswith(part) and said.startswith(f"left out: {why}")
+            for found, said in named.items()
+        ), named
 
 
 def test_an_attachment_is_read_beside_a_part_that_fails(tmp_path):
@@ -245,20 +290,30 @@ def test_parts_of_an_attachment_are_named_below_it(tmp_path):
     outer.add_attachment(notebook(), maintype="application", subtype="json", filename="cells.ipynb")
     (tmp_path / "a.eml").write_bytes(outer.as_bytes())
     (skipped,) = load_with_attachments(tmp_path / "a.eml", "a.eml").skipped
-    assert (skipped.path, skipped.reason) == ("a.eml/cells.ipynb/cell 2", "left out: broken (ValueError)")
+    assert (skipped.path, skipped.reason) == (
+        "a.eml/cells.ipynb/cell 2",
+        "left out: broken (ValueError)",
+    )
 
 
 def test_a_file_whose_parts_all_fail_is_broken(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(change(workbook("One"), sheet1=b"<worksheet><sheetData><row"))
-    with pytest.raises(DocumentError, match=r"broken Excel file \(sheet One: broken \(ParseError\)\)"):
+    with pytest.raises(
+        DocumentError, match=r"broken Excel file \(sheet One: broken \(ParseError\)\)"
+    ):
         load_with_attachments(tmp_path / "a.xlsx", "a.xlsx")
 
 
 def test_many_parts_that_fail_are_counted(tmp_path):
-    cells = [{"cell_type": "markdown", "source": "First"}, *[{"cell_type": "heading", "level": "x"}] * 50]
+    cells = [
+        {"cell_type": "markdown", "source": "First"},
+        *[{"cell_type": "heading", "level": "x"}] * 50,
+    ]
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
     *named, last = load_with_attachments(tmp_path / "a.ipynb", "a.ipynb").skipped
-    assert [skipped.path for skipped in named] == [f"a.ipynb/cell {number}" for number in range(2, 22)]
+    assert [skipped.path for skipped in named] == [
+        f"a.ipynb/cell {number}" for number in range(2, 22)
+    ]
     assert (last.path, last.reason) == ("a.ipynb/...", "left out: 30 parts more")
 
 
@@ -269,10 +324,17 @@ def test_a_page_that_ocr_can_not_read_is_left_out():
         return {"text": f"page {number}", "confidence": 0.9}
 
     document = Document(
-        "a.tif", text="\n\n\n\n", kind="image", page_starts=(0, 2, 4), meta={"scanned_pages": [1, 2, 3]}
+        "a.tif",
+        text="\n\n\n\n",
+        kind="image",
+        page_starts=(0, 2, 4),
+        meta={"scanned_pages": [1, 2, 3]},
     )
     filled, left_out = fill_scans(document, read)
-    assert (filled.text, left_out) == ("page 1\n\n\n\npage 3", {"page 2": "broken picture (truncated)"})
+    assert (filled.text, left_out) == (
+        "page 1\n\n\n\npage 3",
+        {"page 2": "broken picture (truncated)"},
+    )
 
 
 def test_the_report_names_what_is_left_out(lmkrag, tmp_path):

@@ -45,16 +45,23 @@ OWN, SHARED = "/Resources<</XObject<</F10 10 0 R/F11 11 0 R>>>>", "/Resources 5 
         pytest.param([form("/F10 Do /F10 Do", OWN)], (), id="itself"),
         pytest.param([form("/F10 Do /F10 Do", OWN, packed=True)], (), id="itself, packed"),
         pytest.param([form("/F10 Do /F10 Do", SHARED)], (), id="by the resources of the page"),
-        pytest.param([form("/F10 Do /F10 Do", f"{OWN}/Filter/Odd")], (), id="packed in a way that is none"),
+        pytest.param(
+            [form("/F10 Do /F10 Do", f"{OWN}/Filter/Odd")], (), id="packed in a way that is none"
+        ),
         pytest.param([form("/F11 Do /F11 Do", OWN), form("/F10 Do", OWN)], (), id="by turns"),
         pytest.param(
             [form("/F10 Do /F10 Do", "/Resources 40 0 R")],
-            (b"<</Type/ObjStm/N 1/First 5/Length 40>>stream\n40 0 <</XObject<</F10 10 0 R>>>>\nendstream",),
+            (
+                b"<</Type/ObjStm/N 1/First 5/Length 40>>stream\n40 0 <</XObject<</F10 10 0 R>>>>\nendstream",
+            ),
             id="by resources that are packed",
         ),
         pytest.param(
             [
-                *(form("/N Do /N Do /N Do", f"/Resources<</XObject<</N {11 + number} 0 R>>>>") for number in range(12)),
+                *(
+                    form("/N Do /N Do /N Do", f"/Resources<</XObject<</N {11 + number} 0 R>>>>")
+                    for number in range(12)
+                ),
                 form(""),
             ],
             (),
@@ -64,7 +71,9 @@ OWN, SHARED = "/Resources<</XObject<</F10 10 0 R/F11 11 0 R>>>>", "/Resources 5 
 )
 def test_forms_that_are_drawn_too_often_are_refused(forms, others):
     began = time.process_time()
-    with pytest.raises(DocumentError, match=r"broken PDF \(a form draws itself, or others too often\)"):
+    with pytest.raises(
+        DocumentError, match=r"broken PDF \(a form draws itself, or others too often\)"
+    ):
         read(write(*forms, others=others), "x.pdf")
     assert time.process_time() - began < 1.0
 
@@ -74,7 +83,10 @@ def test_forms_that_are_drawn_too_often_are_refused(forms, others):
     [
         pytest.param([form("", text="at dusk")], id="a text"),
         pytest.param([form("/F11 Do", SHARED), form("", SHARED, text="at dusk")], id="another one"),
-        pytest.param([form("/F11 Do " * 50, OWN, packed=True), form("", text="at dusk")], id="another one often"),
+        pytest.param(
+            [form("/F11 Do " * 50, OWN, packed=True), form("", text="at dusk")],
+            id="another one often",
+        ),
         pytest.param([form("/F10 Do", OWN, text="at dusk")], id="itself once, which PDFium ends"),
         pytest.param([form("/Other Do /Other Do", SHARED, text="at dusk")], id="what is not there"),
     ],

@@ -64,7 +64,9 @@ def test_lines_get_a_rectangle_each():
     text = read(data, "x.pdf").text
     rectangles = find_rectangles(data, 1, 0, len(text))
     assert len(rectangles) == 3
-    assert [rectangle[1] for rectangle in rectangles] == sorted(rectangle[1] for rectangle in rectangles)
+    assert [rectangle[1] for rectangle in rectangles] == sorted(
+        rectangle[1] for rectangle in rectangles
+    )
 
 
 @pytest.mark.parametrize("rotation", [90, 180, 270])

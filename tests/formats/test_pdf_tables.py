@@ -57,7 +57,11 @@ def test_columns_are_divided_by_tabs(tmp_path):
 @pytest.mark.parametrize(
     "rows",
     [
-        [("Fares", "1,203"), ("Fuel", "410"), ("Repairs", "95")],  # one column of amounts: as it was
+        [
+            ("Fares", "1,203"),
+            ("Fuel", "410"),
+            ("Repairs", "95"),
+        ],  # one column of amounts: as it was
         [("Fares", "1,203", "988", "870")],  # a single row
     ],
 )
@@ -66,12 +70,21 @@ def test_what_is_no_table_stays(tmp_path, rows):
 
 
 def test_single_characters_that_pdfium_joins_to_the_words_before_them(tmp_path):
-    found = lines(write(tmp_path, rows=[("Zone", "Adult", "Child"), ("Outer wall", "14", "6"), ("Slipway", "9", "4")]))
+    found = lines(
+        write(
+            tmp_path,
+            rows=[("Zone", "Adult", "Child"), ("Outer wall", "14", "6"), ("Slipway", "9", "4")],
+        )
+    )
     assert found[-3:] == ["Zone\tAdult\tChild", "Outer wall\t14\t6", "Slipway\t9\t4"]
 
 
 def test_years_alone_stand_above_the_amounts(tmp_path):
-    found = lines(write(tmp_path, rows=[("", "2022", "2021"), ("Fares", "1,203", "8"), ("Fuel", "410", "380")]))
+    found = lines(
+        write(
+            tmp_path, rows=[("", "2022", "2021"), ("Fares", "1,203", "8"), ("Fuel", "410", "380")]
+        )
+    )
     assert found[-3:] == ["\t2022\t2021", "Fares\t1,203\t8", "Fuel\t410\t380"]
 
 
@@ -88,11 +101,17 @@ def test_a_cell_is_found_on_the_page(tmp_path):
 def test_rows_are_read_with_caption_and_columns(tmp_path):
     text = read(write(tmp_path).read_bytes(), "").text
     found = {text[one.start : one.end].strip(): one for one in split_sentences(text, kind="pdf")}
-    caption = "Tarn Ferries Statement of cash flows (in thousands) Years ended May 31, 2022 2021 2020"
+    caption = (
+        "Tarn Ferries Statement of cash flows (in thousands) Years ended May 31, 2022 2021 2020"
+    )
     assert found[ROWS[1][0] + "\t$ 1,203\t$ 988\t$ 870"].context == caption
     assert found["Fuel and oil\t(410)\t(380)\t0"].context == f"{caption} Operating activities"
     assert found["Years ended May 31,\t2022\t2021\t2020"].context == ""
-    assert found["Tarn Ferries"].kind == found["Statement of cash flows\n(in thousands)"].kind == "heading"
+    assert (
+        found["Tarn Ferries"].kind
+        == found["Statement of cash flows\n(in thousands)"].kind
+        == "heading"
+    )
 
 
 def test_a_table_goes_on_over_a_page():
@@ -107,7 +126,11 @@ def test_a_table_goes_on_over_a_page():
 def test_the_captions_of_tables_on_pages_that_follow_are_headings():
     columns = "(in thousands)\nYears\t2022\t2021\n"
     text = f"Income\n{columns}Fares\t9\t8\n\nCash flows\n{columns}Fuel\t4\t3\n"
-    found = [text[one.start : one.end].split("\n")[0] for one in split_sentences(text) if one.kind == "heading"]
+    found = [
+        text[one.start : one.end].split("\n")[0]
+        for one in split_sentences(text)
+        if one.kind == "heading"
+    ]
     assert found == ["Income", "Cash flows"]
     assert [one.context for one in split_sentences(text) if one.context] == [
         "Income (in thousands) Years 2022 2021",
@@ -116,11 +139,13 @@ def test_the_captions_of_tables_on_pages_that_follow_are_headings():
 
 
 def test_rows_of_markdown_are_read_with_their_columns():
-    text = (
-        "# Fares\n\n| Zone | Adult |\n|---|---|\n| A | 2.40 |\n| B | 3.10 |\n\n| Bike | 1 |\n|---|---|\n| Dog | 0 |\n"
-    )
+    text = "# Fares\n\n| Zone | Adult |\n|---|---|\n| A | 2.40 |\n| B | 3.10 |\n\n| Bike | 1 |\n|---|---|\n| Dog | 0 |\n"
     found = [one.read(text).strip() for one in split_sentences(text) if one.context]
-    assert found == ["Fares Zone Adult: | A | 2.40 |", "Fares Zone Adult: | B | 3.10 |", "Bike 1: | Dog | 0 |"]
+    assert found == [
+        "Fares Zone Adult: | A | 2.40 |",
+        "Fares Zone Adult: | B | 3.10 |",
+        "Bike 1: | Dog | 0 |",
+    ]
 
 
 def test_headers_and_footers_of_most_pages_are_left_out(tmp_path):
@@ -141,10 +166,14 @@ def test_headers_and_footers_of_most_pages_are_left_out(tmp_path):
     loaded = read(path.read_bytes(), path.name)
     assert (
         loaded.text.split()
-        == " ".join(f"Rule {n} is about rope number {7 * n}. It is kept dry." for n in range(1, 7)).split()
+        == " ".join(
+            f"Rule {n} is about rope number {7 * n}. It is kept dry." for n in range(1, 7)
+        ).split()
     )
     start = loaded.text.index("kept", loaded.page_starts[3])
-    ((_, top, _, _),) = find_rectangles(path.read_bytes(), 4, *(start + n - loaded.page_starts[3] for n in (0, 4)))
+    ((_, top, _, _),) = find_rectangles(
+        path.read_bytes(), 4, *(start + n - loaded.page_starts[3] for n in (0, 4))
+    )
     assert 0.08 < top < 0.2  # the third line
 
 
@@ -178,8 +207,12 @@ def test_rows_of_other_tables_are_read_with_their_columns(text):
     sentences = split_sentences(text)
     assert "".join(text[one.start : one.end] for one in sentences) == text
     (row,) = (one for one in sentences if "Outer wall" in text[one.start : one.end])
-    assert row.kind == "row" and {"Zone", "Adult", "Child"} <= set(row.context.replace("|", " ").split())
-    assert "paid ashore" not in "".join(text[one.start : one.end] for one in sentences if one.kind == "row")
+    assert row.kind == "row" and {"Zone", "Adult", "Child"} <= set(
+        row.context.replace("|", " ").split()
+    )
+    assert "paid ashore" not in "".join(
+        text[one.start : one.end] for one in sentences if one.kind == "row"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -195,14 +228,22 @@ def statements(encoder, tmp_path_factory):
                 for n, month in enumerate(months)
             ]
             heading = f"{name}\n{part} by month"
-            write(folder, f"{name}-{part.split()[0]}.pdf", rows=[columns, *values], heading=heading, prose="Accounts.")
+            write(
+                folder,
+                f"{name}-{part.split()[0]}.pdf",
+                rows=[columns, *values],
+                heading=heading,
+                prose="Accounts.",
+            )
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
         engine.add(folder, exclude=["index"])
         yield engine
 
 
 def test_the_row_of_the_right_table_is_found(statements):
-    (span, *_) = statements.search("What did ferry tickets bring in during March at Hallow in 2018?")
+    (span, *_) = statements.search(
+        "What did ferry tickets bring in during March at Hallow in 2018?"
+    )
     assert span.doc_id == "Hallow-Ferry.pdf"
     hit = span.hits[0]
     assert statements.read(span.doc_id, hit.start, hit.end).startswith("March\t")
@@ -235,5 +276,8 @@ def test_two_tables_side_by_side_give_no_wrong_cell(tmp_path, encoder):
     pdf.output(str(tmp_path / "accounts.pdf"))
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(tmp_path / "accounts.pdf")
-        for question, right in (("What was spent on fuel in 2022?", "410"), ("What were the fares in 2021?", "988")):
+        for question, right in (
+            ("What was spent on fuel in 2022?", "410"),
+            ("What were the fares in 2021?", "988"),
+        ):
             assert {short.text for short in engine.ask(question).short} <= {right}

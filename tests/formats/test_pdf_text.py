@@ -10,7 +10,9 @@ from lmkrag.formats.load import load_with_attachments
 from lmkrag.formats.pdf import blank_running_lines, find_rectangles, read
 
 
-def write(*lines: str, annotations: str = "", catalog: str = "", objects: str = "", pages: int = 1) -> bytes:
+def write(
+    *lines: str, annotations: str = "", catalog: str = "", objects: str = "", pages: int = 1
+) -> bytes:
     """A PDF of equal pages of 400 by 300 points; ``lines`` are operators of a text in Helvetica of 12 points.
 
     Objects 1 to 4 are the catalog, the pages, the font and the text; ``objects`` begin with 100.
@@ -29,7 +31,9 @@ def write(*lines: str, annotations: str = "", catalog: str = "", objects: str = 
         *(f"{10 + number} 0 obj {page} endobj" for number in range(pages)),
         objects,
     ]
-    return ("%PDF-1.7\n" + "\n".join(parts) + "\ntrailer << /Root 1 0 R >>\n%%EOF").encode("latin-1")
+    return ("%PDF-1.7\n" + "\n".join(parts) + "\ntrailer << /Root 1 0 R >>\n%%EOF").encode(
+        "latin-1"
+    )
 
 
 def at(x: float, y: float, text: str, size: float = 12) -> str:
@@ -42,7 +46,12 @@ def text_of(data: bytes) -> str:
 
 def test_a_long_number_is_read_at_once():
     lines = ["The parcel is kept in the office.", f"{'123456' * 6} -", "It weighs four kilograms."]
-    data = write(*(at(20, 260 - 30 * number, line, (11, 14, 11)[number]) for number, line in enumerate(lines)))
+    data = write(
+        *(
+            at(20, 260 - 30 * number, line, (11, 14, 11)[number])
+            for number, line in enumerate(lines)
+        )
+    )
     began = time.process_time()
     assert lines[1] in text_of(data)
     assert time.process_time() - began < 2.0
@@ -71,14 +80,25 @@ def test_words_divided_at_the_ends_of_lines_are_whole():
     for compound in ("self-taught", "GX-4471", "storm-proof", "555-0199"):
         assert compound in text
     start = text.index("harbour")
-    above, below = find_rectangles(data, 1, start, start + len("harbour"))  # as it stands on the page, on two lines
+    above, below = find_rectangles(
+        data, 1, start, start + len("harbour")
+    )  # as it stands on the page, on two lines
     assert above[0] > 0.5 and above[3] <= below[1] + 0.02 and below[0] < 0.06 and below[2] < 0.2
 
 
 def test_single_characters_stand_apart_from_the_word_before_them():
     rows = [("Quay", "Berths"), ("Pier 1", "6"), ("Pier 2", "8"), ("200.01", "1")]
-    shown = [at(x, 280 - 14 * n, cell) for n, row in enumerate(rows) for x, cell in zip((20, 120), row, strict=True)]
-    assert text_of(write(*shown)).splitlines() == ["Quay Berths", "Pier 1 6", "Pier 2 8", "200.01 1"]
+    shown = [
+        at(x, 280 - 14 * n, cell)
+        for n, row in enumerate(rows)
+        for x, cell in zip((20, 120), row, strict=True)
+    ]
+    assert text_of(write(*shown)).splitlines() == [
+        "Quay Berths",
+        "Pier 1 6",
+        "Pier 2 8",
+        "200.01 1",
+    ]
 
 
 @pytest.mark.parametrize(("cosine", "sine"), [(1, 0), (0, 1), (0, -1)])
@@ -98,7 +118,10 @@ def test_exponents_and_numbers_of_notes_are_no_digits_of_the_number_before_them(
         "/F1 7 Tf 5 Ts (-4) Tj /F1 12 Tf 0 Ts ( bar, as in 1998) Tj /F1 7 Tf 5 Ts (3) Tj /F1 12 Tf 0 Ts (.) Tj",
         at(20, 260, "CO"), "/F1 7 Tf -3 Ts (2) Tj /F1 12 Tf 0 Ts ( is vented by 12 valves.) Tj",
     )  # fmt: skip
-    assert text_of(data) == "The tank holds 10^6 litres at 10^-4 bar, as in 1998^3.\nCO2 is vented by 12 valves."
+    assert (
+        text_of(data)
+        == "The tank holds 10^6 litres at 10^-4 bar, as in 1998^3.\nCO2 is vented by 12 valves."
+    )
 
 
 def test_larger_and_bold_lines_are_headings():
@@ -113,7 +136,11 @@ def test_larger_and_bold_lines_are_headings():
         (10, "", prose),
         (10, "B", "Figure 3: the pier"),
         (10, "B", "www.example.org"),
-        (10, "B", "What is bold throughout and goes on over\na line, as a warning does. It is no heading."),
+        (
+            10,
+            "B",
+            "What is bold throughout and goes on over\na line, as a warning does. It is no heading.",
+        ),
         (10, "", prose),
         (7, "", "Ruth Okafor"),
     ):
@@ -127,7 +154,10 @@ def test_larger_and_bold_lines_are_headings():
     ]
     start = text.index("reserving")
     ((left, top, right, bottom),) = find_rectangles(data, 1, start, start + len("reserving"))
-    assert (left, right) == (pytest.approx(0.25, abs=0.03), pytest.approx(0.37, abs=0.03)) and bottom - top < 0.04
+    assert (left, right) == (
+        pytest.approx(0.25, abs=0.03),
+        pytest.approx(0.37, abs=0.03),
+    ) and bottom - top < 0.04
 
 
 def test_what_heads_nothing_is_no_heading():
@@ -155,14 +185,21 @@ def test_what_heads_nothing_is_no_heading():
         pdf.set_font("helvetica", style, size)
         pdf.multi_cell(0, size * 1.2, line, new_x="LMARGIN", new_y="NEXT")
     text = text_of(bytes(pdf.output()))
-    assert [line for line in text.splitlines() if line.startswith("#")] == ["## 3 Fares and refunds", "## A.2 Tables"]
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "## 3 Fares and refunds",
+        "## A.2 Tables",
+    ]
 
 
 def test_a_bold_cell_or_a_name_beside_a_picture_is_no_heading():
     pdf = FPDF(unit="pt", format=(400, 400))
     pdf.add_page()
     pdf.set_font("Helvetica", size=10)
-    pdf.text(20, 40, "These are the parts of the boat that the yard has looked at this year, each with its state.")
+    pdf.text(
+        20,
+        40,
+        "These are the parts of the boat that the yard has looked at this year, each with its state.",
+    )
     for place, name in ((60, "Remarks"), (160, "Ruth Okafor")):
         pdf.set_font("Helvetica", style="B", size=12)
         pdf.text(300, place, name)
@@ -174,11 +211,16 @@ def test_a_bold_cell_or_a_name_beside_a_picture_is_no_heading():
 
 def test_headers_that_repeat_a_title_are_blanked_and_the_title_is_not():
     prose = [f"The ferry of pier {number} leaves at seven.\n" for number in range(8)]
-    pages = ["".join([title, *prose[:4], "## Remark\n", *prose[4:]]) for title in ["## Ferries\n", *["Ferries\n"] * 3]]
+    pages = [
+        "".join([title, *prose[:4], "## Remark\n", *prose[4:]])
+        for title in ["## Ferries\n", *["Ferries\n"] * 3]
+    ]
     blanked = blank_running_lines(pages)
     assert [len(page) for page in blanked] == [len(page) for page in pages]
     assert [page.split("\n")[0].strip() for page in blanked] == ["## Ferries", "", "", ""]
-    assert all("   Remark\n" in page for page in blanked)  # it comes again too often to say something
+    assert all(
+        "   Remark\n" in page for page in blanked
+    )  # it comes again too often to say something
 
 
 FORM = """100 0 obj << /Type /Annot /Subtype /Widget /FT /Tx /T (ship) /V (Grey Heron) /Rect [120 275 300 292] >> endobj
@@ -229,10 +271,16 @@ def test_files_attached_to_a_pdf_are_documents(tmp_path):
         "102 0 obj << /Type /Filespec /F (elsewhere.txt) >> endobj"
     )
     names = "/Names << /EmbeddedFiles << /Names [(elsewhere.txt) 102 0 R (tides.txt) 100 0 R] >> >>"
-    (tmp_path / "plan.pdf").write_bytes(write(at(20, 280, "Plan of the pier."), catalog=names, objects=attached))
+    (tmp_path / "plan.pdf").write_bytes(
+        write(at(20, 280, "Plan of the pier."), catalog=names, objects=attached)
+    )
     loaded = load_with_attachments(tmp_path / "plan.pdf", "plan.pdf")
-    assert [(one.doc_id, one.text) for one in loaded.attached] == [("plan.pdf/tides.txt", "High water is at four.")]
-    assert [(one.path, one.reason) for one in loaded.skipped] == [("plan.pdf/elsewhere.txt", "empty file")]
+    assert [(one.doc_id, one.text) for one in loaded.attached] == [
+        ("plan.pdf/tides.txt", "High water is at four.")
+    ]
+    assert [(one.path, one.reason) for one in loaded.skipped] == [
+        ("plan.pdf/elsewhere.txt", "empty file")
+    ]
 
 
 ARABIC = """100 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 101 0 R >> endobj
@@ -259,28 +307,39 @@ def test_lam_alef_in_a_run_from_right_to_left():
 
 
 def test_a_text_layer_without_characters_is_said(monkeypatch):
-    words = "the crane was moved along the outer quay before winter and the berths behind it were dredged " * 4
+    words = (
+        "the crane was moved along the outer quay before winter and the berths behind it were dredged "
+        * 4
+    )
     codes = str.maketrans({chr(code): chr(code - 29) for code in range(ord("a"), ord("z") + 1)})
     shown = [words[start : start + 60] for start in range(0, len(words), 60)]
     lines = [at(20, 290 - 12 * number, line, 8) for number, line in enumerate(shown)]
     assert "crane" in text_of(write(*lines))
-    escaped = [line.translate(codes).replace("\\", "").replace("(", "").replace(")", "") for line in shown]
+    escaped = [
+        line.translate(codes).replace("\\", "").replace("(", "").replace(")", "") for line in shown
+    ]
     garbage = write(*(at(20, 290 - 12 * number, line, 8) for number, line in enumerate(escaped)))
     monkeypatch.setattr("lmkrag.formats.pdf.is_installed", lambda: True)
     loaded = read(garbage, "x.pdf")
     assert (loaded.text, loaded.scanned) == ("", (1,))
     monkeypatch.setattr("lmkrag.formats.pdf.is_installed", lambda: False)
-    with pytest.raises(DocumentError, match=r"1 page with an unreadable text layer: pip install 'lmkrag\[ocr\]'"):
+    with pytest.raises(
+        DocumentError, match=r"1 page with an unreadable text layer: pip install 'lmkrag\[ocr\]'"
+    ):
         read(garbage, "x.pdf")
 
 
 def test_divided_words_take_no_time():
     lines = [f"{'ledger and timber ' * 4}har-\\nbour".split("\\n") for _ in range(100)]
     flat = [part for line in lines for part in line]
-    data = write(*(at(20, 298 - 1.4 * number, line, 1) for number, line in enumerate(flat)), pages=10)
+    data = write(
+        *(at(20, 298 - 1.4 * number, line, 1) for number, line in enumerate(flat)), pages=10
+    )
     began = time.process_time()
     assert text_of(data).count("harbour") >= 900  # lines that all pages share are left out
-    assert (time.process_time() - began) / 10 < 0.1  # some 0.01 on an idle core; 0.7 where it is quadratic
+    assert (
+        time.process_time() - began
+    ) / 10 < 0.1  # some 0.01 on an idle core; 0.7 where it is quadratic
 
 
 def test_bold_names_of_columns_are_no_heading():
@@ -291,5 +350,9 @@ def test_bold_names_of_columns_are_no_heading():
     pdf.text(90, 20, "Description")
     pdf.set_font("Helvetica", size=10)
     for number, name in enumerate(["Berth", "Season", "Deposit"]):
-        pdf.text(20, 30 + 6 * number, f"{name} is what the harbour asks for in writing, in each of the forms.")
+        pdf.text(
+            20,
+            30 + 6 * number,
+            f"{name} is what the harbour asks for in writing, in each of the forms.",
+        )
     assert "#" not in text_of(bytes(pdf.output()))

@@ -24,7 +24,9 @@ from lmkrag.formats.scans import fill_scans, find_boxes
 from lmkrag.types import Document
 
 TEXT = ["Ferry to Skerry", "", "The ferry leaves at seven.", "Dogs travel free of charge."]
-needs_ocr = pytest.mark.skipif(not ocr.is_installed(), reason="rapidocr is not installed (the extra 'ocr')")
+needs_ocr = pytest.mark.skipif(
+    not ocr.is_installed(), reason="rapidocr is not installed (the extra 'ocr')"
+)
 
 
 def draw(lines, size=(900, 420)) -> Image.Image:
@@ -58,7 +60,9 @@ def test_a_scanned_pdf_is_read_found_and_marked(scan, cache, tmp_path):
         assert document.kind == "pdf" and document.page_starts == (0,)
         assert document.meta["scanned_pages"] == [1] and document.meta["ocr_confidence"] > 0.9
         start = document.text.index("seven")
-        ((left, top, right, bottom),) = loader.find_scanned(scan, document.fingerprint, 1, start, start + 5)
+        ((left, top, right, bottom),) = loader.find_scanned(
+            scan, document.fingerprint, 1, start, start + 5
+        )
         assert 0.3 < left < right < 0.7 and 0.35 < top < bottom < 0.55
     again = IsolatedLoader(seconds=20)  # the page is remembered: no model is loaded
     assert again.load(scan, "ferry.pdf").text == document.text
@@ -71,11 +75,16 @@ def test_a_scanned_pdf_is_read_found_and_marked(scan, cache, tmp_path):
 
 def modes(folder: Path) -> dict[str, int]:
     """The permissions of a folder and of all that is in it."""
-    return {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder)): path.stat().st_mode & 0o777
+        for path in (folder, *folder.rglob("*"))
+    }
 
 
 @needs_ocr
-def test_what_was_read_is_kept_for_its_user_only_and_read_again_if_it_is_damaged(scan, monkeypatch, tmp_path):
+def test_what_was_read_is_kept_for_its_user_only_and_read_again_if_it_is_damaged(
+    scan, monkeypatch, tmp_path
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "lmkrag" / "ocr").mkdir(parents=True)  # as others may read it
     with IsolatedLoader() as loader:
@@ -101,7 +110,13 @@ def test_other_models_read_again(tmp_path):
         (models.parent / "__init__.py").touch()
         (models / "lines.onnx").write_bytes(model)
         environment = {**os.environ, "PYTHONPATH": str(models.parents[1])}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         names.append(run.stdout)
     assert names[0] == names[2] != names[1]
 
@@ -113,10 +128,14 @@ def test_what_reads_pictures_writes_down_nothing_of_this_machine(lmkrag_process,
     for folder in folders.values():
         folder.mkdir()
     environment = {name: str(folder) for name, folder in folders.items()}
-    run = lmkrag_process("index", tmp_path / "note.png", "--index", tmp_path / "index", env=environment)
+    run = lmkrag_process(
+        "index", tmp_path / "note.png", "--index", tmp_path / "index", env=environment
+    )
     assert run.returncode == 0, run.stderr
     written = [path for folder in folders.values() for path in folder.rglob("*") if path.is_file()]
-    assert written and all(path.is_relative_to(tmp_path / "XDG_CACHE_HOME" / "lmkrag") for path in written)
+    assert written and all(
+        path.is_relative_to(tmp_path / "XDG_CACHE_HOME" / "lmkrag") for path in written
+    )
 
 
 @needs_ocr
@@ -124,8 +143,13 @@ def test_a_picture_is_a_document(cache, tmp_path):
     draw(TEXT[2:], size=(700, 240)).save(tmp_path / "note.png")
     with IsolatedLoader() as loader:
         document = loader.load(tmp_path / "note.png", "note.png")
-        assert document.kind == "image" and document.text == "The ferry leaves at seven.\nDogs travel free of charge."
-        assert loader.render_page(tmp_path / "note.png", document.fingerprint, 1).startswith(b"\x89PNG")
+        assert (
+            document.kind == "image"
+            and document.text == "The ferry leaves at seven.\nDogs travel free of charge."
+        )
+        assert loader.render_page(tmp_path / "note.png", document.fingerprint, 1).startswith(
+            b"\x89PNG"
+        )
         Image.new("L", (400, 200), "white").save(tmp_path / "blank.png")
         with pytest.raises(EmptyDocument, match="no text on its scanned pages"):
             loader.load(tmp_path / "blank.png", "blank.png")
@@ -156,7 +180,9 @@ def test_scans_attached_to_mail_are_read(scan, cache, tmp_path):
 
 def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_path):
     monkeypatch.setattr(pdf, "is_installed", lambda: False)
-    with pytest.raises(DocumentError, match=r"1 page without a text layer: pip install 'lmkrag\[ocr\]'"):
+    with pytest.raises(
+        DocumentError, match=r"1 page without a text layer: pip install 'lmkrag\[ocr\]'"
+    ):
         load_document(scan, "ferry.pdf")
     monkeypatch.setattr("lmkrag.formats.load.find_spec", lambda module: None)
     draw(TEXT).save(tmp_path / "note.png")
@@ -171,7 +197,10 @@ def test_the_time_limit_holds_for_all_pages_of_a_scan(monkeypatch, tmp_path):
     pages = [draw([f"{number}. {TEXT[2]}"] * 6) for number in range(12)]
     pages[0].save(tmp_path / "long.pdf", save_all=True, append_images=pages[1:])
     began = time.monotonic()
-    with IsolatedLoader(seconds=4) as loader, pytest.raises(DocumentError, match="takes longer than 4 s to read"):
+    with (
+        IsolatedLoader(seconds=4) as loader,
+        pytest.raises(DocumentError, match="takes longer than 4 s to read"),
+    ):
         loader.load(tmp_path / "long.pdf", "long.pdf")
     assert time.monotonic() - began < 8
 
@@ -201,7 +230,9 @@ def test_pages_that_were_not_read_are_said(monkeypatch, tmp_path):
     monkeypatch.setattr("lmkrag.formats.isolated.is_installed", lambda: False)
     with Engine.open(tmp_path / "index", create=True) as engine:
         report = engine.add(tmp_path / "ferry.pdf")
-        assert report.warnings == ("1 page of 1 document without readable text: pip install 'lmkrag[ocr]' reads them",)
+        assert report.warnings == (
+            "1 page of 1 document without readable text: pip install 'lmkrag[ocr]' reads them",
+        )
         assert engine.status().unread_pages == 1
     listed = CliRunner().invoke(main, ["list", "--index", str(tmp_path / "index")])
     assert listed.output == "ferry.pdf  1 page without readable text: pip install 'lmkrag[ocr]'\n"
@@ -213,7 +244,9 @@ def test_pages_with_text_are_no_scans(corpus):
 
 
 def test_only_scanned_pages_are_filled():
-    document = Document("a.pdf", "a.pdf", "One.\n\n\n\nThree.", "", "pdf", (0, 6, 8), {"scanned_pages": [2]})
+    document = Document(
+        "a.pdf", "a.pdf", "One.\n\n\n\nThree.", "", "pdf", (0, 6, 8), {"scanned_pages": [2]}
+    )
     asked = []
 
     def read(number):
@@ -237,12 +270,18 @@ def test_lines_are_read_in_columns_and_rows_of_tables_stay_together():
     read = arrange([*reversed(columns), title]).text
     assert [int(one[-1]) for one in read.splitlines()[2:] if one] == list(range(8))
     assert read.startswith("A title over both of the columns\n\n")
-    table = [line("Item", 0.1, 0.1, 0.2), line("Stock", 0.6, 0.1, 0.7), line("B-7", 0.1, 0.14, 0.15)]
+    table = [
+        line("Item", 0.1, 0.1, 0.2),
+        line("Stock", 0.6, 0.1, 0.7),
+        line("B-7", 0.1, 0.14, 0.15),
+    ]
     table.append(line("12", 0.6, 0.141, 0.63))
     assert arrange(table).text == "| Item | Stock |\n| B-7 | 12 |"
     words = [line("Two", 0.1, 0.1, 0.15), line("words", 0.16, 0.1, 0.25)]
     page = arrange(words)
-    assert page.text == "Two words" and page.places == ((0, 9, pytest.approx((0.1, 0.1, 0.25, 0.12))),)
+    assert page.text == "Two words" and page.places == (
+        (0, 9, pytest.approx((0.1, 0.1, 0.25, 0.12))),
+    )
     assert arrange([]).text == ""
 
 

@@ -49,16 +49,27 @@ def run(text: str, properties: str = "") -> str:
 
 
 def row(*cells: tuple[str, str], properties: str = "") -> str:
-    columns = (f"<w:tc><w:tcPr>{extra}</w:tcPr><w:p>{run(text)}</w:p></w:tc>" for text, extra in cells)
+    columns = (
+        f"<w:tc><w:tcPr>{extra}</w:tcPr><w:p>{run(text)}</w:p></w:tc>" for text, extra in cells
+    )
     return f"<w:tr><w:trPr>{properties}</w:trPr>{''.join(columns)}</w:tr>"
 
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ("Item,Weight\n,kg\nRope,4\nTar,5\n", "Item: Rope | Weight kg: 4\nItem: Tar | Weight kg: 5"),
-        ("Item,Load\n-,[t]\nNorth,4\nSouth,5\n", "Item: North | Load [t]: 4\nItem: South | Load [t]: 5"),
-        ("Day,101,102\nMon,Ida,Bo\nTue,free,Ida\n", "Day: Mon | 101: Ida | 102: Bo\nDay: Tue | 101: free | 102: Ida"),
+        (
+            "Item,Weight\n,kg\nRope,4\nTar,5\n",
+            "Item: Rope | Weight kg: 4\nItem: Tar | Weight kg: 5",
+        ),
+        (
+            "Item,Load\n-,[t]\nNorth,4\nSouth,5\n",
+            "Item: North | Load [t]: 4\nItem: South | Load [t]: 5",
+        ),
+        (
+            "Day,101,102\nMon,Ida,Bo\nTue,free,Ida\n",
+            "Day: Mon | 101: Ida | 102: Bo\nDay: Tue | 101: free | 102: Ida",
+        ),
         (
             "Port,2022,2023\nKiel,3,4\nPort (continued),2022,2023\nBrest,5,6\nNote: no winter.\n",
             "Port: Kiel | 2022: 3 | 2023: 4\nPort: Brest | 2022: 5 | 2023: 6\nNote: no winter.",
@@ -69,7 +80,10 @@ def row(*cells: tuple[str, str], properties: str = "") -> str:
             "Who pays?,The owner.\nWhen?,In May.\nWhere?,At the pier.\n",
             "Who pays? | The owner.\nWhen? | In May.\nWhere? | At the pier.",
         ),
-        ("Owner,Orla\nLength,12 m\nBuilt,1988\nHull,red\n", "Owner | Orla\nLength | 12 m\nBuilt | 1988\nHull | red"),
+        (
+            "Owner,Orla\nLength,12 m\nBuilt,1988\nHull,red\n",
+            "Owner | Orla\nLength | 12 m\nBuilt | 1988\nHull | red",
+        ),
         ("1,2,3\n4,5,6\n", "1 | 2 | 3\n4 | 5 | 6"),
         ('id,code\n1,="00123"\n2,="00456"\n', "id: 1 | code: 00123\nid: 2 | code: 00456"),
     ],
@@ -91,24 +105,25 @@ def test_values_of_a_workbook_as_they_are_shown():
     for number, (value, number_format, _) in enumerate(cells, 2):
         book.active.append([f"k{number}", value])
         book.active.cell(number, 2).number_format = number_format
-    expected = [f"Kind: k{number} | Value: {shown}" for number, (_, _, shown) in enumerate(cells, 2)]
+    expected = [
+        f"Kind: k{number} | Value: {shown}" for number, (_, _, shown) in enumerate(cells, 2)
+    ]
     assert read(save(book), "a.xlsx").splitlines()[2:] == expected
 
 
 def test_tables_that_are_called_workbooks():
-    assert read("Item\t2023\nRope\t12\nTar\t7\n", "a.xls") == "Item: Rope | 2023: 12\nItem: Tar | 2023: 7"
-    names = (
-        'xmlns="urn:schemas-microsoft-com:office:spreadsheet" xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"'
+    assert (
+        read("Item\t2023\nRope\t12\nTar\t7\n", "a.xls")
+        == "Item: Rope | 2023: 12\nItem: Tar | 2023: 7"
     )
+    names = 'xmlns="urn:schemas-microsoft-com:office:spreadsheet" xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"'
     cells = [
         '<Cell ss:MergeDown="1"><Data>North</Data></Cell><Cell><Data>Summer</Data></Cell><Cell><Data>40</Data></Cell>',
         '<Cell ss:Index="2"><Data>Winter</Data></Cell><Cell><Data>25</Data></Cell>',
         '<Cell><Data>South</Data></Cell><Cell ss:Index="3"><Data>20</Data></Cell>',
     ]
     rows = "".join(f"<Row>{row}</Row>" for row in cells)
-    page = (
-        f"<?xml version='1.0'?><Workbook {names}><Worksheet ss:Name='Fees'><Table>{rows}</Table></Worksheet></Workbook>"
-    )
+    page = f"<?xml version='1.0'?><Workbook {names}><Worksheet ss:Name='Fees'><Table>{rows}</Table></Worksheet></Workbook>"
     expected = ["# Fees", "", "North | Summer | 40", "North | Winter | 25", "South | 20"]
     assert read(page, "a.xls").splitlines() == expected
 
@@ -146,13 +161,17 @@ def test_headings_of_word_by_level_and_by_the_style_that_theirs_is_made_from():
     document.add_paragraph("Dues", style="Kapitel").add_run().add_break()
     document.paragraphs[0].add_run("and fees")
     level = f'<w:outlineLvl {WORD} w:val="2"/>'
-    document.add_paragraph("Berths").paragraph_format.element.get_or_add_pPr().append(parse_xml(level))
+    document.add_paragraph("Berths").paragraph_format.element.get_or_add_pPr().append(
+        parse_xml(level)
+    )
     assert read(save(document), "a.docx") == "## Dues and fees\n\n### Berths"
 
 
 def test_struck_text_of_slides_is_left_out():
     presentation = pptx.Presentation()
-    box = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes.add_textbox(0, 0, 100, 100)
+    box = presentation.slides.add_slide(presentation.slide_layouts[6]).shapes.add_textbox(
+        0, 0, 100, 100
+    )
     for text, strike in (("Fee ", None), ("30 ", "sngStrike"), ("40", "noStrike")):
         added = box.text_frame.paragraphs[0].add_run()
         added.text = text
@@ -163,7 +182,10 @@ def test_struck_text_of_slides_is_left_out():
 
 def test_lists_and_spans_of_opendocument():
     document = OpenDocumentText()
-    for name, properties in (("sup", {"textposition": "super 58%"}), ("del", {"textlinethroughstyle": "solid"})):
+    for name, properties in (
+        ("sup", {"textposition": "super 58%"}),
+        ("del", {"textlinethroughstyle": "solid"}),
+    ):
         style = Style(name=name, family="text")
         style.addElement(TextProperties(**properties))
         document.styles.addElement(style)
@@ -199,7 +221,10 @@ def test_values_of_an_opendocument_workbook():
         line.addElement(cell)
     table.addElement(line)
     document.spreadsheet.addElement(table)
-    assert read(save(document), "a.ods").splitlines()[-1] == "Day | 2024-01 | 2024-01-05 | 1234.5 | shown"
+    assert (
+        read(save(document), "a.ods").splitlines()[-1]
+        == "Day | 2024-01 | 2024-01-05 | 1234.5 | shown"
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +232,10 @@ def test_values_of_an_opendocument_workbook():
     [
         (rb"old {\strike 30} 40 {\b\v hidden}{\deleted gone}{\strike0 kept}", "old  40 kept"),
         (rb"{\pard\s1\outlinelevel0\b Fees\par}{\pard Text.\par}", "# Fees\nText."),
-        (rb"{\shp{\*\shpinst{\sp{\sn a}{\sv 1}}{\shptxt In a box\par}}{\shprslt twice}}Text", "In a box\n\n Text"),
+        (
+            rb"{\shp{\*\shpinst{\sp{\sn a}{\sv 1}}{\shptxt In a box\par}}{\shprslt twice}}Text",
+            "In a box\n\n Text",
+        ),
         (rb"5\u-10187?\u-8704? \u-3987 ?m", "5𝘀 μm"),
         ("Причал".encode("cp1251"), "Причал"),
         (
@@ -219,7 +247,9 @@ def test_values_of_an_opendocument_workbook():
 )
 def test_what_rtf_hides_marks_and_nests(source, expected):
     text = read(rb"{\rtf1\ansi\ansicpg1251\deff0{\fonttbl{\f0 Arial;}}" + source + b"}", "a.rtf")
-    assert [line.strip() for line in text.splitlines()] == [line.strip() for line in expected.splitlines()]
+    assert [line.strip() for line in text.splitlines()] == [
+        line.strip() for line in expected.splitlines()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -235,8 +265,13 @@ def test_parts_of_pages(page, expected):
 
 
 def test_words_of_a_drawing_that_stand_apart():
-    words = "<text>Pier <tspan x='1'>North</tspan><tspan x='9'>South</tspan> H<tspan>2</tspan>O</text>"
-    assert read(f"<svg xmlns='http://www.w3.org/2000/svg'>{words}</svg>", "a.svg") == "Pier North South H2O"
+    words = (
+        "<text>Pier <tspan x='1'>North</tspan><tspan x='9'>South</tspan> H<tspan>2</tspan>O</text>"
+    )
+    assert (
+        read(f"<svg xmlns='http://www.w3.org/2000/svg'>{words}</svg>", "a.svg")
+        == "Pier North South H2O"
+    )
 
 
 def epub(files: dict[str, str], spine: str) -> bytes:
@@ -252,7 +287,10 @@ def epub(files: dict[str, str], spine: str) -> bytes:
 
 def test_odd_addresses_in_an_epub_and_a_protected_one():
     spine = "<itemref idref='a'/><itemref idref='b' linear='no'/>"
-    files = {"Text/A.xhtml": "<html><body>One</body></html>", "b.xhtml": "<html><body>Two</body></html>"}
+    files = {
+        "Text/A.xhtml": "<html><body>One</body></html>",
+        "b.xhtml": "<html><body>Two</body></html>",
+    }
     assert read(epub(files, spine), "a.epub") == "One\n\nTwo"
     with pytest.raises(DocumentError, match="encrypted EPUB file"):
         read(epub({"META-INF/encryption.xml": "<encryption/>"}, spine), "a.epub")
@@ -284,19 +322,32 @@ def test_a_notebook_of_version_3_and_cells_that_are_none():
     old = {"nbformat": 3, "worksheets": [{"cells": cells}]}
     assert read(json.dumps(old), "a.ipynb") == "## Fees\n\n```\nf()\n```\n\n```\n42\nE: v\n```"
     odd = {
-        "cells": [None, {"cell_type": "markdown", "source": None}, {"cell_type": "markdown", "source": ["The ", "fee"]}]
+        "cells": [
+            None,
+            {"cell_type": "markdown", "source": None},
+            {"cell_type": "markdown", "source": ["The ", "fee"]},
+        ]
     }
     assert read(json.dumps(odd), "a.ipynb") == "The fee"
 
 
 def test_a_list_of_records_in_a_list_has_a_line_a_record():
     records = [{"page": 1}, [{"port": "Kiel", "fee": 40}, {"port": "Brest", "fee": 35}]]
-    assert read(json.dumps(records), "a.json") == "page: 1\nport: Kiel | fee: 40\nport: Brest | fee: 35"
+    assert (
+        read(json.dumps(records), "a.json")
+        == "page: 1\nport: Kiel | fee: 40\nport: Brest | fee: 35"
+    )
 
 
 def test_records_in_a_record_begin_with_what_names_it():
-    items = [{"part": "hinge", "count": 2}, {"part": "seal", "count": 5, "sizes": [{"name": "mm", "value": 4}]}]
-    orders = [{"id": 7, "ship": {"name": "Tern"}, "items": items, "total": 90}, {"id": 8, "items": items[:1]}]
+    items = [
+        {"part": "hinge", "count": 2},
+        {"part": "seal", "count": 5, "sizes": [{"name": "mm", "value": 4}]},
+    ]
+    orders = [
+        {"id": 7, "ship": {"name": "Tern"}, "items": items, "total": 90},
+        {"id": 8, "items": items[:1]},
+    ]
     assert read(json.dumps(orders), "a.json").splitlines() == [
         "id: 7 | ship.name: Tern | total: 90",
         "id: 7 | ship.name: Tern | items.part: hinge | items.count: 2",
@@ -313,9 +364,20 @@ def test_pairs_of_names_and_values_stay_in_their_record():
 
 
 def test_events_that_come_again_or_not_at_all():
-    event = ("SUMMARY:Crane", "DTSTART:20250512T090000", "RRULE:FREQ=WEEKLY", "STATUS:CANCELLED", "CLASS:PUBLIC")
+    event = (
+        "SUMMARY:Crane",
+        "DTSTART:20250512T090000",
+        "RRULE:FREQ=WEEKLY",
+        "STATUS:CANCELLED",
+        "CLASS:PUBLIC",
+    )
     text = "\n".join(["BEGIN:VCALENDAR", "BEGIN:VEVENT", *event, "END:VEVENT", "END:VCALENDAR"])
-    expected = ["SUMMARY: Crane", "DTSTART: 2025-05-12 09:00", "RRULE: FREQ=WEEKLY", "STATUS: CANCELLED"]
+    expected = [
+        "SUMMARY: Crane",
+        "DTSTART: 2025-05-12 09:00",
+        "RRULE: FREQ=WEEKLY",
+        "STATUS: CANCELLED",
+    ]
     assert read(text, "a.ics").splitlines() == expected
 
 
@@ -340,7 +402,9 @@ def test_texts_of_old_programs_tell_their_encoding(text, encoding):
     assert read(text.encode(encoding), "a.txt") == text
 
 
-@pytest.mark.parametrize("title", ["untitled", "(anonymous)", "Microsoft Word - fees.docx", "PowerPoint Presentation"])
+@pytest.mark.parametrize(
+    "title", ["untitled", "(anonymous)", "Microsoft Word - fees.docx", "PowerPoint Presentation"]
+)
 def test_a_pdf_that_begins_with_a_power_and_has_a_title_of_its_program(title):
     page = fpdf.FPDF()
     page.set_title(title)
@@ -368,7 +432,9 @@ def test_office_files_without_properties_have_no_date_nor_author(tmp_path):
     document = docx.Document()
     document.add_paragraph("The gate is green.")
     presentation = pptx.Presentation()
-    presentation.slides.add_slide(presentation.slide_layouts[6]).shapes.add_textbox(0, 0, 9, 9).text_frame.text = "Gate"
+    presentation.slides.add_slide(presentation.slide_layouts[6]).shapes.add_textbox(
+        0, 0, 9, 9
+    ).text_frame.text = "Gate"
     for name, made in (("a.docx", document), ("a.pptx", presentation)):
         made.core_properties.author = "python-docx"
         made.save(tmp_path / name)
@@ -390,27 +456,42 @@ def test_office_files_without_properties_have_no_date_nor_author(tmp_path):
 def test_a_comment_in_code_is_no_title(name):
     text = "```bash\n# delete everything\nrm -r x\n```\n"
     cells = [{"cell_type": "code", "source": "# delete everything\nrm -r x", "outputs": []}]
-    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}) if name == "a.ipynb" else text
+    data = (
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}) if name == "a.ipynb" else text
+    )
     assert load_bytes(data.encode(), name, doc_id=name, path=name).title == "a"
     if name != "a.ipynb":
-        assert load_bytes(f"{text}# Cleaning\n".encode(), name, doc_id=name, path=name).title == "Cleaning"
+        assert (
+            load_bytes(f"{text}# Cleaning\n".encode(), name, doc_id=name, path=name).title
+            == "Cleaning"
+        )
 
 
 def test_subtitles_whose_times_have_single_digits():
-    assert read("WEBVTT\n\n0:0:0.0 --> 0:0:3.540\n<v Jane>Good morning.\n", "a.vtt") == "[00:00:00] Jane: Good morning."
+    assert (
+        read("WEBVTT\n\n0:0:0.0 --> 0:0:3.540\n<v Jane>Good morning.\n", "a.vtt")
+        == "[00:00:00] Jane: Good morning."
+    )
 
 
 def test_names_of_columns_that_end_in_digits():
     rows = "STATE10,CODE10,AREA10\n27,G5200,71\n28,G5200,32\n"
     assert read(rows, "a.csv").split("\n")[0] == "STATE10: 27 | CODE10: G5200 | AREA10: 71"
-    assert read("A-3,bolts,40\nB-7,nuts,12\nC-9,pins,7\n", "a.csv").split("\n")[0] == "A-3 | bolts | 40"
+    assert (
+        read("A-3,bolts,40\nB-7,nuts,12\nC-9,pins,7\n", "a.csv").split("\n")[0]
+        == "A-3 | bolts | 40"
+    )
 
 
 def test_pieces_of_a_wide_record_end_between_values_and_have_its_name():
-    values = " | ".join(f"column {number}: value{'. St. Lucia' * (number == 59)} {number}" for number in range(60))
+    values = " | ".join(
+        f"column {number}: value{'. St. Lucia' * (number == 59)} {number}" for number in range(60)
+    )
     sentences = split_sentences(f"name: Aruba | {values}", kind="csv")
     assert len(sentences) > 1
-    assert [sentence.context for sentence in sentences[1:]] == ["name: Aruba"] * (len(sentences) - 1)
+    assert [sentence.context for sentence in sentences[1:]] == ["name: Aruba"] * (
+        len(sentences) - 1
+    )
     text = f"name: Aruba | {values}"
     assert all(text[sentence.start :].startswith("column") for sentence in sentences[1:])
 
@@ -427,30 +508,37 @@ def test_outlines_of_a_map_are_left_out():
 
 
 def test_times_of_a_calendar_have_their_zone():
-    event = (
-        "SUMMARY:Choir\nDTSTART:20250707T080000Z\nDTEND;TZID=America/New_York:20250707T093000\nEXDATE:20250714T080000Z"
-    )
+    event = "SUMMARY:Choir\nDTSTART:20250707T080000Z\nDTEND;TZID=America/New_York:20250707T093000\nEXDATE:20250714T080000Z"
     text = read(f"BEGIN:VCALENDAR\nBEGIN:VEVENT\n{event}\nEND:VEVENT\nEND:VCALENDAR\n", "a.ics")
     times = "DTSTART: 2025-07-07 08:00 UTC\nDTEND: 2025-07-07 09:30 America/New_York\nEXDATE: 2025-07-14 08:00 UTC"
     assert text == f"SUMMARY: Choir\n{times}"
 
 
 @pytest.mark.parametrize(
-    "line", ["Copyright © 2019 Foo Inc.", "Acme®", "Foo™ is ours", "plus ± 5", "¡Hola! ¿qué", "5×5 ÷ 2"]
+    "line",
+    ["Copyright © 2019 Foo Inc.", "Acme®", "Foo™ is ours", "plus ± 5", "¡Hola! ¿qué", "5×5 ÷ 2"],
 )
 def test_a_western_sign_alone_is_no_other_script(line):
     assert read(line.encode("cp1252"), "a.txt") == line
 
 
 def test_a_formula_that_is_a_picture_is_read_by_its_description():
-    assert read('<p>Where <img class="math" alt="a = b"> holds.</p>', "a.html") == "Where a = b holds."
+    assert (
+        read('<p>Where <img class="math" alt="a = b"> holds.</p>', "a.html") == "Where a = b holds."
+    )
 
 
 def test_blocks_of_asciidoc_are_no_headings():
-    blocks = "[source,sh]\n----\nchoco install ruby\n----\n\n[NOTE]\n====\nUse it with care.\n====\n"
+    blocks = (
+        "[source,sh]\n----\nchoco install ruby\n----\n\n[NOTE]\n====\nUse it with care.\n====\n"
+    )
     text = f"= Pumps\n\nInstalling\n----------\n\n{blocks}\n== Cleaning\n\nOil it.\n"
     kinds = [(text[s.start : s.end].strip(), s.kind) for s in split_sentences(text)]
-    assert [body for body, kind in kinds if kind == "heading"] == ["= Pumps", "Installing\n----------", "== Cleaning"]
+    assert [body for body, kind in kinds if kind == "heading"] == [
+        "= Pumps",
+        "Installing\n----------",
+        "== Cleaning",
+    ]
     assert any("choco" in body for body, kind in kinds if kind == "code")
 
 
@@ -468,15 +556,30 @@ BOOKED = "Date: 2024-01-03 | Payee: Bakery | Amount: -4,50\nDate: 2024-01-04 | P
 @pytest.mark.parametrize(
     ("above", "expected"),
     [
-        ("Account;DE12 3456 7890\nOwner;Mira Holm\n\n", "Account | DE12 3456 7890\nOwner | Mira Holm"),
-        ("Account;DE12 3456 7890;\nOwner;Mira Holm;\n;;\n", "Account | DE12 3456 7890\nOwner | Mira Holm"),
-        ("Statement\n\nOwner;Mira Holm\nBranch;Kiel\n\n", "Statement\nOwner | Mira Holm\nBranch | Kiel"),
+        (
+            "Account;DE12 3456 7890\nOwner;Mira Holm\n\n",
+            "Account | DE12 3456 7890\nOwner | Mira Holm",
+        ),
+        (
+            "Account;DE12 3456 7890;\nOwner;Mira Holm;\n;;\n",
+            "Account | DE12 3456 7890\nOwner | Mira Holm",
+        ),
+        (
+            "Statement\n\nOwner;Mira Holm\nBranch;Kiel\n\n",
+            "Statement\nOwner | Mira Holm\nBranch | Kiel",
+        ),
         (
             "IBAN;DE12 3456 7890\nPeriod;2024-01-01 - 2024-01-31\n\n",
             "IBAN | DE12 3456 7890\nPeriod | 2024-01-01 - 2024-01-31",
         ),
-        ("City;People\nKiel;246000\nBonn;330000\n\n", "City: Kiel | People: 246000\nCity: Bonn | People: 330000"),
-        ("Item;Sales 2023-2024\nRope;4\nTar;5\n\n", "Item: Rope | Sales 2023-2024: 4\nItem: Tar | Sales 2023-2024: 5"),
+        (
+            "City;People\nKiel;246000\nBonn;330000\n\n",
+            "City: Kiel | People: 246000\nCity: Bonn | People: 330000",
+        ),
+        (
+            "Item;Sales 2023-2024\nRope;4\nTar;5\n\n",
+            "Item: Rope | Sales 2023-2024: 4\nItem: Tar | Sales 2023-2024: 5",
+        ),
     ],
     ids=["code", "padded", "words", "period", "table", "years"],
 )

@@ -12,8 +12,21 @@ from odf.opendocument import OpenDocumentText
 from lmkrag.formats.load import load_bytes
 
 RUNS = (
-    *(("10", False), ("6", True), (" litres at 10", False), ("-4", True), (" bar by the 4", False), ("th", True)),
-    *((" of May 1998", False), ("3", True), ("; note ", False), ("2", True), (" on the light\u00adhouse", False)),
+    *(
+        ("10", False),
+        ("6", True),
+        (" litres at 10", False),
+        ("-4", True),
+        (" bar by the 4", False),
+        ("th", True),
+    ),
+    *(
+        (" of May 1998", False),
+        ("3", True),
+        ("; note ", False),
+        ("2", True),
+        (" on the light\u00adhouse", False),
+    ),
 )
 EXPECTED = "10^6 litres at 10^-4 bar by the 4th of May 1998^3; note 2 on the lighthouse"
 
@@ -25,7 +38,9 @@ def in_word(*, lifted: bool = False) -> bytes:
         run = paragraph.add_run(content)
         run.font.superscript = raised and not lifted
         if lifted:
-            position = run._r.get_or_add_rPr().makeelement(qn("w:position"), {qn("w:val"): "6" if raised else "-2"})
+            position = run._r.get_or_add_rPr().makeelement(
+                qn("w:position"), {qn("w:val"): "6" if raised else "-2"}
+            )
             run._r.rPr.append(position)
     packed = io.BytesIO()
     document.save(packed)
@@ -52,7 +67,9 @@ def in_opendocument(position: str) -> bytes:
     document.automaticstyles.addElement(raised_style)
     paragraph = text.P()
     for content, raised in RUNS:
-        paragraph.addElement(text.Span(stylename="T1", text=content) if raised else text.Span(text=content))
+        paragraph.addElement(
+            text.Span(stylename="T1", text=content) if raised else text.Span(text=content)
+        )
     document.text.addElement(paragraph)
     packed = io.BytesIO()
     document.write(packed)
@@ -91,4 +108,7 @@ def test_exponents_and_numbers_of_notes(name, data):
 
 
 def test_subscripts_stay_in_the_word():
-    assert load_bytes(b"CO<sub>2</sub> and H<sub>2</sub>O", "a.html", doc_id="a", path="a").text == "CO2 and H2O"
+    assert (
+        load_bytes(b"CO<sub>2</sub> and H<sub>2</sub>O", "a.html", doc_id="a", path="a").text
+        == "CO2 and H2O"
+    )

@@ -19,13 +19,18 @@ Merged = list[tuple[int, int, int, int]]
 
 def covered(merged: Merged) -> set[tuple[int, int]]:
     cells = {
-        (row + i, column + j) for row, column, height, width in merged for i in range(height) for j in range(width)
+        (row + i, column + j)
+        for row, column, height, width in merged
+        for i in range(height)
+        for j in range(width)
     }
     return cells - {(row, column) for row, column, _, _ in merged}
 
 
 def span(merged: Merged, row: int, column: int) -> tuple[int, int]:
-    return next(((height, width) for r, c, height, width in merged if (r, c) == (row, column)), (1, 1))
+    return next(
+        ((height, width) for r, c, height, width in merged if (r, c) == (row, column)), (1, 1)
+    )
 
 
 def save(document) -> bytes:
@@ -72,7 +77,9 @@ def write_xlsx(rows: Rows, merged: Merged) -> bytes:
     for row in rows:
         book.active.append([float(cell) if cell.isdecimal() else cell or None for cell in row])
     for i, j, height, width in merged:
-        book.active.merge_cells(start_row=i + 1, start_column=j + 1, end_row=i + height, end_column=j + width)
+        book.active.merge_cells(
+            start_row=i + 1, start_column=j + 1, end_row=i + height, end_column=j + width
+        )
     return save(book)
 
 
@@ -82,8 +89,14 @@ def odf_table(rows: Rows, merged: Merged) -> table.Table:
         line = table.TableRow()
         for j, value in enumerate(row):
             height, width = span(merged, i, j)
-            spans = {"numberrowsspanned": height, "numbercolumnsspanned": width} if height * width > 1 else {}
-            cell = table.CoveredTableCell() if (i, j) in covered(merged) else table.TableCell(**spans)
+            spans = (
+                {"numberrowsspanned": height, "numbercolumnsspanned": width}
+                if height * width > 1
+                else {}
+            )
+            cell = (
+                table.CoveredTableCell() if (i, j) in covered(merged) else table.TableCell(**spans)
+            )
             if value:
                 cell.addElement(text.P(text=value))
             line.addElement(cell)
@@ -119,7 +132,13 @@ def write_csv(rows: Rows, merged: Merged) -> bytes:
     return written.getvalue().encode()
 
 
-BARS = {"html": write_html, "docx": write_docx, "pptx": write_pptx, "odt": write_odt, "odp": write_odp}
+BARS = {
+    "html": write_html,
+    "docx": write_docx,
+    "pptx": write_pptx,
+    "odt": write_odt,
+    "odp": write_odp,
+}
 RECORDS = {"xlsx": write_xlsx, "ods": write_ods}
 WRITERS = {**BARS, **RECORDS, "csv": write_csv}
 
@@ -130,10 +149,15 @@ def read(suffix: str, rows: Rows, merged: Merged = []) -> list[str]:  # noqa: B0
     return [line for line in loaded.text.splitlines() if line and not line.startswith("#")]
 
 
-def expect(suffix: str, names: list[str], *records: list[str], captions: tuple[str, ...] = ()) -> list[str]:
+def expect(
+    suffix: str, names: list[str], *records: list[str], captions: tuple[str, ...] = ()
+) -> list[str]:
     if suffix in BARS:
         return [*captions, *(f"| {' | '.join(row)} |" for row in [names, *records])]
-    lines = ([f"{name}: {value}" if name else value for name, value in zip(names, row, strict=True)] for row in records)
+    lines = (
+        [f"{name}: {value}" if name else value for name, value in zip(names, row, strict=True)]
+        for row in records
+    )
     return [*captions, *map(" | ".join, lines)]
 
 
@@ -154,7 +178,8 @@ def expect(suffix: str, names: list[str], *records: list[str], captions: tuple[s
 )
 def test_a_header_may_have_periods_blanks_and_equal_names(suffix, names):
     records = [
-        [item, *numbers[: len(names) - 1]] for item, *numbers in (["Rope", "10", "12", "7"], ["Tar", "5", "7", "9"])
+        [item, *numbers[: len(names) - 1]]
+        for item, *numbers in (["Rope", "10", "12", "7"], ["Tar", "5", "7", "9"])
     ]
     assert read(suffix, [names, *records]) == expect(suffix, names, *records)
 
@@ -164,7 +189,11 @@ def test_a_header_may_have_periods_blanks_and_equal_names(suffix, names):
 def test_what_stands_above_a_header_is_a_caption(suffix, merged):
     if merged and suffix == "csv":
         return
-    names, record, other = ["Item", "Planned", "Spent"], ["Lamps", "4000", "5200"], ["Paint", "30", "20"]
+    names, record, other = (
+        ["Item", "Planned", "Spent"],
+        ["Lamps", "4000", "5200"],
+        ["Paint", "30", "20"],
+    )
     rows = [["Budget of the pier", "", ""], ["As of", "2025-03-01", ""], names, record, other]
     captions = ("Budget of the pier", "As of | 2025-03-01")
     assert read(suffix, rows, merged) == expect(suffix, names, record, other, captions=captions)
@@ -178,14 +207,22 @@ def test_a_header_that_is_repeated_is_no_row(suffix):
 
 @pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
 def test_a_merged_cell_is_in_each_row_and_column_that_it_covers(suffix):
-    rows = [["Berth", "Season", "Fee"], ["North", "Summer", "40"], ["", "Winter", "25"], ["South", "9", ""]]
+    rows = [
+        ["Berth", "Season", "Fee"],
+        ["North", "Summer", "40"],
+        ["", "Winter", "25"],
+        ["South", "9", ""],
+    ]
     filled = [["North", "Summer", "40"], ["North", "Winter", "25"], ["South", "9", "9"]]
     assert read(suffix, rows, [(1, 0, 2, 1), (3, 1, 1, 2)]) == expect(suffix, rows[0], *filled)
 
 
 @pytest.mark.parametrize("suffix", BARS)
 def test_a_box_around_words_is_no_table(suffix):
-    assert read(suffix, [["", "Note"], ["", "Tab out of the row."]]) == ["Note", "Tab out of the row."]
+    assert read(suffix, [["", "Note"], ["", "Tab out of the row."]]) == [
+        "Note",
+        "Tab out of the row.",
+    ]
     assert read(suffix, [["Boxed | words."]]) == ["Boxed | words."]
 
 
@@ -196,7 +233,12 @@ def test_a_box_of_rtf_is_no_table():
 
 @pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
 def test_the_names_of_columns_have_those_that_reach_over_them(suffix):
-    rows = [["Item", "2023", "", "2024"], ["", "Q1", "Q2", "Q1"], ["Rope", "10", "12", "14"], ["Tar", "1", "2", "3"]]
+    rows = [
+        ["Item", "2023", "", "2024"],
+        ["", "Q1", "Q2", "Q1"],
+        ["Rope", "10", "12", "14"],
+        ["Tar", "1", "2", "3"],
+    ]
     names = ["Item", "2023 Q1", "2023 Q2", "2024 Q1"]
     expected = expect(suffix, names, *rows[2:], captions=("Item | 2023 | 2024",))
     assert read(suffix, rows, [(0, 0, 2, 1), (0, 1, 1, 2)]) == expected
@@ -208,7 +250,9 @@ def test_a_header_of_two_rows_that_is_repeated_is_no_row(suffix):
     rows = [*header, ["Heron", "40", "400"], *header, ["Gannet", "50", "500"]]
     merged = [(0, 0, 2, 1), (0, 1, 1, 2), (3, 0, 2, 1), (3, 1, 1, 2)]
     names = ["Boat", "Summer Fee", "Summer Deposit"]
-    assert read(suffix, rows, merged) == expect(suffix, names, rows[2], rows[5], captions=("Boat | Summer",))
+    assert read(suffix, rows, merged) == expect(
+        suffix, names, rows[2], rows[5], captions=("Boat | Summer",)
+    )
 
 
 def test_a_merged_cell_of_rtf_is_in_each_row_and_column_that_it_covers():
@@ -223,14 +267,23 @@ def test_a_merged_cell_of_rtf_is_in_each_row_and_column_that_it_covers():
         borders = "".join(rf"{sign}\cellx{place}" for place, (sign, _) in enumerate(row))
         values = "".join(rf"{value}\cell " for _, value in row)
         source += rf"\trowd\trgaph70{borders}\pard\intbl {values}\row "
-    assert load_bytes((r"{\rtf1\ansi " + source + r"\pard End\par}").encode(), "a.rtf", doc_id="a", path="a").text == (
+    assert load_bytes(
+        (r"{\rtf1\ansi " + source + r"\pard End\par}").encode(), "a.rtf", doc_id="a", path="a"
+    ).text == (
         "| Berth | Season | Fee |\n| North | Summer | 40 |\n| North | Winter | 25 |\n| South | South | 9 |\nEnd"
     )
 
 
 @pytest.mark.parametrize("suffix", ["csv", *RECORDS])
 def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
-    rows = [["Site", "Pier"], ["", ""], ["Boat", "Fee"], ["Heron", "40"], ["Gannet", "50"], ["", ""]]
+    rows = [
+        ["Site", "Pier"],
+        ["", ""],
+        ["Boat", "Fee"],
+        ["Heron", "40"],
+        ["Gannet", "50"],
+        ["", ""],
+    ]
     rows += [["Crane", "Load"], ["North", "7"], ["", ""], ["Checked in May", ""]]
     assert read(suffix, rows) == [
         *("Site | Pier", "Boat: Heron | Fee: 40", "Boat: Gannet | Fee: 50"),
@@ -246,9 +299,19 @@ def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
         [["Pier", "08:05"], ["Quay", "08:10"], ["Mole", "08:20"]],
         [["Built", "2019"], ["Length", "40 m"], ["Crew", "12"]],
         [["Ada", "2021", "2022"], ["Ben", "2020", "2021"], ["Cem", "2023", "2024"]],
-        [["Kestrel", "Orla Finn", "red"], ["Heron", "Tom Ellery", "blue"], ["Gannet", "Ida Brandt", "green"]],
+        [
+            ["Kestrel", "Orla Finn", "red"],
+            ["Heron", "Tom Ellery", "blue"],
+            ["Gannet", "Ida Brandt", "green"],
+        ],
         [["HX-4471", "Crane"], ["HX-4472", "Winch"]],
-        [["Name", "Ada Quill"], ["Phone", "7100"], ["Born", "1980-03-02"], ["City", "Bremen"], ["Mail", "a@b.org"]],
+        [
+            ["Name", "Ada Quill"],
+            ["Phone", "7100"],
+            ["Born", "1980-03-02"],
+            ["City", "Bremen"],
+            ["Mail", "a@b.org"],
+        ],
     ],
     ids=str,
 )
@@ -275,12 +338,25 @@ def test_a_header_of_dates_and_hours(names):
 
 
 def test_names_above_equal_names_reach_over_blank_cells():
-    rows = [["", "2023", "", "2024"], ["Area", "Q1", "Q2", "Q1", "Q2"], ["North", *"1234"], ["South", *"5678"]]
+    rows = [
+        ["", "2023", "", "2024"],
+        ["Area", "Q1", "Q2", "Q1", "Q2"],
+        ["North", *"1234"],
+        ["South", *"5678"],
+    ]
     assert read("csv", rows)[1] == "Area: North | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3 | 2024 Q2: 4"
 
 
 def test_a_repeated_header_may_be_in_capitals_and_a_table_of_words_may_follow():
-    rows = [["boat", "fee"], ["Ida", "4"], ["BOAT", "FEE"], ["Eva", "5"], [], ["Port", "Country"], ["Kiel", "Germany"]]
+    rows = [
+        ["boat", "fee"],
+        ["Ida", "4"],
+        ["BOAT", "FEE"],
+        ["Eva", "5"],
+        [],
+        ["Port", "Country"],
+        ["Kiel", "Germany"],
+    ]
     assert read("csv", [*rows, ["Brest", "France"]]) == [
         *("boat: Ida | fee: 4", "boat: Eva | fee: 5"),
         *("Port: Kiel | Country: Germany", "Port: Brest | Country: France"),

@@ -63,7 +63,10 @@ def test_blocks_inside_others_keep_their_place():
     document = docx.Document()
     document.add_paragraph("Before.")
     body = document.element.body
-    for block in (f"<w:sdt><w:sdtContent>{paragraph('Inside.')}</w:sdtContent></w:sdt>", paragraph("After.")):
+    for block in (
+        f"<w:sdt><w:sdtContent>{paragraph('Inside.')}</w:sdtContent></w:sdt>",
+        paragraph("After."),
+    ):
         body.insert(len(body) - 1, element(block))
     assert read(document) == "Before.\n\nInside.\n\nAfter."
 
@@ -88,9 +91,14 @@ def test_tables():
     table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"
     table.cell(1, 2).merge(table.cell(2, 2)).text = "tall"
     table.cell(1, 1).add_table(1, 1).cell(0, 0).text = "nested"
-    row = element(f"<w:sdt><w:sdtContent><w:tr><w:tc>{paragraph('wrapped')}</w:tc></w:tr></w:sdtContent></w:sdt>")
+    row = element(
+        f"<w:sdt><w:sdtContent><w:tr><w:tc>{paragraph('wrapped')}</w:tc></w:tr></w:sdtContent></w:sdt>"
+    )
     table._tbl.append(row)
-    assert read(document) == "| wide | wide | c2 |\n| c3 | c4 nested | tall |\n| c6 | c7 | tall |\n| wrapped |"
+    assert (
+        read(document)
+        == "| wide | wide | c2 |\n| c3 | c4 nested | tall |\n| c6 | c7 | tall |\n| wrapped |"
+    )
 
 
 def test_notes_follow_their_paragraph():
@@ -99,9 +107,13 @@ def test_notes_follow_their_paragraph():
         (RELATIONSHIP_TYPE.FOOTNOTES, "footnote", {"5": "The first.", "2": "The second."}),
         (RELATIONSHIP_TYPE.ENDNOTES, "endnote", {"2": "At the end."}),
     ):
-        inside = "".join(f'<w:{tag} w:id="{key}">{paragraph(text)}</w:{tag}>' for key, text in notes.items())
+        inside = "".join(
+            f'<w:{tag} w:id="{key}">{paragraph(text)}</w:{tag}>' for key, text in notes.items()
+        )
         xml = f"<w:{tag}s {nsdecls('w')}>{inside}</w:{tag}s>"
-        part = Part(PackURI(f"/word/{tag}s.xml"), "application/xml", xml.encode(), document.part.package)
+        part = Part(
+            PackURI(f"/word/{tag}s.xml"), "application/xml", xml.encode(), document.part.package
+        )
         document.part.relate_to(part, kind)
     first = document.add_paragraph("Leave is granted")
     first._p.append(element('<w:r><w:footnoteReference w:id="5"/></w:r>'))
@@ -139,12 +151,16 @@ def level(depth: int, text: str, kind: str = "decimal", more: str = "", start: i
 
 def add(document, text: str, depth: int, number: int = 77, style: str | None = None) -> None:
     properties = document.add_paragraph(text, style)._p.get_or_add_pPr()
-    properties.append(element(f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr>'))
+    properties.append(
+        element(f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr>')
+    )
 
 
 def test_clauses_have_the_numbers_that_word_shows():
     document = numbered(
-        level(0, "Article %1", "upperRoman") + level(1, "%1.%2", more="<w:isLgl/>") + level(2, "(%3)", "lowerLetter")
+        level(0, "Article %1", "upperRoman")
+        + level(1, "%1.%2", more="<w:isLgl/>")
+        + level(2, "(%3)", "lowerLetter")
     )
     for text, depth in (
         ("Leave", 0),
@@ -173,14 +189,21 @@ def test_clauses_have_the_numbers_that_word_shows():
 
 
 def test_numbers_of_a_style_and_where_a_list_starts():
-    document = numbered(level(0, "%1.", start=3) + level(1, "%1.%2", more='<w:pStyle w:val="Heading2"/>'), start=9)
+    document = numbered(
+        level(0, "%1.", start=3) + level(1, "%1.%2", more='<w:pStyle w:val="Heading2"/>'), start=9
+    )
     style = document.styles["Heading 2"].element.get_or_add_pPr()
     style.append(element('<w:numPr><w:numId w:val="77"/></w:numPr>'))
     add(document, "First.", 0)
     document.add_paragraph("Notice", "Heading 2")
     add(document, "Not this one", 0, number=0, style="Heading 2")
     add(document, "Anew.", 0, number=78)
-    assert read(document).split("\n\n") == ["3. First.", "## 3.1 Notice", "## Not this one", "9. Anew."]
+    assert read(document).split("\n\n") == [
+        "3. First.",
+        "## 3.1 Notice",
+        "## Not this one",
+        "9. Anew.",
+    ]
 
 
 def test_bullets_and_what_can_not_be_counted():

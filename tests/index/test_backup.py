@@ -20,7 +20,9 @@ from lmkrag.index.working import WorkingFolder
 def answers(path) -> list:
     with Engine.open(path, rerank=False) as engine:
         assert engine.verify() == ()
-        spans = [(span.doc_id, span.start, span.score) for span in engine.search("who approves leave?")]
+        spans = [
+            (span.doc_id, span.start, span.score) for span in engine.search("who approves leave?")
+        ]
         return [[info.doc_id for info in engine.documents()], spans]
 
 
@@ -47,7 +49,12 @@ def test_a_copy_is_an_index_and_follows_its_source(engine, copy):
     expected = answers(index)
     assert answers(copy) == expected
     again = back_up_index(index, copy)
-    assert (again.documents, again.sentences, again.new_files, again.new_bytes) == (5, first.sentences, 0, 0)
+    assert (again.documents, again.sentences, again.new_files, again.new_bytes) == (
+        5,
+        first.sentences,
+        0,
+        0,
+    )
 
     engine.remove("beekeeping.html")
     engine.add([Document("memo", "", "A memo about the winch.")])
@@ -69,7 +76,11 @@ def test_the_catalog_of_a_copy_needs_no_log(engine, copy):
     engine.add([Document("memo", "", "A memo about the winch.")])
     assert (engine._store.path / "catalog.sqlite-wal").stat().st_size
     back_up_index(engine._store.path, copy)
-    assert sorted(path.name for path in copy.iterdir()) == ["backup.json", "catalog.sqlite", "segments"]
+    assert sorted(path.name for path in copy.iterdir()) == [
+        "backup.json",
+        "catalog.sqlite",
+        "segments",
+    ]
     with sqlite3.connect(f"file:{copy}/catalog.sqlite?immutable=1", uri=True) as connection:
         assert connection.execute("SELECT count(*) FROM document").fetchone() == (6,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -91,7 +102,9 @@ def test_a_damaged_index_replaces_no_copy(engine, tmp_path, name):
     back_up_index(engine._store.path, copy)
     engine.remove("beekeeping.html")
     engine.compact()
-    back_up_index(engine._store.path, tmp_path / "whole")  # without a log, which hides damage to the catalog
+    back_up_index(
+        engine._store.path, tmp_path / "whole"
+    )  # without a log, which hides damage to the catalog
     shutil.copytree(tmp_path / "whole", index)
     before, after = answers(copy), answers(index)
     path = next(path for path in index.rglob("*") if path.is_file() and path.name.endswith(name))
@@ -121,7 +134,9 @@ def test_a_damaged_index_is_named(engine, tmp_path):
     words.unlink()
     words.write_bytes(whole[:-1] + b"x")
     shutil.rmtree(tmp_path / "copy" / "segments")
-    with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is damaged \(checksum\); restore a backup"):
+    with pytest.raises(
+        IndexCorrupt, match=rf"{words.name}: this file is damaged \(checksum\); restore a backup"
+    ):
         back_up_index(engine._store.path, tmp_path / "copy")
     words.unlink()
     with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is gone"):
@@ -161,7 +176,12 @@ def test_what_an_interrupted_run_left_is_used_if_it_is_whole(engine, tmp_path):
 def test_beside_a_writer_every_copy_is_one_state(engine, copy):
     """Each commit adds a document and replaces another; compactions remove the files that are being copied."""
     stop = threading.Event()
-    engine.add([Document("state", "", "State 0 of the winch."), Document("twin", "", "State 0 of the winch.")])
+    engine.add(
+        [
+            Document("state", "", "State 0 of the winch."),
+            Document("twin", "", "State 0 of the winch."),
+        ]
+    )
 
     def write() -> None:
         number = 0
@@ -227,7 +247,9 @@ def test_what_is_refused(engine, tmp_path):
     marker = copy / "backup.json"
     whole = marker.read_bytes()
     for position in range(len(whole) - 2):
-        marker.write_bytes(whole[:position] + bytes([whole[position] ^ 0x01]) + whole[position + 1 :])
+        marker.write_bytes(
+            whole[:position] + bytes([whole[position] ^ 0x01]) + whole[position + 1 :]
+        )
         with pytest.raises(UsageError, match="was not made by lmkrag backup"):
             back_up_index(index, copy)
 
@@ -255,7 +277,9 @@ def test_a_place_that_can_not_be_written(engine, tmp_path):
 def test_on_the_command_line(lmkrag, index, tmp_path):
     copy = tmp_path / "copy"
     done = lmkrag("backup", index, copy)
-    assert done.returncode == 0 and "5 documents" in done.stderr and "; 3 new files, " in done.stderr, done.stderr
+    assert (
+        done.returncode == 0 and "5 documents" in done.stderr and "; 3 new files, " in done.stderr
+    ), done.stderr
     again = lmkrag("backup", index, copy, "--json")
     assert json.loads(again.stdout)["documents"] == 5 and json.loads(again.stdout)["new_files"] == 0
     assert "approves leave" in lmkrag("search", "who approves leave?", "--index", copy).stdout
@@ -263,4 +287,7 @@ def test_on_the_command_line(lmkrag, index, tmp_path):
     refused = lmkrag("backup", index, tmp_path)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     shutil.copytree(copy, tmp_path / "restored")
-    assert "approves leave" in lmkrag("search", "who approves leave?", "--index", tmp_path / "restored").stdout
+    assert (
+        "approves leave"
+        in lmkrag("search", "who approves leave?", "--index", tmp_path / "restored").stdout
+    )

@@ -38,11 +38,15 @@ def test_an_empty_catalog_is_damaged(index):
     for path in index.glob("catalog.sqlite*"):
         path.unlink()
     (index / "catalog.sqlite").touch()
-    with pytest.raises(StorageError, match=r"no table of what the index is made with.*restore a backup"):
+    with pytest.raises(
+        StorageError, match=r"no table of what the index is made with.*restore a backup"
+    ):
         Engine.open(index)
 
 
-@pytest.mark.parametrize("body", [zlib.compress(b"\0" * (1 << 22)), zlib.compress(b"text")[:-4], b"no stream"])
+@pytest.mark.parametrize(
+    "body", [zlib.compress(b"\0" * (1 << 22)), zlib.compress(b"text")[:-4], b"no stream"]
+)
 def test_packed_values_are_unpacked_within_bounds(monkeypatch, body):
     monkeypatch.setattr(codec, "_MAX_UNPACKED", 1 << 20)
     with pytest.raises(IndexCorrupt, match="the catalog is damaged at text 1 0"):
@@ -54,7 +58,9 @@ def test_packed_values_are_unpacked_within_bounds(monkeypatch, body):
 
 def test_a_name_that_is_not_there_is_compared_with_its_neighbours_only(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
-        engine.add(Document(f"notes/{number:04}.md", "", "The gate is red.") for number in range(700))
+        engine.add(
+            Document(f"notes/{number:04}.md", "", "The gate is red.") for number in range(700)
+        )
         with engine._reading(segments=False) as snapshot:
             near = snapshot.nearby_ids("notes/0350.mdd")
         assert len(near) == 500 and "notes/0350.md" in near
@@ -65,4 +71,6 @@ def test_a_name_that_is_not_there_is_compared_with_its_neighbours_only(tmp_path,
             "notes/0012.md",
         ]
         assert engine.documents(after="zzz") == [] and engine.documents(limit=0) == []
-        assert len(engine.documents(filter="path=notes/001?.md", after="notes/0013.md", limit=4)) == 4
+        assert (
+            len(engine.documents(filter="path=notes/001?.md", after="notes/0013.md", limit=4)) == 4
+        )

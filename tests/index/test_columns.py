@@ -25,7 +25,13 @@ METAS = [
     {"year": "1912", "tags": [], "draft": 1, "author": "Ann\0\ud800"},
     {"year": 1.0, "tags": None, "draft": "true", "title": "front"},
     {"YEAR": 1913.5, "tags": {"a": [1]}, "scanned_pages": [1, 4]},
-    {"tags": [None, "z"], "date": "2020-03-01", "scanned_pages": [2], "author": "Ann\nΟΔΟΣ\nb", "ocr_confidence": 0.5},
+    {
+        "tags": [None, "z"],
+        "date": "2020-03-01",
+        "scanned_pages": [2],
+        "author": "Ann\nΟΔΟΣ\nb",
+        "ocr_confidence": 0.5,
+    },
     {},
 ]
 EXPRESSIONS = [
@@ -40,8 +46,25 @@ EXPRESSIONS = [
         "tags=2",
         "tags!=x",
     ),
-    *('tags=""', "tags=*", "tags>=a", "draft=true", "draft=1", "missing!=3", "missing=*", "title=front", "title=t*"),
-    *("path=docs", "path=docs/a", "path=docs/*", "path=*3.md", "path in (docs/b, nowhere)", "doc_id=docs/a/*"),
+    *(
+        'tags=""',
+        "tags=*",
+        "tags>=a",
+        "draft=true",
+        "draft=1",
+        "missing!=3",
+        "missing=*",
+        "title=front",
+        "title=t*",
+    ),
+    *(
+        "path=docs",
+        "path=docs/a",
+        "path=docs/*",
+        "path=*3.md",
+        "path in (docs/b, nowhere)",
+        "doc_id=docs/a/*",
+    ),
     *(
         "kind=pdf and not (tags=x or year>1912)",
         "kind not in (pdf, text) or author=ann*",
@@ -67,7 +90,12 @@ def put(store, numbers):
     for number in numbers:
         name = f"docs/{'ab'[number % 2]}/{number}.md"
         document = Document(
-            name, "/r/" + name, "alpha.", f"T{number % 5}", ("pdf", "text", "code")[number % 3], meta=METAS[number % 6]
+            name,
+            "/r/" + name,
+            "alpha.",
+            f"T{number % 5}",
+            ("pdf", "text", "code")[number % 3],
+            meta=METAS[number % 6],
         )
         sentences = SentenceTable.of(split_sentences("alpha."))
         staged.append(Staged(document, "alpha.", sentences, "/r", (6, 10**15 * (number % 4))))
@@ -89,15 +117,22 @@ def check(store):
                 if predicate(lambda key, test, fields=fields: test(fields.get(key))):  # type: ignore[misc]
                     expected.append(row)
             kept = np.flatnonzero(predicate(snapshot.match_field))
-            assert set(snapshot.documents.keys[kept].tolist()) == {row.id for row in expected}, expression
+            assert set(snapshot.documents.keys[kept].tolist()) == {row.id for row in expected}, (
+                expression
+            )
             names = [row.doc_id for row in expected]
-            assert [info.doc_id for info in list_documents(snapshot, expression)] == names, expression
-            assert [info.doc_id for info in list_documents(snapshot, expression, after="docs/a/3", limit=2)] == [
-                name for name in names if name > "docs/a/3"
-            ][:2]
+            assert [info.doc_id for info in list_documents(snapshot, expression)] == names, (
+                expression
+            )
+            assert [
+                info.doc_id
+                for info in list_documents(snapshot, expression, after="docs/a/3", limit=2)
+            ] == [name for name in names if name > "docs/a/3"][:2]
     status = store.status()
     assert (status.documents, status.characters) == (len(rows), sum(row.length for row in rows))
-    assert status.kinds == {kind: n for kind in ("code", "pdf", "text") if (n := [r.kind for r in rows].count(kind))}
+    assert status.kinds == {
+        kind: n for kind in ("code", "pdf", "text") if (n := [r.kind for r in rows].count(kind))
+    }
     assert status.roots == ({"/r": len(rows)} if rows else {})
     assert status.unread_pages == 2 * sum(row.meta == METAS[3] for row in rows)
 
@@ -117,7 +152,9 @@ def test_filters_keep_what_rows_say_whatever_was_written(store):
         store.note_files(touched=[(row.id, (6, 10**15))])
     check(store)
     with store.writing():
-        store.commit([], removed=[f"docs/{'ab'[number % 2]}/{number}.md" for number in range(500, 1_100)])
+        store.commit(
+            [], removed=[f"docs/{'ab'[number % 2]}/{number}.md" for number in range(500, 1_100)]
+        )
     check(store)
 
 
@@ -130,7 +167,10 @@ def test_columns_that_do_not_fit_are_reported(store, change):
         connection.execute(change)
     assert find_problems(store)
     if "DELETE" in change:
-        with store.reader.snapshot() as snapshot, pytest.raises(IndexCorrupt, match="lost columns of documents"):
+        with (
+            store.reader.snapshot() as snapshot,
+            pytest.raises(IndexCorrupt, match="lost columns of documents"),
+        ):
             snapshot.match_field("kind", lambda _: True)
 
 
@@ -138,7 +178,9 @@ def test_columns_with_all_numbers_in_json_are_read(store):
     """As lmkrag wrote them until 27 November 2026."""
     put(store, range(600))
     with closing(sqlite3.connect(store.path / "catalog.sqlite")) as connection, connection:
-        rows = connection.execute("SELECT name, block, data FROM document_column WHERE name != ''").fetchall()
+        rows = connection.execute(
+            "SELECT name, block, data FROM document_column WHERE name != ''"
+        ).fetchall()
         for name, block, data in rows:
             place = f"column {name} {block}"
             text, _, packed = codec.unpack(data, place).partition(b"\n")
@@ -150,7 +192,10 @@ def test_columns_with_all_numbers_in_json_are_read(store):
                 numbers = numbers[sum(counts) :]
             assert numbers == []
             old = codec.pack(json.dumps(fields).encode(), place)
-            connection.execute("UPDATE document_column SET data = ? WHERE name = ? AND block = ?", (old, name, block))
+            connection.execute(
+                "UPDATE document_column SET data = ? WHERE name = ? AND block = ?",
+                (old, name, block),
+            )
     check(store)
 
 

@@ -11,7 +11,11 @@ from lmkrag.index.files import lock_index
 
 
 def test_a_second_writer_is_refused(tmp_path):
-    with lock_index(tmp_path), pytest.raises(IndexLocked, match="another process is writing"), lock_index(tmp_path):
+    with (
+        lock_index(tmp_path),
+        pytest.raises(IndexLocked, match="another process is writing"),
+        lock_index(tmp_path),
+    ):
         pass
     with lock_index(tmp_path):
         pass

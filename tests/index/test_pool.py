@@ -46,7 +46,11 @@ def test_a_closed_engine_refuses_with_one_clear_error(index):
     assert engine.search("lamp", mode="lexical")
     engine.close()
     engine.close()
-    for refused in (lambda: engine.search("lamp", mode="lexical"), lambda: engine.read("a"), engine.status):
+    for refused in (
+        lambda: engine.search("lamp", mode="lexical"),
+        lambda: engine.read("a"),
+        engine.status,
+    ):
         with pytest.raises(IndexClosed, match="this index was closed; open it again"):
             refused()
 
@@ -166,7 +170,9 @@ def test_an_index_of_another_encoder_in_its_place_is_refused(index, tmp_path, en
         engine.search("ferry")
         shutil.rmtree(index)
         other.rename(index)
-        with pytest.raises(IndexMismatch, match="replaced by an index of another encoder; open it again"):
+        with pytest.raises(
+            IndexMismatch, match="replaced by an index of another encoder; open it again"
+        ):
             engine.search("ferry")
 
 

@@ -16,7 +16,9 @@ from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_posting
 from lmkrag.language.terms import drop_stop_words, find_stems, hash_words, query_words, split_words
 
 SENTENCES = st.lists(
-    st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),
+    st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(
+        " ".join
+    ),
     min_size=1,
     max_size=12,
 )
@@ -55,12 +57,18 @@ def bm25(sentences: list[str], query: str) -> list[float]:
 def test_scores_are_those_of_the_formula(tmp_path_factory, sentences, query):
     file = opened(tmp_path_factory.mktemp("words") / "w.words", counted(sentences))
     postings = file.find(query_words(query))
-    weights = [inverse_document_frequency(len(posting.rows), len(sentences)) for posting in postings]
-    rows, scores = score_rows(postings, weights, file.lengths, max(1e-9, int(file.before[-1]) / len(sentences)))
+    weights = [
+        inverse_document_frequency(len(posting.rows), len(sentences)) for posting in postings
+    ]
+    rows, scores = score_rows(
+        postings, weights, file.lengths, max(1e-9, int(file.before[-1]) / len(sentences))
+    )
     found = np.zeros(len(sentences))
     found[rows] = scores
     assert len(set(rows.tolist())) == len(rows)
-    np.testing.assert_allclose(found, bm25(sentences, query) if int(file.before[-1]) else 0, rtol=1e-5)
+    np.testing.assert_allclose(
+        found, bm25(sentences, query) if int(file.before[-1]) else 0, rtol=1e-5
+    )
 
 
 @given(st.lists(st.tuples(SENTENCES, st.integers(0, 2**12 - 1)), min_size=1, max_size=4))
@@ -95,7 +103,15 @@ def test_identifiers_come_whole_after_their_parts(text, whole):
 
 
 def test_words_have_no_case_and_no_accents_and_cjk_characters_are_words():
-    assert split_words("Café-au-LAIT, naïve_b 12") == ["cafe", "au", "lait", "naive", "b", "naive_b", "12"]
+    assert split_words("Café-au-LAIT, naïve_b 12") == [
+        "cafe",
+        "au",
+        "lait",
+        "naive",
+        "b",
+        "naive_b",
+        "12",
+    ]
     assert split_words("東京都に") == ["東", "京", "都", "に"]
     assert query_words("the runner runs").tolist() == query_words("RUNNER run").tolist()
     assert len(query_words("who is it")) == 3
@@ -162,7 +178,9 @@ def test_rows_are_taken_in_parts(sentences, cut):
     words = PostingsBuilder()
     words.add(sentences)
     parts = [words.take(min(cut, len(sentences))), words.take(len(words))]
-    for part, expected in zip(parts, [counted(sentences[:cut]), counted(sentences[cut:])], strict=True):
+    for part, expected in zip(
+        parts, [counted(sentences[:cut]), counted(sentences[cut:])], strict=True
+    ):
         for name, table in expected.items():
             np.testing.assert_array_equal(part[name], table)
 

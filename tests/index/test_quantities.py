@@ -11,10 +11,18 @@ from lmkrag.language.quantities import add_spellings, find_numbers, respell
 
 @pytest.mark.parametrize(
     "asked",
-    ["1,250,000", "1.250.000", "1 250 000", "1\u00a0250\u202f000".replace("\u202f", "\u00a0"), "1250000", "1'250'000"],
+    [
+        "1,250,000",
+        "1.250.000",
+        "1 250 000",
+        "1\u00a0250\u202f000".replace("\u202f", "\u00a0"),
+        "1250000",
+        "1'250'000",
+    ],
 )
 @pytest.mark.parametrize(
-    "told", ["1,250,000", "1.250.000", "1 250 000", "1\u202f250\u202f000", "1250000", "1,250,000.00"]
+    "told",
+    ["1,250,000", "1.250.000", "1 250 000", "1\u202f250\u202f000", "1250000", "1,250,000.00"],
 )
 def test_a_number_is_one_number_however_it_is_grouped(asked, told):
     (key,) = find_keys(f"What cost {asked} euros?")
@@ -53,7 +61,9 @@ def test_words_that_are_no_dates_and_numbers_that_are_others():
 
 
 def test_find_exact_words_by_example():
-    assert find_exact_words('Which release dropped 4.1, and how many B-7 does "steam pump" need?') == (
+    assert find_exact_words(
+        'Which release dropped 4.1, and how many B-7 does "steam pump" need?'
+    ) == (
         "steam pump",
         "4.1",
         "B-7",
@@ -76,23 +86,38 @@ def test_add_fiscal_years_by_example():
 
 
 def test_holds_by_example():
-    assert (holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")) == (
+    assert (
+        holds("B-77 and 4.10", "B-7"),
+        holds("see 4.1.", "4.1"),
+        holds("the apples", "Apple"),
+    ) == (
         False,
         True,
         True,
     )
-    assert (holds("v2.0.13 | go1.25", "2.0.13"), holds("in 2.0.13", "v2.0.13"), holds("v2.0.13", "2.0.1")) == (
+    assert (
+        holds("v2.0.13 | go1.25", "2.0.13"),
+        holds("in 2.0.13", "v2.0.13"),
+        holds("v2.0.13", "2.0.1"),
+    ) == (
         True,
         True,
         False,
     )
-    assert (holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")) == (True, False)
-    assert (holds("on 2024-01-03", "January 3, 2024"), holds("cost 1.250.000 euros", "1,250,000")) == (True, True)
+    assert (holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")) == (
+        True,
+        False,
+    )
+    assert (
+        holds("on 2024-01-03", "January 3, 2024"),
+        holds("cost 1.250.000 euros", "1,250,000"),
+    ) == (True, True)
 
 
 def test_find_days_by_example():
     assert [
-        (written, [str(day.month) for day in sorted(days)]) for written, days in find_days("Jan. 3, 2024 or 05.02.24")
+        (written, [str(day.month) for day in sorted(days)])
+        for written, days in find_days("Jan. 3, 2024 or 05.02.24")
     ] == [("05.02.24", ["2", "5"]), ("Jan. 3, 2024", ["1"])]
 
 
@@ -106,11 +131,17 @@ def test_find_numbers_by_example():
 
 
 def test_add_spellings_by_example():
-    assert add_spellings("Who paid 1,250 on 3 May 2024?") == "Who paid 1,250 on 3 May 2024? 2024-05-03 1250"
+    assert (
+        add_spellings("Who paid 1,250 on 3 May 2024?")
+        == "Who paid 1,250 on 3 May 2024? 2024-05-03 1250"
+    )
 
 
 def test_respell_by_example():
     assert (
-        respell("What cost 1250000 euros on 2025-05-12?", "On 12 May 2025 the crane was bought for 1,250,000 euros.")
+        respell(
+            "What cost 1250000 euros on 2025-05-12?",
+            "On 12 May 2025 the crane was bought for 1,250,000 euros.",
+        )
         == "What cost 1,250,000 euros on 12 May 2025?"
     )

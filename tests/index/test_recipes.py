@@ -75,7 +75,9 @@ def test_a_bad_recipe_file(tmp_path, content, message):
 
 @pytest.mark.parametrize("name", ["quick", "../flat", "/etc/passwd", ""])
 def test_unknown_names(name):
-    with pytest.raises(UsageError, match=r"unknown recipe .*: one of auto, flat, hnsw, ivf-rabitq, ivf-sq8"):
+    with pytest.raises(
+        UsageError, match=r"unknown recipe .*: one of auto, flat, hnsw, ivf-rabitq, ivf-sq8"
+    ):
         load_recipe(name)
 
 
@@ -96,7 +98,9 @@ def test_a_recipe_file_can_be_given_again(tmp_path, encoder):
     path = tmp_path / "mine.toml"
     path.write_text('factory = "SQ8"\n')
     for _ in range(2):
-        with Engine.open(tmp_path / "index", create=True, encoder=encoder, recipe=str(path)) as engine:
+        with Engine.open(
+            tmp_path / "index", create=True, encoder=encoder, recipe=str(path)
+        ) as engine:
             engine.add(Document("a", "a", "The bridge is closed."))
             assert engine.status().recipe == "mine"
     path.write_text('factory = "SQ4"\n')

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from xxhash import xxh3_128_hexdigest
 
 from lmkrag import Engine
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
+from lmkrag.errors import (
+    IndexCorrupt,
+    IndexLocked,
+    IndexMismatch,
+    IndexNotFound,
+    StorageError,
+    UsageError,
+)
 from lmkrag.index import catalog, catalog_segments, files, live
 from lmkrag.index.files import File, MappedFile
 from lmkrag.index.staged import SentenceTable, Staged
@@ -41,7 +48,10 @@ def vector_of(text: str) -> np.ndarray:
 
 
 def with_kinds(sentences: list[str]) -> list[tuple[str, str]]:
-    return [(sentence, "heading" if sentence.lstrip().startswith("#") else "text") for sentence in sentences]
+    return [
+        (sentence, "heading" if sentence.lstrip().startswith("#") else "text")
+        for sentence in sentences
+    ]
 
 
 def have_content(sentences: list[str]) -> list[bool]:
@@ -53,7 +63,12 @@ def have_content(sentences: list[str]) -> list[bool]:
     ]
 
 
-def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None, title: str = ""):
+def stage(
+    store: IndexStore,
+    *documents: list[str],
+    paragraphs: ParagraphTracker | None = None,
+    title: str = "",
+):
     words, structure = PostingsBuilder(), StructureTable()
     for sentences in documents:
         words.add(sentences, title=title)
@@ -84,7 +99,9 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
 def contents(store: IndexStore) -> dict[str, str]:
     with store.reader.snapshot() as snapshot:
         rows = list(snapshot.all_documents())
-        return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        return {
+            row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows
+        }
 
 
 def check_against(store: IndexStore, model: dict[str, str]) -> None:
@@ -98,7 +115,9 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             expected = np.array([vector_of(sentence) for sentence in sentences])
             np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
-            matches = snapshot.search(expected[0], query_words("alpha"), mode="hybrid", top_k=10_000)
+            matches = snapshot.search(
+                expected[0], query_words("alpha"), mode="hybrid", top_k=10_000
+            )
             assert set(ids.tolist()) <= set(matches.sentences.tolist())
             owners = snapshot.documents.owners(matches.sentences)
             described = snapshot.describe(matches.sentences, owners, expected[0], matches)
@@ -106,7 +125,10 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             paragraphs = described.paragraphs[mine] - row.first_sentence
             np.testing.assert_array_equal(paragraphs, first_of_paragraphs(sentences))
             assert ((described.roles[mine] & NO_CONTENT) == 0).tolist() == have_content(sentences)
-            lead_in = [s.rstrip().endswith((":", "?")) and kind != "heading" for s, kind in with_kinds(sentences)]
+            lead_in = [
+                s.rstrip().endswith((":", "?")) and kind != "heading"
+                for s, kind in with_kinds(sentences)
+            ]
             assert ((described.roles[mine] & LEAD_IN) != 0).tolist() == lead_in
             np.testing.assert_allclose(described.dense[mine], expected @ expected[0], atol=4e-3)
             _, found = snapshot.search_dense(expected[:1], 1)
@@ -114,7 +136,10 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
         for word in ("alpha", "beta", "gamma"):
             ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words(word)), 10_000)
             keys = snapshot.documents.keys[snapshot.documents.owners(ids)]
-            names = {row.doc_id for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()}
+            names = {
+                row.doc_id
+                for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()
+            }
             assert names == {doc_id for doc_id, text in model.items() if word in text}
 
 
@@ -145,7 +170,9 @@ TEXTS = st.lists(
 ).map(" ".join)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1, max_size=3)),
+        st.tuples(
+            st.just("put"), st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1, max_size=3)
+        ),
         st.tuples(st.just("remove"), st.sampled_from("abcd")),
         st.tuples(st.sampled_from(["compact", "merge", "reopen"]), st.none()),
     ),
@@ -154,7 +181,9 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_sequence_of_writes_leaves_exactly_what_was_written(tmp_path, steps):
     path = tmp_path / "model-based"
     shutil.rmtree(path, ignore_errors=True)
@@ -215,7 +244,10 @@ def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkey
             store.merge_small()
         with store.reader.snapshot() as snapshot:
             assert len(snapshot.segments) <= 2 * (1 + math.log(number, 3))
-    assert (len(snapshot.segments), written[0]) == (1, 4 * 162)  # each row four times: 81 is three to the fourth
+    assert (len(snapshot.segments), written[0]) == (
+        1,
+        4 * 162,
+    )  # each row four times: 81 is three to the fourth
     check_against(store, model)
 
 
@@ -226,10 +258,15 @@ def test_exact_segments_get_clusters_when_the_index_outgrows_them(tmp_path):
 
     def read_segments():
         with index.reader.snapshot() as snapshot:
-            return {part.segment.file.name: (part.alive, part.segment.file.recipe.name) for part in snapshot.segments}
+            return {
+                part.segment.file.name: (part.alive, part.segment.file.recipe.name)
+                for part in snapshot.segments
+            }
 
     model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(40)}
-    with contextlib.closing(IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)) as index:
+    with contextlib.closing(
+        IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)
+    ) as index:
         for first, stop in ((0, 20), (20, 25), (25, 40)):
             put(index, dict(list(model.items())[first:stop]))
         assert sorted(read_segments().values()) == [(10, "flat"), (30, "clusters"), (40, "flat")]
@@ -298,13 +335,17 @@ def test_neighbours_are_one_run(store):
     with store.writing():
         store.compact()
     assert count_runs() == [3]
-    check_against(store, {f"d{n:02}": f"alpha {n}. beta." for n in range(30) if n not in (7, 8, 20)})
+    check_against(
+        store, {f"d{n:02}": f"alpha {n}. beta." for n in range(30) if n not in (7, 8, 20)}
+    )
 
 
 def test_what_could_not_be_read_back_is_not_written(store, monkeypatch):
     monkeypatch.setattr("lmkrag.index.codec._MAX_UNPACKED", 10_000)
     put(store, {f"d{number}": "alpha." for number in range(400)})
-    with pytest.raises(UsageError, match="sentences 401 0: 20,013 bytes are more than an index holds in one place"):
+    with pytest.raises(
+        UsageError, match="sentences 401 0: 20,013 bytes are more than an index holds in one place"
+    ):
         monkeypatch.setattr("lmkrag.index.catalog.SENTENCES_PER_BLOCK", 8_192)
         put(store, {"long": "alpha. " * 4_001})
     check_against(store, {f"d{number}": "alpha." for number in range(400)})
@@ -312,12 +353,18 @@ def test_what_could_not_be_read_back_is_not_written(store, monkeypatch):
 
 def bm25_of_texts(texts: list[str], query: str) -> list[float]:
     """The textbook formula, text by text; words weigh as in sentences."""
-    sentences = [[hash_word(w) for w in split_words(t[s.start : s.end])] for t in texts for s in split_sentences(t)]
+    sentences = [
+        [hash_word(w) for w in split_words(t[s.start : s.end])]
+        for t in texts
+        for s in split_sentences(t)
+    ]
     split = [[hash_word(word) for word in split_words(text)] for text in texts]
     average = max(1, sum(map(len, split)) / max(1, len(split)))
     scores = [0.0] * len(texts)
     for word in query_words(query).tolist():
-        weight = inverse_document_frequency(sum(word in words for words in sentences), len(sentences))
+        weight = inverse_document_frequency(
+            sum(word in words for words in sentences), len(sentences)
+        )
         for number, words in enumerate(split):
             norm = K1 * (1 - B + B * len(words) / average)
             scores[number] += weight * words.count(word) * (K1 + 1) / (words.count(word) + norm)
@@ -349,8 +396,12 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
                 words = snapshot.find_terms(query_words(query))
                 found = snapshot.score_documents(places, words)
-                np.testing.assert_allclose(found, bm25_of_texts(list(model.values()), query), rtol=1e-5)
-                np.testing.assert_array_equal(snapshot.score_documents(places[1:3], words), found[1:3])
+                np.testing.assert_allclose(
+                    found, bm25_of_texts(list(model.values()), query), rtol=1e-5
+                )
+                np.testing.assert_array_equal(
+                    snapshot.score_documents(places[1:3], words), found[1:3]
+                )
         with store.writing():
             store.compact()
 
@@ -370,7 +421,9 @@ def test_a_document_may_spread_over_segments(store):
 def test_a_commit_with_too_few_vectors_changes_nothing(store):
     put(store, {"a": "alpha."})
     text = "beta. gamma."
-    staged = Staged(Document("b", "b", text), text, SentenceTable.of(split_sentences(text)), "", (1, 1))
+    staged = Staged(
+        Document("b", "b", text), text, SentenceTable.of(split_sentences(text)), "", (1, 1)
+    )
     with pytest.raises(ValueError, match="fewer vectors"), store.writing():
         store.commit([staged], [])
     check_against(store, {"a": "alpha."})
@@ -415,7 +468,10 @@ def test_a_second_writer_gets_a_clear_error_and_a_dead_one_blocks_nobody(store):
     process.start()
     try:
         assert locked.wait(60)
-        with pytest.raises(IndexLocked, match="another process is writing to this index"), store.writing():
+        with (
+            pytest.raises(IndexLocked, match="another process is writing to this index"),
+            store.writing(),
+        ):
             pass
         process.kill()
         process.join(10)
@@ -506,7 +562,10 @@ def test_a_file_is_compared_with_its_checksum_when_it_is_first_used(store):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    with contextlib.closing(IndexStore.open(store.path)) as other, other.reader.snapshot() as snapshot:
+    with (
+        contextlib.closing(IndexStore.open(store.path)) as other,
+        other.reader.snapshot() as snapshot,
+    ):
         ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words("gamma")), 5)
         assert len(ids) == 1
         with pytest.raises(IndexCorrupt, match=r"\.faiss: this file is damaged \(checksum\)"):
@@ -551,16 +610,25 @@ def search(path) -> list[tuple]:
             query = vector_of("alpha one.")
             for mode in ("dense", "lexical", "hybrid"):
                 spans = find_spans(snapshot, SearchQuery(query, query_words("beta gamma"), mode, 5))
-                seen += [(s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6)) for s in spans]
+                seen += [
+                    (s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6))
+                    for s in spans
+                ]
         return seen
     finally:
         store.close()
 
 
-@pytest.mark.parametrize(("recipe", "block"), [("flat", files._BLOCK), ("flat", 64), ("ivf-sq8", 64)])
-def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path, recipe, block, monkeypatch):
+@pytest.mark.parametrize(
+    ("recipe", "block"), [("flat", files._BLOCK), ("flat", 64), ("ivf-sq8", 64)]
+)
+def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(
+    store, tmp_path, recipe, block, monkeypatch
+):
     monkeypatch.setattr(files, "_BLOCK", block)
-    store.recipe = replace(load_recipe(recipe), minimum=20, search={"nprobe": 2} if recipe == "ivf-sq8" else {})
+    store.recipe = replace(
+        load_recipe(recipe), minimum=20, search={"nprobe": 2} if recipe == "ivf-sq8" else {}
+    )
     put(store, {"a": "alpha one. beta two. " * 40, "b": "gamma three. " * 30})
     put(store, {"c": "alpha beta gamma."})
     with store.writing():
@@ -607,11 +675,26 @@ QUOTED = "alpha drop table a b. 日本語です。"
 
 
 @pytest.mark.parametrize(
-    "query", ['"', "a OR b", "NEAR(a b)", "*", "(", "col:x", "-- drop", "'; DROP TABLE meta;", "\0", "\ud800", "日本"]
+    "query",
+    [
+        '"',
+        "a OR b",
+        "NEAR(a b)",
+        "*",
+        "(",
+        "col:x",
+        "-- drop",
+        "'; DROP TABLE meta;",
+        "\0",
+        "\ud800",
+        "日本",
+    ],
 )
 def test_query_syntax_is_only_words(store, query):
     put(store, {"a": QUOTED})
-    wanted = {hash_word(word) for word in split_words(query)} & {hash_word(word) for word in split_words(QUOTED)}
+    wanted = {hash_word(word) for word in split_words(query)} & {
+        hash_word(word) for word in split_words(QUOTED)
+    }
     with store.reader.snapshot() as snapshot:
         ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words(query)), 5)
     assert bool(len(ids)) == bool(wanted)
@@ -627,11 +710,16 @@ def test_cjk_words_are_found_inside_a_run(store):
 
 def test_documents_survive_whole(store):
     text = "x" * 40_000 + " end. " + "日本語。" * 10_000
-    document = replace(Document("a", "/p", text), title="T", meta={"k": [1]}, page_starts=(0, 5), fingerprint="f")
+    document = replace(
+        Document("a", "/p", text), title="T", meta={"k": [1]}, page_starts=(0, 5), fingerprint="f"
+    )
     sentences = split_sentences(text)
     pieces = [text[s.start : s.end] for s in sentences]
     with store.writing():
-        store.commit([Staged(document, text, SentenceTable.of(sentences), "/root", (3, 4))], [stage(store, pieces)])
+        store.commit(
+            [Staged(document, text, SentenceTable.of(sentences), "/root", (3, 4))],
+            [stage(store, pieces)],
+        )
     with store.reader.snapshot(segments=False) as snapshot:
         row = snapshot.find_document("a")
     assert (row.title, row.meta, row.page_starts, row.root, row.size, row.mtime_ns) == (

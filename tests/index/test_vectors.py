@@ -23,7 +23,9 @@ def clustered(count: int, dimensions: int, seed: int = 0) -> np.ndarray:
     """Unit vectors in clusters, as sentences of documents are."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((count // 50 + 1, dimensions))
-    vectors = centres[rng.integers(len(centres), size=count)] + 0.7 * rng.standard_normal((count, dimensions))
+    vectors = centres[rng.integers(len(centres), size=count)] + 0.7 * rng.standard_normal(
+        (count, dimensions)
+    )
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
@@ -58,7 +60,9 @@ def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_pat
         alive[100:130] = True
         scores, rows = segment.search(vectors[:5], 50, alive)
         assert set(rows[rows >= 0].tolist()) <= set(range(100, 130))
-        assert ((rows >= 0).sum(1) == 30).all(), "a narrow filter loses nothing, whatever the recipe"
+        assert ((rows >= 0).sum(1) == 30).all(), (
+            "a narrow filter loses nothing, whatever the recipe"
+        )
         exact = np.take_along_axis(vectors[:5] @ vectors.T, np.maximum(rows, 0), 1)
         np.testing.assert_allclose(scores[rows >= 0], exact[rows >= 0], atol=0.02)
 
@@ -67,7 +71,9 @@ def test_exact_vectors_are_compared_alike_by_the_first_search_and_by_faiss(vecto
     segment = build(tmp_path / "s.faiss", lambda: [vectors], len(vectors), load_recipe("flat"))
     queries, alive = clustered(3, 64, seed=2), np.arange(len(vectors)) % 2 == 0
     for allowed in (None, alive):
-        without_faiss = VectorFile(segment._file, segment.rows, load_recipe("flat")).search(queries, 20, allowed)
+        without_faiss = VectorFile(segment._file, segment.rows, load_recipe("flat")).search(
+            queries, 20, allowed
+        )
         by_faiss = segment.search(queries, 20, allowed) and segment.search(queries, 20, allowed)
         for (scores, rows), (other_scores, other_rows) in zip(
             zip(*without_faiss, strict=True), zip(*by_faiss, strict=True), strict=True
@@ -82,9 +88,13 @@ def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vector
     import faiss
 
     recipe = load_recipe(name)
-    file = write_vectors(tmp_path / "ours.faiss", lambda: np.array_split(vectors, 7), len(vectors), 64, recipe)
+    file = write_vectors(
+        tmp_path / "ours.faiss", lambda: np.array_split(vectors, 7), len(vectors), 64, recipe
+    )
     whole = faiss.index_factory(
-        64, recipe.factory.replace("{lists}", str(vectors_module._lists(len(vectors)))), faiss.METRIC_INNER_PRODUCT
+        64,
+        recipe.factory.replace("{lists}", str(vectors_module._lists(len(vectors)))),
+        faiss.METRIC_INNER_PRODUCT,
     )
     if name != "flat":
         whole.cp.niter = vectors_module._ITERATIONS
@@ -95,7 +105,9 @@ def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vector
     faiss.write_index(whole, str(tmp_path / "theirs.faiss"))
     ours, theirs = ((tmp_path / f"{whose}.faiss").read_bytes() for whose in ("ours", "theirs"))
     assert ours[: len(theirs)] == theirs
-    assert len(ours) == file.bytes == len(theirs) + 8 * math.ceil(len(theirs) / file.block), "and checksums of blocks"
+    assert len(ours) == file.bytes == len(theirs) + 8 * math.ceil(len(theirs) / file.block), (
+        "and checksums of blocks"
+    )
     assert faiss.read_index(str(tmp_path / "ours.faiss")).ntotal == len(vectors)
 
 
@@ -112,7 +124,9 @@ def test_clusters_are_learned_from_the_whole_file(vectors, tmp_path, monkeypatch
     monkeypatch.setattr(vectors_module, "_LEAST_SAMPLE", 100)
     monkeypatch.setattr(vectors_module, "_PER_LIST", 2)
     far = np.concatenate([vectors[:1_500], -vectors[:1_500]])
-    segment = build(tmp_path / "s.faiss", lambda: np.split(far, 4), len(far), load_recipe("ivf-sq8"))
+    segment = build(
+        tmp_path / "s.faiss", lambda: np.split(far, 4), len(far), load_recipe("ivf-sq8")
+    )
     _, rows = segment.search(far[::100], 1)
     assert (rows[:, 0] == np.arange(0, len(far), 100)).mean() > 0.9
 
@@ -135,9 +149,13 @@ def test_a_flipped_byte_is_found_before_it_is_used(recipe, vectors, tmp_path):
         path.write_bytes(changed)
         assert not file.is_at(path)
         mapped = MappedFile(path, file)
-        with pytest.raises(IndexCorrupt, match=r"s\.faiss: this file is damaged \(checksum\); restore a backup"):
+        with pytest.raises(
+            IndexCorrupt, match=r"s\.faiss: this file is damaged \(checksum\); restore a backup"
+        ):
             mapped.read()
-        with pytest.raises(IndexCorrupt, match="damaged"):  # every vector is read, and every cluster visited
+        with pytest.raises(
+            IndexCorrupt, match="damaged"
+        ):  # every vector is read, and every cluster visited
             VectorFile(MappedFile(path, file), len(vectors), recipe).search(vectors, 5)
         if place >= file.block:
             with pytest.raises(IndexCorrupt, match="damaged"):
@@ -165,7 +183,9 @@ def test_of_clusters_only_what_is_used_is_compared(vectors, tmp_path):
             assert (opened.read(np.array([row])) == right[row]).all()
             sound[0] += 1
         with contextlib.suppress(IndexCorrupt):
-            assert opened.search(vectors[row : row + 1], 3)[1].tolist() == [nearest[1][row].tolist()]
+            assert opened.search(vectors[row : row + 1], 3)[1].tolist() == [
+                nearest[1][row].tolist()
+            ]
             sound[1] += 1
     assert 0 < sound[1] < sound[0] < len(rows)
 
@@ -179,7 +199,9 @@ def test_a_file_with_one_checksum_for_all_is_compared_when_it_is_opened(recipe, 
     old = File(len(data), xxh3_128_hexdigest(data))
     (tmp_path / "old.faiss").write_bytes(data)
     opened = VectorFile(MappedFile(tmp_path / "old.faiss", old), len(vectors), recipe)
-    for ours, theirs in zip(opened.search(vectors[:20], 5), new.search(vectors[:20], 5), strict=True):
+    for ours, theirs in zip(
+        opened.search(vectors[:20], 5), new.search(vectors[:20], 5), strict=True
+    ):
         assert np.array_equal(ours, theirs)
     assert np.array_equal(opened.read(np.arange(50)), new.read(np.arange(50)))
     (tmp_path / "old.faiss").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))

@@ -12,7 +12,10 @@ from lmkrag.language.terms import find_words, hash_forms, hash_words, query_word
         ("\ufb01le \uff26ull", ["file", "full"]),
         ("dam\u00adpers \ufeffstart word\u2060joiner", ["dampers", "start", "wordjoiner"]),
         ("zero\u200bwidth no\u00a0break", ["zero", "width", "no", "break"]),
-        ("VX-1007 well-known v2.1", ["vx", "1007", "vx-1007", "well", "known", "v2", "1", "v2.1", "2.1"]),
+        (
+            "VX-1007 well-known v2.1",
+            ["vx", "1007", "vx-1007", "well", "known", "v2", "1", "v2.1", "2.1"],
+        ),
         ("大桥 opened", ["大", "桥", "opened"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("", []),
@@ -37,7 +40,9 @@ def test_words(text, words):
 def test_words_are_stemmed_in_the_language_of_their_text(language, text, asked):
     words = set(hash_words(text, language).tolist())
     assert words & set(query_words(asked, [language]).tolist())
-    assert not set(hash_words(text).tolist()) & set(query_words(asked).tolist()), "English rules find it, too"
+    assert not set(hash_words(text).tolist()) & set(query_words(asked).tolist()), (
+        "English rules find it, too"
+    )
     assert find_words(text, query_words(asked, [language]).tolist(), [language])
 
 
@@ -52,7 +57,9 @@ def test_texts_without_spaces_are_compared_by_groups_of_characters():
     assert not set(query_words("โรงพยาบาล").tolist()) & thai
     chinese = set(hash_words("东边的北京人口").tolist())
     assert set(query_words("北京").tolist()) <= chinese
-    assert not set(query_words("东京").tolist()) <= chinese  # both characters are there, but not together
+    assert (
+        not set(query_words("东京").tolist()) <= chinese
+    )  # both characters are there, but not together
 
 
 @pytest.mark.parametrize(
@@ -65,10 +72,15 @@ def test_texts_without_spaces_are_compared_by_groups_of_characters():
     ],
 )
 def test_identifiers_are_divided_in_source_code(identifier, words):
-    assert set(hash_words(words).tolist()) <= set(hash_words(f"x = {identifier}(y)", "code").tolist())
-    assert set(query_words(identifier, ["code"]).tolist()) & set(hash_words(words.split()[-1]).tolist())
+    assert set(hash_words(words).tolist()) <= set(
+        hash_words(f"x = {identifier}(y)", "code").tolist()
+    )
+    assert set(query_words(identifier, ["code"]).tolist()) & set(
+        hash_words(words.split()[-1]).tolist()
+    )
     assert (
-        hash_words(f"The word {identifier}.", "en").tolist() != hash_words(f"The word {identifier}.", "code").tolist()
+        hash_words(f"The word {identifier}.", "en").tolist()
+        != hash_words(f"The word {identifier}.", "code").tolist()
     )
     for word in ("plain", "Camel", "UPPER", "snake_case"):
         assert hash_words(word, "en").tolist() == hash_words(word, "code").tolist()
@@ -77,7 +89,9 @@ def test_identifiers_are_divided_in_source_code(identifier, words):
 TEXT = "Die Häuser am Hafen; les maisons, the houses. 東京の getUserById VX-1007 ภาษาไทย Договоров"
 
 
-@pytest.mark.parametrize("languages", [[], ["code"], ["de"], ["de", "fr", "ru", "nb", "nn"], ["code", "tr", "en"]])
+@pytest.mark.parametrize(
+    "languages", [[], ["code"], ["de"], ["de", "fr", "ru", "nb", "nn"], ["code", "tr", "en"]]
+)
 def test_forms_are_the_words_of_all_languages(languages):
     words = [hash_words(TEXT, language).tolist() for language in ("en", *languages)]
     assert hash_forms(TEXT, languages) == set().union(*words)

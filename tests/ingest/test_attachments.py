@@ -13,11 +13,17 @@ from lmkrag.ingest import pipeline as encoding
 
 def message(subject: str, **attached: bytes) -> EmailMessage:
     made = EmailMessage()
-    made["From"], made["To"], made["Subject"] = "Ruth Okafor <ruth@example.org>", "all@example.org", subject
+    made["From"], made["To"], made["Subject"] = (
+        "Ruth Okafor <ruth@example.org>",
+        "all@example.org",
+        subject,
+    )
     made.set_content(f"The list of {subject} is attached.")
     for name, data in attached.items():
         stem, _, suffix = name.rpartition("_")
-        made.add_attachment(data, maintype="application", subtype="octet-stream", filename=f"{stem}.{suffix}")
+        made.add_attachment(
+            data, maintype="application", subtype="octet-stream", filename=f"{stem}.{suffix}"
+        )
     return made
 
 
@@ -42,7 +48,9 @@ def ids(engine) -> list[str]:
 
 
 def test_attachments_are_documents(mail, folder):
-    (folder / "valves.eml").write_bytes(message("valves", valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes())
+    (folder / "valves.eml").write_bytes(
+        message("valves", valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes()
+    )
     os.utime(folder / "valves.eml", (1_700_000_000, 1_700_000_000))  # long unchanged
     report = mail.add(folder)
     assert (report.added, [(one.path, one.reason) for one in report.skipped]) == (
@@ -61,18 +69,32 @@ def test_attachments_are_documents(mail, folder):
 
 def test_a_changed_mail_changes_its_attachments(mail, folder):
     file = folder / "valves.eml"
-    file.write_bytes(message("valves", valves_csv=VALVES, old_txt=b"An old note.", broken_pdf=b"%PDF-x").as_bytes())
+    file.write_bytes(
+        message(
+            "valves", valves_csv=VALVES, old_txt=b"An old note.", broken_pdf=b"%PDF-x"
+        ).as_bytes()
+    )
     assert mail.add(folder).added == 3
-    file.write_bytes(message("pumps", valves_csv=VALVES, new_txt=b"A new note on rotors.").as_bytes())
+    file.write_bytes(
+        message("pumps", valves_csv=VALVES, new_txt=b"A new note on rotors.").as_bytes()
+    )
     report = mail.add(folder)
-    assert (report.added, report.updated, report.unchanged, report.removed, report.skipped) == (1, 1, 1, 1, ())
+    assert (report.added, report.updated, report.unchanged, report.removed, report.skipped) == (
+        1,
+        1,
+        1,
+        1,
+        (),
+    )
     assert ids(mail) == ["valves.eml", "valves.eml/new.txt", "valves.eml/valves.csv"]
     assert not mail.verify()
 
 
 def test_attachments_go_with_their_mail(mail, folder):
     for name in ("one", "two"):
-        (folder / f"{name}.eml").write_bytes(message(name, valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes())
+        (folder / f"{name}.eml").write_bytes(
+            message(name, valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes()
+        )
     mail.add(folder)
     mail.remove("one.eml")
     assert ids(mail) == ["two.eml", "two.eml/valves.csv"]
@@ -101,7 +123,9 @@ def test_a_changed_mail_and_its_attachments_are_one_commit(mail, folder, monkeyp
     (folder / "a.txt").write_text("A note that comes first.")
     mail.add(folder)
     before = {info.doc_id: info.fingerprint for info in mail.documents()}
-    path.write_bytes(message("summer", new_csv=VALVES, kept_csv=VALVES + b"VX-1030,9 bar\n").as_bytes())
+    path.write_bytes(
+        message("summer", new_csv=VALVES, kept_csv=VALVES + b"VX-1030,9 bar\n").as_bytes()
+    )
     (folder / "a.txt").write_text("A note that comes first, changed.")
     monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 1)
     monkeypatch.setattr(encoding, "_SEGMENT_ROWS", rows)

@@ -42,7 +42,9 @@ def age(path: Path) -> None:
 
 
 def test_a_file_from_the_far_future_is_indexed(docs, empty):
-    os.utime(docs / "a.md", (11_000_000_000,) * 2)  # in 2318, beyond what 64 bits have of nanoseconds
+    os.utime(
+        docs / "a.md", (11_000_000_000,) * 2
+    )  # in 2318, beyond what 64 bits have of nanoseconds
     assert empty.add(docs).added == 3
     assert empty.add(docs).unchanged == 3
 
@@ -73,7 +75,10 @@ def test_prune_keeps_what_can_not_be_seen(docs, empty, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", scandir)
     report = empty.add(docs, prune=True)
-    assert (report.removed, [item.reason for item in report.skipped]) == (0, ["can't be read (Permission denied)"])
+    assert (report.removed, [item.reason for item in report.skipped]) == (
+        0,
+        ["can't be read (Permission denied)"],
+    )
     assert "sub/c.txt" in ids(empty)
 
 
@@ -122,9 +127,10 @@ def test_nothing_is_removed_where_all_files_are_gone(unmounted, empty, tmp_path)
     assert ids(empty) == ["a.md", "b.txt", "sub/c.txt"]
     report = empty.add([unmounted, other], prune="some")
     assert (report.added, report.removed) == (1, 0)
-    assert [re.match(".*" + GONE + "they are kept; --prune=all removes them$", each) for each in report.warnings] != [
-        None
-    ]
+    assert [
+        re.match(".*" + GONE + "they are kept; --prune=all removes them$", each)
+        for each in report.warnings
+    ] != [None]
     assert empty.add(unmounted).warnings == ()  # without prune nothing is removed anyway
     (tmp_path / "away").rename(unmounted.with_name("again"))
     unmounted.rmdir()
@@ -197,7 +203,12 @@ def test_a_file_is_one_document_whatever_leads_to_it(docs, empty, tmp_path):
     (tmp_path / "elsewhere").symlink_to(docs)
     assert empty.add(docs).added == 3
     assert ids(empty) == ["a.md", "b.txt", "sub/c.txt"]
-    for again in (docs / "sub", tmp_path / "elsewhere", docs / "alias.txt", [docs, docs / "sub", docs / "b.txt"]):
+    for again in (
+        docs / "sub",
+        tmp_path / "elsewhere",
+        docs / "alias.txt",
+        [docs, docs / "sub", docs / "b.txt"],
+    ):
         report = empty.add(again)
         assert (report.added, report.updated, report.skipped) == (0, 0, ())
     assert ids(empty) == ["a.md", "b.txt", "sub/c.txt"]
@@ -209,7 +220,9 @@ def test_a_link_that_was_indexed_first_stays_the_name(docs, empty, tmp_path):
     target.write_text("# Tides\n\nHigh water is at noon.")
     (docs / "tides.md").symlink_to(target)
     outside = empty.add(docs)
-    assert [one.reason for one in outside.skipped] == ["link to a file outside the directory: follow_links follows it"]
+    assert [one.reason for one in outside.skipped] == [
+        "link to a file outside the directory: follow_links follows it"
+    ]
     empty.add(docs, follow_links=True)
     assert empty.document("tides.md").kind == "markdown"
     assert empty.add(target.parent).added == 0
@@ -220,11 +233,15 @@ def test_files_of_one_name_are_called_by_their_folders(tmp_path, empty):
     for place in ("x/proj/README.md", "y/proj/README.md", "z/README.md"):
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).write_text(f"This is {place}.")
-    report = empty.add([tmp_path / "x" / "proj", tmp_path / "y" / "proj", tmp_path / "z" / "README.md"])
+    report = empty.add(
+        [tmp_path / "x" / "proj", tmp_path / "y" / "proj", tmp_path / "z" / "README.md"]
+    )
     assert (report.added, report.skipped) == (3, ())
     assert ids(empty) == ["README.md", "proj/README.md", "y/proj/README.md"]
     before = {document.doc_id: document.path for document in empty.documents()}
-    assert empty.add([tmp_path / "z", tmp_path / "y" / "proj", tmp_path / "x" / "proj"]).unchanged == 3
+    assert (
+        empty.add([tmp_path / "z", tmp_path / "y" / "proj", tmp_path / "x" / "proj"]).unchanged == 3
+    )
     assert {document.doc_id: document.path for document in empty.documents()} == before
 
 
@@ -236,8 +253,12 @@ def test_names_that_differ_in_case_only(docs, empty):
     empty.add(docs)
     names = {"Lamp.txt", "lamp.txt", "LAMP.TXT"}
     assert names <= {info.doc_id for info in empty.documents()}
-    spans = empty.search("The lamp of LAMP.TXT", level="span")[:3]  # equally good: neither words nor models know case
-    assert {span.doc_id: span.text for span in spans} == {name: f"The lamp of {name} is lit." for name in names}
+    spans = empty.search("The lamp of LAMP.TXT", level="span")[
+        :3
+    ]  # equally good: neither words nor models know case
+    assert {span.doc_id: span.text for span in spans} == {
+        name: f"The lamp of {name} is lit." for name in names
+    }
 
 
 def test_a_document_without_a_file_keeps_its_name(tmp_path, empty):
@@ -316,7 +337,9 @@ def test_what_was_skipped_is_not_read_again_until_it_changes(docs, empty, monkey
     with empty._store.reader.snapshot() as snapshot:
         from lmkrag.index import catalog
 
-        assert [Path(path).name for path in catalog.read_skipped(snapshot.connection)] == ["blob.xyz"]
+        assert [Path(path).name for path in catalog.read_skipped(snapshot.connection)] == [
+            "blob.xyz"
+        ]
 
 
 def test_what_only_this_run_can_not_read_is_tried_again(docs, empty, monkeypatch):
@@ -356,7 +379,9 @@ def test_a_file_too_large_for_memory_costs_itself_only(docs, empty, monkeypatch)
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     report = empty.add(docs)
     assert report.added == 2
-    assert [item.reason for item in report.skipped] == ["needs more memory than it may use: skipped"]
+    assert [item.reason for item in report.skipped] == [
+        "needs more memory than it may use: skipped"
+    ]
 
 
 def test_an_empty_file_is_called_empty(tmp_path):

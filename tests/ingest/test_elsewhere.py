@@ -54,13 +54,24 @@ def run(*command, cwd):
             "gs://bucket/docs",
             "gs://bucket/docs: is not a file or directory; run rclone sync REMOTE:PATH DIR, then index DIR",
         ),
-        ("my export.zip", "my export.zip: is an archive; run unzip 'my export.zip' -d DIR, then index DIR"),
-        ("notes.tgz", "notes.tgz: is an archive; run mkdir DIR && tar -xf notes.tgz -C DIR, then index DIR"),
-        ("a.TAR.xz", "a.TAR.xz: is an archive; run mkdir DIR && tar -xf a.TAR.xz -C DIR, then index DIR"),
+        (
+            "my export.zip",
+            "my export.zip: is an archive; run unzip 'my export.zip' -d DIR, then index DIR",
+        ),
+        (
+            "notes.tgz",
+            "notes.tgz: is an archive; run mkdir DIR && tar -xf notes.tgz -C DIR, then index DIR",
+        ),
+        (
+            "a.TAR.xz",
+            "a.TAR.xz: is an archive; run mkdir DIR && tar -xf a.TAR.xz -C DIR, then index DIR",
+        ),
         ("gone.zip", "gone.zip: no such file or directory"),
     ],
 )
-def test_urls_and_archives_are_refused_with_what_to_run_instead(empty, lmkrag, tmp_path, monkeypatch, source, message):
+def test_urls_and_archives_are_refused_with_what_to_run_instead(
+    empty, lmkrag, tmp_path, monkeypatch, source, message
+):
     monkeypatch.chdir(tmp_path)
     for name in ("my export.zip", "notes.tgz", "a.TAR.xz"):
         (tmp_path / name).write_bytes(b"PK\x03\x04")
@@ -113,7 +124,10 @@ def test_archives_in_a_folder_are_skipped(empty, tmp_path):
         (OPEN_GRAPH, "https://example.org/og/install"),
         (OPEN_GRAPH + CANONICAL, "https://example.org/docs/install"),
         ('<link rel="Canonical nofollow" href=" http://example.org/a ">', "http://example.org/a"),
-        ('<link rel="canonical" href="/docs/install">' + OPEN_GRAPH, "https://example.org/og/install"),
+        (
+            '<link rel="canonical" href="/docs/install">' + OPEN_GRAPH,
+            "https://example.org/og/install",
+        ),
         ('<link rel="canonical" href="javascript:alert(1)">', None),
         ('<link rel="canonical">', None),
         ('<link rel="stylesheet" href="https://example.org/a.css">', None),
@@ -129,7 +143,9 @@ def test_a_page_keeps_the_address_that_it_gives_as_its_own(empty, tmp_path, head
 
 
 def test_an_address_in_the_body_of_a_page_is_not_its_own(empty, tmp_path):
-    (tmp_path / "blog.html").write_text(f"<p>The bell is rung at noon.</p><div>{CANONICAL}{OPEN_GRAPH}</div>")
+    (tmp_path / "blog.html").write_text(
+        f"<p>The bell is rung at noon.</p><div>{CANONICAL}{OPEN_GRAPH}</div>"
+    )
     empty.add(tmp_path / "blog.html")
     assert "url" not in empty.document("blog.html").meta
 
@@ -142,7 +158,9 @@ def test_results_show_the_address_on_the_command_line_and_in_json(lmkrag, tmp_pa
     question = "How often is the key turned?"
     assert f"   {url}\n" in lmkrag("search", question, *index).stdout
     assert json.loads(lmkrag("search", question, *index, "--json").stdout)["spans"][0]["url"] == url
-    assert json.loads(lmkrag("ask", question, *index, "--json").stdout)["citations"][0]["url"] == url
+    assert (
+        json.loads(lmkrag("ask", question, *index, "--json").stdout)["citations"][0]["url"] == url
+    )
 
 
 # The commands of docs/how-to/elsewhere.md
@@ -152,7 +170,9 @@ def test_results_show_the_address_on_the_command_line_and_in_json(lmkrag, tmp_pa
 def test_a_website_that_wget_mirrors_is_followed(empty, tmp_path):
     pages = tmp_path / "served" / "docs"
     (pages / "deep").mkdir(parents=True)
-    (pages / "index.html").write_text('<a href="install">Install</a><a href="deep/">Deep</a><a href="/blog/">Blog</a>')
+    (pages / "index.html").write_text(
+        '<a href="install">Install</a><a href="deep/">Deep</a><a href="/blog/">Blog</a>'
+    )
     (pages / "install").write_text(PAGE.format(CANONICAL))
     (pages / "deep" / "index.html").write_text("<p>The hemp rope is for the dinghy.</p>")
     (tmp_path / "served" / "blog").mkdir()
@@ -169,7 +189,17 @@ def test_a_website_that_wget_mirrors_is_followed(empty, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "served"))
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/docs/"
-    wget = ("wget", "--mirror", "--no-parent", "--adjust-extension", "--no-if-modified-since", "-nH", "-P", "site", url)
+    wget = (
+        "wget",
+        "--mirror",
+        "--no-parent",
+        "--adjust-extension",
+        "--no-if-modified-since",
+        "-nH",
+        "-P",
+        "site",
+        url,
+    )
     try:
         run(*wget, cwd=tmp_path)
         assert empty.add(tmp_path / "site", prune=True).added == 3
@@ -233,7 +263,8 @@ def test_documents_of_loaders_are_indexed(empty, corpus):
         def lazy_load(self):
             for number, text in enumerate(["The ferry is late.", "The pump leaks."]):
                 yield LangChainDocument(
-                    text, metadata={"source": f"ticket {number}", "url": f"https://example.org/{number}"}
+                    text,
+                    metadata={"source": f"ticket {number}", "url": f"https://example.org/{number}"},
                 )
 
     assert empty.add(TicketLoader().lazy_load()).added == 2

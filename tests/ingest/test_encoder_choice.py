@@ -68,7 +68,10 @@ def test_the_choice_may_change_while_an_index_is_empty(tmp_path):
 
 
 def test_another_engine_on_the_same_index_has_to_be_opened_again(tmp_path):
-    with Engine.open(tmp_path / "index", create=True) as early, Engine.open(tmp_path / "index") as engine:
+    with (
+        Engine.open(tmp_path / "index", create=True) as early,
+        Engine.open(tmp_path / "index") as engine,
+    ):
         assert early.search("Dach") == []
         engine.add(german())
         with pytest.raises(IndexMismatch, match="open it again"):
@@ -95,7 +98,12 @@ def test_the_command_line_prints_the_choice(tmp_path, folder, lmkrag):
     (warning,) = json.loads(found.stdout)["warnings"]
     assert f"encoder {MULTILINGUAL_ENCODER} was chosen" in warning
     assert f"lmkrag: warning: {warning}\n" in found.stderr
-    grepped = lmkrag("grep", "Wer prüft die Dächer?", folder, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    grepped = lmkrag(
+        "grep", "Wer prüft die Dächer?", folder, env={"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    )
     assert grepped.returncode == 0
     (index,) = (tmp_path / "cache" / "lmkrag" / "folders").glob("haven-*")
-    assert json.loads(lmkrag("status", "--index", index, "--json").stdout)["encoder"] == MULTILINGUAL_ENCODER
+    assert (
+        json.loads(lmkrag("status", "--index", index, "--json").stdout)["encoder"]
+        == MULTILINGUAL_ENCODER
+    )

@@ -58,7 +58,10 @@ def test_batches_are_the_same_without_the_files_of_others(any_store, sizes, adop
     assert all(batch.bytes == sum(file.stamp.size for file in batch.files) for batch in batches)
     assert all(batch.bytes >= 1_000 for batch in batches[:-1])
     left = [batch for number, batch in enumerate(batches) if number not in adopted]
-    assert plan_batches([file for batch in left for file in batch.files], {}, any_store, size=1_000) == left
+    assert (
+        plan_batches([file for batch in left for file in batch.files], {}, any_store, size=1_000)
+        == left
+    )
 
 
 def test_a_batch_is_named_by_what_goes_into_it(any_store):
@@ -67,7 +70,9 @@ def test_a_batch_is_named_by_what_goes_into_it(any_store):
     row = next(iter(known.values()))
 
     def name(file: SourceFile, row: DocumentRow | None = None) -> str:
-        (batch,) = plan_batches([file], {} if row is None else {file.doc_id: row}, any_store, size=1)
+        (batch,) = plan_batches(
+            [file], {} if row is None else {file.doc_id: row}, any_store, size=1
+        )
         return batch.name
 
     names = [
@@ -97,7 +102,9 @@ def test_a_batch_that_processes_die_of_is_refused(store, encoder, corpus, out):
         if not child:
             encode_batch(batch, out, lambda: os._exit(9), IndexStore.open(store.path))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    with pytest.raises(StorageError, match=r"the process that read it died 3 times \(is there enough memory\?\)"):
+    with pytest.raises(
+        StorageError, match=r"the process that read it died 3 times \(is there enough memory\?\)"
+    ):
         encode_batch(batch, out, lambda: encoder, store)
 
 

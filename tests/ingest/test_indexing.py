@@ -52,7 +52,8 @@ def test_options_for_files_are_refused_with_documents(empty, options):
 def test_progress_is_told_for_documents_too(empty):
     told = []
     empty.add(
-        (Document(f"d{i}", "p", "The bridge is closed. " * 9) for i in range(3)), progress=lambda *a: told.append(a)
+        (Document(f"d{i}", "p", "The bridge is closed. " * 9) for i in range(3)),
+        progress=lambda *a: told.append(a),
     )
     assert {name for name, _, _ in told} == {"d0", "d1", "d2"}
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
@@ -68,12 +69,20 @@ def test_writing_inside_a_callback_is_refused_and_nothing_is_lost(empty):
     refused = []
 
     def progress(*_):
-        for write in (lambda: empty.add(Document("b", "p", "Two.")), lambda: empty.remove("a"), empty.compact):
-            with pytest.raises(IndexLocked, match="this program is already writing to this index") as error:
+        for write in (
+            lambda: empty.add(Document("b", "p", "Two.")),
+            lambda: empty.remove("a"),
+            empty.compact,
+        ):
+            with pytest.raises(
+                IndexLocked, match="this program is already writing to this index"
+            ) as error:
                 write()
             refused.append(error)
 
-    report = empty.add([Document(f"d{i}", "p", "The bridge is closed.") for i in range(3)], progress=progress)
+    report = empty.add(
+        [Document(f"d{i}", "p", "The bridge is closed.") for i in range(3)], progress=progress
+    )
     assert (report.added, bool(refused)) == (3, True)
     assert empty.verify() == ()
     assert len(empty.documents()) == 3
@@ -83,7 +92,8 @@ def test_reading_inside_a_callback_works(empty):
     found = []
     empty.add(Document("a", "p", "The bridge is closed."))
     empty.add(
-        Document("b", "p", "The gate is shut."), progress=lambda *_: found.append(empty.search("bridge")[0].doc_id)
+        Document("b", "p", "The gate is shut."),
+        progress=lambda *_: found.append(empty.search("bridge")[0].doc_id),
     )
     assert set(found) == {"a"}
 
@@ -99,7 +109,9 @@ def test_a_commit_of_files_that_are_gone_is_refused(empty, monkeypatch):
         return segment
 
     monkeypatch.setattr(store, "stage_segment", stage)
-    with pytest.raises(StorageError, match="gone before it was committed; what was committed before is kept"):
+    with pytest.raises(
+        StorageError, match="gone before it was committed; what was committed before is kept"
+    ):
         empty.add(Document("b", "p", "The gate is shut."))
     assert empty.verify() == ()
     assert [document.doc_id for document in empty.documents()] == ["a"]
@@ -109,7 +121,9 @@ def test_ctrl_c_commits_the_documents_that_are_whole(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
     for number in range(60):
-        (docs / f"{number:03}.txt").write_text(f"Report {number}. " + "The harbour was dredged in the spring. " * 30)
+        (docs / f"{number:03}.txt").write_text(
+            f"Report {number}. " + "The harbour was dredged in the spring. " * 30
+        )
     code = """
 import os, signal, sys
 from lmkrag.ingest import pipeline as encoding
@@ -128,7 +142,10 @@ main(sys.argv[1:])
     command = [sys.executable, "-c", code, "index", str(docs), "--index", str(tmp_path / "index")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 130, done.stderr
-    assert "interrupted; complete documents are indexed, run the same command to continue" in done.stderr
+    assert (
+        "interrupted; complete documents are indexed, run the same command to continue"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr
     with Engine.open(tmp_path / "index") as engine:
         assert 10 <= len(engine.documents()) < 60
@@ -149,9 +166,13 @@ def test_an_interruption_inside_a_long_document_keeps_the_whole_ones(empty, monk
     monkeypatch.setattr("lmkrag.encoder.landmark._POOL_TOKENS", 300)
     short = [Document(f"s{i}", "p", "The bridge is closed. It rains.") for i in range(3)]
     with pytest.raises(KeyboardInterrupt):
-        empty.add([*short, Document("long", "p", "The harbour was dredged. " * 400)], progress=progress)
+        empty.add(
+            [*short, Document("long", "p", "The harbour was dredged. " * 400)], progress=progress
+        )
     assert [document.doc_id for document in empty.documents()] == ["s0", "s1", "s2"]
     assert empty.verify() == ()
-    assert empty.add([*short, Document("long", "p", "The harbour was dredged. " * 400)]).unchanged == 3
+    assert (
+        empty.add([*short, Document("long", "p", "The harbour was dredged. " * 400)]).unchanged == 3
+    )
     assert empty.verify() == ()
     assert empty.search("the harbour", top_k=1)[0].doc_id == "long"

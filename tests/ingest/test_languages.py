@@ -65,13 +65,18 @@ def test_words_are_found_by_the_rules_of_their_language(tmp_path, encoder):
 def test_an_index_for_english_says_so_where_documents_are_not(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         assert engine.add(Document("en.txt", "", ENGLISH)).warnings == ()
-        report = engine.add([Document("de.txt", "", GERMAN), Document("code.py", "", CODE, kind="code")])
+        report = engine.add(
+            [Document("de.txt", "", GERMAN), Document("code.py", "", CODE, kind="code")]
+        )
         (warning,) = report.warnings
         assert warning.startswith("1 of 2 documents are not in English, which landmark-mini reads")
 
 
 def test_detect_language_by_example():
-    assert (detect_language("Das Boot ist rot und fährt nach Bergen."), detect_language("The boat is red.")) == (
+    assert (
+        detect_language("Das Boot ist rot und fährt nach Bergen."),
+        detect_language("The boat is red."),
+    ) == (
         "de",
         "en",
     )

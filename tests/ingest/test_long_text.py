@@ -14,7 +14,11 @@ from lmkrag.ingest.long_text import TextOnDisk, load_long_text
 PROSE = "The lamp was lit at dusk — twice. Grüße aus Łódź! 東京 is far; 🜁 is air.\n\n"
 
 
-@given(st.lists(st.text(st.characters(), max_size=30), max_size=8), st.integers(0, 300), st.integers(0, 300))
+@given(
+    st.lists(st.text(st.characters(), max_size=30), max_size=8),
+    st.integers(0, 300),
+    st.integers(0, 300),
+)
 @settings(deadline=None)
 def test_it_slices_like_a_string(pieces, start, stop):
     text = TextOnDisk(lambda: iter(pieces))
@@ -30,7 +34,9 @@ def test_it_slices_like_a_string(pieces, start, stop):
 def test_a_long_text_is_read_as_a_short_one_is(tmp_path, monkeypatch, encoding, piece):
     monkeypatch.setattr(long_text, "_PIECE", piece)  # characters are cut between pieces
     path = tmp_path / "notes.md"
-    path.write_bytes(("---\ntitle: Lamps\nowner: Ida\n---\n# Heading\n" + PROSE * 20).encode(encoding))
+    path.write_bytes(
+        ("---\ntitle: Lamps\nowner: Ida\n---\n# Heading\n" + PROSE * 20).encode(encoding)
+    )
     short = load_document(path, "notes.md")
     document, text = load_long_text(path, "notes.md")
     assert text[:] == short.text == decode(path.read_bytes())
@@ -68,7 +74,10 @@ def test_only_plain_files_stay_on_the_disk(tmp_path):
 
 def test_an_index_of_a_long_file_is_that_of_a_short_one(tmp_path, encoder, monkeypatch):
     path = tmp_path / "notes.txt"
-    path.write_text(" ".join(f"Keeper number {n} lit the lamp. It was cold — very cold." for n in range(60)) + PROSE)
+    path.write_text(
+        " ".join(f"Keeper number {n} lit the lamp. It was cold — very cold." for n in range(60))
+        + PROSE
+    )
     found = []
     for limit in (1 << 30, 100):
         monkeypatch.setattr(load, "_LONG", limit)

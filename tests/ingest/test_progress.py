@@ -26,7 +26,9 @@ def write_code(options: str = "", count: int = 5) -> str:
 
 def run_on_a_terminal(folder, code: str) -> str:
     terminal, side = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL, stderr=side)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=folder, stdout=subprocess.DEVNULL, stderr=side
+    )
     os.close(side)
     shown = b""
     with contextlib.suppress(OSError):  # a closed terminal reads as an error
@@ -70,6 +72,8 @@ def test_a_notebook_gets_a_line_that_changes(tmp_path):
     client.process_message = record
     client.execute()
     shown, silent = notebook.cells[1].outputs, notebook.cells[2].outputs
-    assert [output["data"]["text/plain"] for output in shown if output["output_type"] == "display_data"] == updates[-1:]
+    assert [
+        output["data"]["text/plain"] for output in shown if output["output_type"] == "display_data"
+    ] == updates[-1:]
     assert len(updates) > 2 and all(line.startswith("indexed ") for line in updates)
     assert silent == []

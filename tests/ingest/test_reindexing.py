@@ -21,7 +21,15 @@ from lmkrag.ingest.reindex import reindex
 
 def contents(engine):
     return {
-        (one.doc_id, one.path, one.root, one.title, one.kind, repr(sorted(one.meta.items())), engine.read(one.doc_id))
+        (
+            one.doc_id,
+            one.path,
+            one.root,
+            one.title,
+            one.kind,
+            repr(sorted(one.meta.items())),
+            engine.read(one.doc_id),
+        )
         for one in engine.documents()
     }
 
@@ -33,7 +41,9 @@ def before(index, encoder):
 
 
 def leftovers(index):
-    return [path.name for path in index.parent.iterdir() if index.name in path.name and path != index]
+    return [
+        path.name for path in index.parent.iterdir() if index.name in path.name and path != index
+    ]
 
 
 def test_another_encoder_and_recipe(index, before):
@@ -66,7 +76,10 @@ def test_another_encoder_and_what_an_index_of_old_weights_says(index, tmp_path):
     (other / "landmark.json").write_text(
         (other / "landmark.json").read_text().replace('"overlap": 0.5', '"overlap": 0.4')
     )
-    with Engine.open(index) as engine, pytest.raises(IndexMismatch, match="run lmkrag index-tools reindex"):
+    with (
+        Engine.open(index) as engine,
+        pytest.raises(IndexMismatch, match="run lmkrag index-tools reindex"),
+    ):
         engine.search("how is leave accrued?")
     reindex(index)
     with Engine.open(index) as engine:
@@ -89,7 +102,9 @@ def finish(self, item):
 encoding._PendingCommit.finish = finish
 reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
 """
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     with Engine.open(index) as engine:
         assert contents(engine) == before[0]
@@ -139,7 +154,9 @@ def test_a_reader_meets_one_index_or_the_other(index, before, monkeypatch, excha
 
 def test_searches_go_on_while_indexes_are_exchanged(index):
     with Engine.open(index) as engine:
-        engine.remove([info.doc_id for info in engine.documents() if info.doc_id != "lighthouse-handbook.md"])
+        engine.remove(
+            [info.doc_id for info in engine.documents() if info.doc_id != "lighthouse-handbook.md"]
+        )
     failures, done = [], threading.Event()
 
     def search():
@@ -162,7 +179,9 @@ def test_searches_go_on_while_indexes_are_exchanged(index):
     assert failures == []
 
 
-@pytest.mark.parametrize("name", ["{}.old", "{}.reindexed", "{}.damaged", ".{}.old", ".{}.pulled", "{}.blocks"])
+@pytest.mark.parametrize(
+    "name", ["{}.old", "{}.reindexed", "{}.damaged", ".{}.old", ".{}.pulled", "{}.blocks"]
+)
 def test_a_neighbour_of_the_index_is_left_alone(index, name):
     mine = index.with_name(name.format(index.name))
     mine.mkdir()
@@ -177,7 +196,9 @@ def test_a_strangers_folder_in_the_way_is_refused(index, before):
     work = WorkingFolder(index, "reindex").path
     work.mkdir()
     (work / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"exists and was not created by lmkrag; move it elsewhere"):
+    with pytest.raises(
+        UsageError, match=r"exists and was not created by lmkrag; move it elsewhere"
+    ):
         reindex(index)
     assert (work / "thesis.txt").read_text() == "years of work"
     with Engine.open(index) as engine:
@@ -199,7 +220,9 @@ def test_no_index(tmp_path):
 
 
 def test_on_the_command_line(index):
-    result = CliRunner().invoke(main, ["index-tools", "reindex", "--index", str(index), "--encoder", "landmark-mini"])
+    result = CliRunner().invoke(
+        main, ["index-tools", "reindex", "--index", str(index), "--encoder", "landmark-mini"]
+    )
     assert result.exit_code == 0, result.output
     assert "5 added" in result.output
     with Engine.open(index) as engine:

@@ -9,11 +9,21 @@ from lmkrag.types import Skipped
 
 @pytest.fixture
 def tree(tmp_path):
-    for name in ("a.md", "b/c.txt", "b/d/e.py", "b/build/x.txt", ".hidden/f.md", "g h 'q\" 😀.txt", "new\nline.md"):
+    for name in (
+        "a.md",
+        "b/c.txt",
+        "b/d/e.py",
+        "b/build/x.txt",
+        ".hidden/f.md",
+        "g h 'q\" 😀.txt",
+        "new\nline.md",
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text")
-    (tmp_path / ".gitignore").write_text("*.log\n/b/build/\n", "utf-8-sig")  # as git, which skips the mark
+    (tmp_path / ".gitignore").write_text(
+        "*.log\n/b/build/\n", "utf-8-sig"
+    )  # as git, which skips the mark
     (tmp_path / "b" / ".gitignore").write_text("!keep.log\n*.tmp\n")
     (tmp_path / "a.log").write_text("x")
     (tmp_path / "b" / "keep.log").write_text("x")
@@ -93,7 +103,9 @@ def test_a_gitignore_that_is_no_file_is_left_aside(tree, where):
         (folder / ".gitignore").unlink()
         make(folder / ".gitignore")
         told = [item for item in walk(tree) if isinstance(item, Skipped)]
-        assert [one.reason for one in told] == ["is not a regular file of at most 1 MiB: was ignored"]
+        assert [one.reason for one in told] == [
+            "is not a regular file of at most 1 MiB: was ignored"
+        ]
     (folder / ".gitignore").unlink()
     (folder / ".gitignore").write_text("#" * (2 << 20))
     assert "at most 1 MiB" in next(item.reason for item in walk(tree) if isinstance(item, Skipped))
@@ -105,7 +117,9 @@ def test_patterns_of_many_wildcards_are_left_aside(tree):
     (tree / ("a" * 200)).write_text("text")
     found = list(walk(tree))
     told = [item.reason for item in found if isinstance(item, Skipped)]
-    assert [reason.partition(":")[0] for reason in told] == [f"line {number} is not a pattern" for number in (1, 2, 3)]
+    assert [reason.partition(":")[0] for reason in told] == [
+        f"line {number} is not a pattern" for number in (1, 2, 3)
+    ]
     assert "a" * 200 in [item.doc_id for item in found if isinstance(item, SourceFile)]
 
 

@@ -46,24 +46,48 @@ def test_what_a_document_carries(engine):
     spans = engine.search(QUESTION, top_k=3)
     assert [document.page_content for document in found] == [span.text for span in spans]
     document, span = found[0], spans[0]
-    known = {"source", "doc_id", "start", "end", "title", "kind", "section", "score", "dated", "dated_by"}
+    known = {
+        "source",
+        "doc_id",
+        "start",
+        "end",
+        "title",
+        "kind",
+        "section",
+        "score",
+        "dated",
+        "dated_by",
+    }
     assert set(document.metadata) == known | {"author"}  # of the Word file; it has no pages
     assert (document.metadata["kind"], document.metadata["title"]) == (span.kind, span.title)
-    (paged,) = LandmarkRetriever(engine=engine, k=1, filter="kind=pdf").invoke("Reset the coping stones")
+    (paged,) = LandmarkRetriever(engine=engine, k=1, filter="kind=pdf").invoke(
+        "Reset the coping stones"
+    )
     assert paged.metadata["page"] == 3
-    assert engine.read(span.doc_id)[document.metadata["start"] : document.metadata["end"]] == document.page_content
+    assert (
+        engine.read(span.doc_id)[document.metadata["start"] : document.metadata["end"]]
+        == document.page_content
+    )
     assert document.id == f"{span.doc_id}:{span.start}-{span.end}"
 
 
 def test_every_field_counts_in_a_call_and_by_configuration(engine):
     retriever = LandmarkRetriever(engine=engine, k=4)
     only = 'doc_id="glass-river.txt"'
-    assert {document.metadata["doc_id"] for document in retriever.invoke(QUESTION, filter=only)} == {"glass-river.txt"}
+    assert {
+        document.metadata["doc_id"] for document in retriever.invoke(QUESTION, filter=only)
+    } == {"glass-river.txt"}
     small = retriever.invoke(QUESTION, max_tokens=60)
-    assert sum(engine.encoders.encoder.count_tokens(document.page_content) for document in small) <= 60
+    assert (
+        sum(engine.encoders.encoder.count_tokens(document.page_content) for document in small) <= 60
+    )
     dense = [document.id for document in retriever.invoke(QUESTION, mode="dense")]
-    assert dense == [f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top_k=4, mode="dense")]
-    configurable = retriever.configurable_fields(k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter"))
+    assert dense == [
+        f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top_k=4, mode="dense")
+    ]
+    configurable = retriever.configurable_fields(
+        k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter")
+    )
     found = configurable.invoke(QUESTION, {"configurable": {"k": 2, "filter": only}})
     assert [document.metadata["doc_id"] for document in found] == ["glass-river.txt"] * 2
 
@@ -71,9 +95,15 @@ def test_every_field_counts_in_a_call_and_by_configuration(engine):
 async def test_a_chain_with_a_real_client_and_tracing(engine, chat_server, causal_model):
     retriever = LandmarkRetriever(engine=engine, k=2)
     prompt = ChatPromptTemplate.from_template("{context}\n\nQuestion: {question}")
-    model = ChatOpenAI(base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0)  # type: ignore[call-arg]
-    context = retriever | (lambda documents: "\n".join(document.page_content for document in documents))
-    chain = {"context": context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
+    model = ChatOpenAI(
+        base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0
+    )  # type: ignore[call-arg]
+    context = retriever | (
+        lambda documents: "\n".join(document.page_content for document in documents)
+    )
+    chain = (
+        {"context": context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
+    )
     with collect_runs() as runs:
         answer = await chain.ainvoke(QUESTION)
     assert answer.strip().startswith("bonfires are allowed")
@@ -87,8 +117,14 @@ async def test_a_chain_with_a_real_client_and_tracing(engine, chat_server, causa
 
 def test_documents_of_its_loaders(encoder, tmp_path):
     pages = [
-        Document("The ferry leaves at seven.", metadata={"source": "timetable.pdf", "page": 0, "year": 2024}),
-        Document("The last boat is at ten.", metadata={"source": "timetable.pdf", "page": 1, "year": 2025}),
+        Document(
+            "The ferry leaves at seven.",
+            metadata={"source": "timetable.pdf", "page": 0, "year": 2024},
+        ),
+        Document(
+            "The last boat is at ten.",
+            metadata={"source": "timetable.pdf", "page": 1, "year": 2025},
+        ),
         Document("Notes without a source.", id="note-1"),
         Document("Nothing but words."),
         Document("The ferry leaves at eight.", metadata={"source": "timetable.pdf", "page": 0}),
@@ -106,14 +142,24 @@ def test_documents_of_its_loaders(encoder, tmp_path):
 
 
 def test_metadata_of_any_type_is_kept(encoder, tmp_path):
-    metadata = {"tags": ["bird"], "date": date(2024, 3, 1), "page": 3, "page_label": None, "source": ["x"]}
+    metadata = {
+        "tags": ["bird"],
+        "date": date(2024, 3, 1),
+        "page": 3,
+        "page_label": None,
+        "source": ["x"],
+    }
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add([Document(page_content="The tern nests on the isle.", metadata=metadata)])
         (info,) = engine.documents(filter={"tags": "bird", "date": date(2024, 3, 1)})
         assert info.meta == {"tags": ["bird"], "date": "2024-03-01", "page": 3, "source": ["x"]}
         assert info.doc_id.startswith("page=3#")
-        assert LandmarkRetriever(engine=engine, filter={"tags": "bird"}).invoke("Where does the tern nest?")
-        assert not LandmarkRetriever(engine=engine, filter={"tags": "fish"}).invoke("Where does the tern nest?")
+        assert LandmarkRetriever(engine=engine, filter={"tags": "bird"}).invoke(
+            "Where does the tern nest?"
+        )
+        assert not LandmarkRetriever(engine=engine, filter={"tags": "fish"}).invoke(
+            "Where does the tern nest?"
+        )
 
 
 def test_misspelt_arguments_are_refused(engine):
@@ -133,10 +179,18 @@ def test_misspelt_arguments_are_refused(engine):
 def test_a_compressor_keeps_what_answers():
     documents = [
         Document("The ferry leaves at nine.", metadata={"title": "Ferry"}, id="a"),
-        Document("Pears ripen in October. Apples are picked in May.", metadata={"title": "Orchard"}, id="b"),
+        Document(
+            "Pears ripen in October. Apples are picked in May.",
+            metadata={"title": "Orchard"},
+            id="b",
+        ),
     ]
     (kept,) = LandmarkCompressor().compress_documents(documents, "When are apples picked?")
-    assert (kept.page_content, kept.id, kept.metadata["title"]) == ("Apples are picked in May.", "b", "Orchard")
+    assert (kept.page_content, kept.id, kept.metadata["title"]) == (
+        "Apples are picked in May.",
+        "b",
+        "Orchard",
+    )
     ((start, end, probability),) = kept.metadata["highlights"]
     assert documents[1].page_content[start:end] == kept.page_content
     assert 0.2 <= probability <= 1

@@ -30,7 +30,11 @@ def test_nodes_are_exact_spans(engine):
     spans = engine.search(QUESTION, top_k=3)
     for found, span in zip(nodes, spans, strict=True):
         node = found.node
-        assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)  # type: ignore[attr-defined]
+        assert (node.text, node.start_char_idx, node.end_char_idx) == (
+            span.text,
+            span.start,
+            span.end,
+        )  # type: ignore[attr-defined]
         assert engine.read(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text  # type: ignore[attr-defined]
         assert found.score == span.score
         assert node.relationships[NodeRelationship.SOURCE].node_id == span.doc_id
@@ -41,7 +45,9 @@ def test_nodes_are_exact_spans(engine):
 
 
 async def test_async_and_every_field(engine):
-    only = LandmarkRetriever(engine, similarity_top_k=2, mode="dense", filter='doc_id="glass-river.txt"')
+    only = LandmarkRetriever(
+        engine, similarity_top_k=2, mode="dense", filter='doc_id="glass-river.txt"'
+    )
     found = await only.aretrieve(QUESTION)
     assert [node.node.metadata["doc_id"] for node in found] == ["glass-river.txt"] * 2
     assert [node.node_id for node in found] == [node.node_id for node in only.retrieve(QUESTION)]
@@ -53,7 +59,9 @@ def test_query_engines_with_a_real_client(engine, model):
     retriever = LandmarkRetriever(engine, similarity_top_k=2)
     for query_engine in (
         RetrieverQueryEngine.from_args(retriever=retriever, llm=model),
-        CitationQueryEngine.from_args(None, llm=model, retriever=retriever),  # the index is for making a retriever only
+        CitationQueryEngine.from_args(
+            None, llm=model, retriever=retriever
+        ),  # the index is for making a retriever only
     ):
         response = query_engine.query(QUESTION)
         assert str(response).strip().startswith("bonfires are allowed")
@@ -64,13 +72,18 @@ def test_query_engines_with_a_real_client(engine, model):
 
 def test_documents_of_its_readers(encoder, tmp_path):
     documents = [
-        Document(text="The ferry leaves at seven.", metadata={"file_path": "timetable.txt", "year": 2024}),
+        Document(
+            text="The ferry leaves at seven.", metadata={"file_path": "timetable.txt", "year": 2024}
+        ),
         Document(text="The last boat is at ten.", id_="boats"),
     ]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         retriever = LandmarkRetriever(engine, similarity_top_k=1)
         assert engine.add(documents).added == 2
-        assert retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"] == "boats"
+        assert (
+            retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"]
+            == "boats"
+        )
         assert engine.read(documents[0].id_) == "The ferry leaves at seven."
         assert engine.document(documents[0].id_).path == "timetable.txt"
         again = Document(text="The ferry leaves at eight.", metadata={"file_path": "timetable.txt"})
@@ -86,12 +99,16 @@ def test_misspelt_or_wrong_arguments_are_refused(engine):
 
 
 def test_prompts_show_title_and_page_and_no_path(engine):
-    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=pdf").retrieve("Reset the coping stones")
+    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=pdf").retrieve(
+        "Reset the coping stones"
+    )
     shown = found.node.get_content(MetadataMode.LLM)
     assert "page: 3" in shown
     assert f"title: {found.node.metadata['title']}" in shown
     assert "source" not in shown
-    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=markdown").retrieve("the lamp")
+    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=markdown").retrieve(
+        "the lamp"
+    )
     assert "page" not in found.node.get_content(MetadataMode.LLM)
     assert found.node.metadata["year"] == 1911  # front matter
 

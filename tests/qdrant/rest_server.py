@@ -28,19 +28,28 @@ def answer(method: str, path: str, body: Any) -> Any:
     if route == "DELETE ":
         return CLIENT.delete_collection(name)
     if route == "PUT points":
-        points: Any = models.Batch(**body["batch"]) if "batch" in body else models.PointsList(**body).points
+        points: Any = (
+            models.Batch(**body["batch"]) if "batch" in body else models.PointsList(**body).points
+        )
         mode = body.get("update_mode")
         CLIENT.upsert(name, points, update_mode=mode and models.UpdateMode(mode))
         return {"status": "completed", "operation_id": 1}
     if route == "POST points":
         request = models.PointRequest(**body)
-        return CLIENT.retrieve(name, request.ids, request.with_payload, with_vectors=request.with_vector or False)
+        return CLIENT.retrieve(
+            name, request.ids, request.with_payload, with_vectors=request.with_vector or False
+        )
     if route == "POST points/query/batch":
-        requests = [item.model_copy(update={"params": None}) for item in models.QueryRequestBatch(**body).searches]
+        requests = [
+            item.model_copy(update={"params": None})
+            for item in models.QueryRequestBatch(**body).searches
+        ]
         return CLIENT.query_batch_points(name, requests)
     if route == "POST points/scroll":
         scroll = models.ScrollRequest(**body)
-        records, offset = CLIENT.scroll(name, limit=scroll.limit or 10, offset=scroll.offset, with_payload=False)
+        records, offset = CLIENT.scroll(
+            name, limit=scroll.limit or 10, offset=scroll.offset, with_payload=False
+        )
         return {"points": records, "next_page_offset": offset}
     if route == "POST points/count":
         return CLIENT.count(name)
@@ -68,7 +77,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                         "result": answer(self.command, self.path, data and json.loads(data)),
                     }
             except ValueError as error:
-                status, reply = 404 if "not found" in str(error) else 400, {"status": {"error": str(error)}}
+                status, reply = (
+                    404 if "not found" in str(error) else 400,
+                    {"status": {"error": str(error)}},
+                )
         text = json.dumps(reply, default=lambda model: model.model_dump(mode="json")).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

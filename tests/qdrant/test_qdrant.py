@@ -47,7 +47,13 @@ from lmkrag.qdrant.connection import Connection
 from lmkrag.qdrant.store import QdrantStore
 
 SERVER = os.environ.get("LMKRAG_TEST_QDRANT", "qdrant://:memory:")
-QUESTIONS = ["When does the gate open?", "Who keeps the lighthouse?", "glass river", "rent of the boathouse", "`6.25`"]
+QUESTIONS = [
+    "When does the gate open?",
+    "Who keeps the lighthouse?",
+    "glass river",
+    "rent of the boathouse",
+    "`6.25`",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -95,19 +101,27 @@ def copies(built_index, encoder, tmp_path_factory):
         with contextlib.closing(IndexStore.open(built_index)) as old:
             store = QdrantStore.create(Path(text), encoder=old.encoder)
             assert copy_documents(old, store).added == 5
-    with Engine(store, encoder, rerank=False) as there, Engine.open(built_index, encoder=encoder, rerank=False) as here:
+    with (
+        Engine(store, encoder, rerank=False) as there,
+        Engine.open(built_index, encoder=encoder, rerank=False) as here,
+    ):
         yield there, here
     Connection(text).call("delete_collection")
 
 
 def describe(spans):
-    return [(s.doc_id, s.start, s.end, s.text, s.headings, s.line, s.page, s.title, s.stale) for s in spans]
+    return [
+        (s.doc_id, s.start, s.end, s.text, s.headings, s.line, s.page, s.title, s.stale)
+        for s in spans
+    ]
 
 
 def compare(engine, other, question, **options):
     found, expected = (each.search(question, **options) for each in (engine, other))
     assert describe(found) == describe(expected)
-    scores = [[value for s in spans for value in (s.score, s.coverage)] for spans in (found, expected)]
+    scores = [
+        [value for s in spans for value in (s.score, s.coverage)] for spans in (found, expected)
+    ]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-5)
     return found
 
@@ -122,7 +136,9 @@ def test_a_search_finds_what_it_finds_in_a_directory(copies, mode):
 
 def test_a_search_makes_few_calls(copies, monkeypatch):
     calls, real = [], Connection.call
-    monkeypatch.setattr(Connection, "call", lambda *args, **options: calls.append(args[1]) or real(*args, **options))
+    monkeypatch.setattr(
+        Connection, "call", lambda *args, **options: calls.append(args[1]) or real(*args, **options)
+    )
     there, log_call = copies[0], copies[0]._store.log._call
     for mode, most in (("lexical", 0), ("dense", 3), ("hybrid", 3)):
         for question in QUESTIONS:
@@ -131,7 +147,9 @@ def test_a_search_makes_few_calls(copies, monkeypatch):
             there.search(question, mode=mode)
             assert len(calls) <= most, (mode, question, calls)
     monkeypatch.setattr(
-        there._store.log, "_call", lambda *args, **options: calls.append(args[0]) or log_call(*args, **options)
+        there._store.log,
+        "_call",
+        lambda *args, **options: calls.append(args[0]) or log_call(*args, **options),
     )
     there._store.reader._next_look = 0.0
     calls.clear()
@@ -155,28 +173,38 @@ def test_filters_keep_the_same_documents(copies, monkeypatch, limits):
         documents = [engine.documents(filter=expression) for engine in copies]
         assert documents[0] == documents[1]
         for mode in ("hybrid", "dense"):
-            assert compare(there, here, "When does the gate open?", filter=expression, mode=mode) or not documents[0]
+            assert (
+                compare(there, here, "When does the gate open?", filter=expression, mode=mode)
+                or not documents[0]
+            )
 
 
 def test_the_document_that_a_question_names(both):
     leases = (("Aurora", 10), ("Bright", 20), ("Calder", 30), ("Dunlin", 40))
     texts = [
-        Document(n.lower(), text=f"Lease between the town and {n}.\n\nThe rent is {r} crowns.\n") for n, r in leases
+        Document(n.lower(), text=f"Lease between the town and {n}.\n\nThe rent is {r} crowns.\n")
+        for n, r in leases
     ]
     for engine in both:
         engine.add(texts)
     assert "30" in compare(both[0], both[1], "In the lease with Calder, what is the rent?")[0].text
-    compare(both[0], both[1], "In the lease with Calder, what is the rent?", filter="not doc_id=aurora")
+    compare(
+        both[0], both[1], "In the lease with Calder, what is the rent?", filter="not doc_id=aurora"
+    )
 
 
 def test_what_is_read_back(copies):
     there, here = copies
     assert there.documents() == here.documents()
-    assert there.documents(after="glass-river.txt", limit=2) == here.documents(after="glass-river.txt", limit=2)
+    assert there.documents(after="glass-river.txt", limit=2) == here.documents(
+        after="glass-river.txt", limit=2
+    )
     for info in here.documents():
         assert there.document(info.doc_id) == here.document(info.doc_id)
     scores = [engine.score_sentences("gate", "glass-river.txt") for engine in copies]
-    np.testing.assert_allclose([s.score for s in scores[0]], [s.score for s in scores[1]], atol=1e-5)
+    np.testing.assert_allclose(
+        [s.score for s in scores[0]], [s.score for s in scores[1]], atol=1e-5
+    )
     with pytest.raises(DocumentNotFound, match=r"in qdrant://.*did you mean 'glass-river\.txt'"):
         there.read("glas-river.txt")
     status, expected = there.status(), here.status()
@@ -222,7 +250,9 @@ def test_other_machines_see_the_same(open_engine, both, address):
     reader = open_engine("other")
     for number in range(12):  # the segments of a copy are merged on the way
         for engine in both:
-            engine.add([Document(f"{number % 9}", text=f"Number {number} is here. It is the {number}th.")])
+            engine.add(
+                [Document(f"{number % 9}", text=f"Number {number} is here. It is the {number}th.")]
+            )
     for engine in both:
         engine.remove("3")
     reader._store.reader._next_look = 0.0
@@ -239,10 +269,16 @@ def test_other_machines_see_the_same(open_engine, both, address):
 def test_documents_from_two_machines_are_put_in_an_order(open_engine):
     one, other = open_engine(), open_engine("other")
     one.add([Document("a", text="The well is deep."), Document("both", text="The first version.")])
-    other.add([Document("b", text="The well is dry."), Document("both", text="The second version.")])
+    other.add(
+        [Document("b", text="The well is dry."), Document("both", text="The second version.")]
+    )
     one._store.reader._next_look = 0.0
     for engine in (one, other):
-        assert contents(engine) == {"a": "The well is deep.", "b": "The well is dry.", "both": "The second version."}
+        assert contents(engine) == {
+            "a": "The well is deep.",
+            "b": "The well is dry.",
+            "both": "The second version.",
+        }
         assert engine.verify() == ()
 
 
@@ -275,8 +311,14 @@ def faults(monkeypatch):
     return hooks
 
 
-OLD = [Document("kept", text="The kiln is lit on Monday."), Document("changed", text="The bell rings at one.")]
-NEW = [Document("changed", text="The bell rings at two. Twice."), Document("fresh", text="The dam was built by Ada.")]
+OLD = [
+    Document("kept", text="The kiln is lit on Monday."),
+    Document("changed", text="The bell rings at one."),
+]
+NEW = [
+    Document("changed", text="The bell rings at two. Twice."),
+    Document("fresh", text="The dam was built by Ada."),
+]
 BEFORE, AFTER = ({doc.doc_id: doc.text for doc in docs} for docs in (OLD, [*OLD, *NEW]))
 
 
@@ -304,7 +346,11 @@ def test_a_writer_that_ends_at_any_call(open_engine, faults, machine, monkeypatc
     ended = []
     for step in range(100):
         writer = open_engine("writer")
-        error, options = (LOST, {"forever": True}) if way == "lost" else (Killed(), {"after": way.endswith("after")})
+        error, options = (
+            (LOST, {"forever": True})
+            if way == "lost"
+            else (Killed(), {"after": way.endswith("after")})
+        )
         faults["hook"] = fail_at(step, error=error, **options)
         try:
             writer.add(NEW)
@@ -321,7 +367,9 @@ def test_a_writer_that_ends_at_any_call(open_engine, faults, machine, monkeypatc
         assert contents(writer) == now
         ended.append(now == AFTER)
         bell = "The bell rings at one." if now == BEFORE else "The bell rings at two."
-        assert [s.text for s in watcher.search("When does the bell ring?", level="sentence", top_k=1)] == [bell]
+        assert [
+            s.text for s in watcher.search("When does the bell ring?", level="sentence", top_k=1)
+        ] == [bell]
         if now == AFTER:  # back to the state before
             watcher.remove(["fresh"])
             watcher.add([OLD[1]])
@@ -408,7 +456,11 @@ def test_what_a_server_refuses(open_engine, faults, status, kind, message):
 
 def test_two_writers_and_four_readers(open_engine):  # noqa: C901
     first = open_engine()
-    engines = [first, open_engine("other"), *(open_engine(name) for name in ("machine", "machine", "other", "third"))]
+    engines = [
+        first,
+        open_engine("other"),
+        *(open_engine(name) for name in ("machine", "machine", "other", "third")),
+    ]
     errors: list[BaseException] = []
     done = threading.Event()
 
@@ -417,15 +469,38 @@ def test_two_writers_and_four_readers(open_engine):  # noqa: C901
 
     def write(name, engine):
         for version in range(5):
-            engine.add([Document(name, text=text(name, version)), Document("both", text=text("both", version))])
+            engine.add(
+                [
+                    Document(name, text=text(name, version)),
+                    Document("both", text=text("both", version)),
+                ]
+            )
 
     def read(engine):
         while not done.is_set():
             for span in engine.search("which version has ann, bob or both", level="document"):
-                assert len({word for word in span.text.split() if word[0].isdigit() and word.endswith(".")}) == 1
+                assert (
+                    len(
+                        {
+                            word
+                            for word in span.text.split()
+                            if word[0].isdigit() and word.endswith(".")
+                        }
+                    )
+                    == 1
+                )
             for info in engine.documents():
                 with contextlib.suppress(DocumentNotFound):
-                    assert len({part.split()[-1] for part in engine.read(info.doc_id).split(".") if part}) == 1
+                    assert (
+                        len(
+                            {
+                                part.split()[-1]
+                                for part in engine.read(info.doc_id).split(".")
+                                if part
+                            }
+                        )
+                        == 1
+                    )
 
     def run(job, *args):
         try:
@@ -434,7 +509,10 @@ def test_two_writers_and_four_readers(open_engine):  # noqa: C901
             errors.append(error)
 
     readers = [threading.Thread(target=run, args=(read, engine)) for engine in engines[2:]]
-    writers = [threading.Thread(target=run, args=(write, *pair)) for pair in zip(("ann", "bob"), engines, strict=False)]
+    writers = [
+        threading.Thread(target=run, args=(write, *pair))
+        for pair in zip(("ann", "bob"), engines, strict=False)
+    ]
     for thread in readers + writers:
         thread.start()
     for thread in writers:
@@ -480,7 +558,10 @@ def test_a_server_that_is_too_old(monkeypatch):
     monkeypatch.setenv("QDRANT_API_KEY", "a key")
     with (
         serving(200, {"title": "qdrant", "version": "1.16.3"}) as (address, seen),
-        pytest.raises(StorageError, match=r"Qdrant 1\.16\.3 can't tell which of two writers was first; 1\.17 can"),
+        pytest.raises(
+            StorageError,
+            match=r"Qdrant 1\.16\.3 can't tell which of two writers was first; 1\.17 can",
+        ),
     ):
         Engine.open(address)
     assert seen[0].get("Api-Key", seen[0].get("api-key")) == "a key"
@@ -507,7 +588,9 @@ def rest_server():
         process.kill()
 
 
-def test_processes_that_are_killed_while_they_write(rest_server, built_index, encoder, monkeypatch, machine):
+def test_processes_that_are_killed_while_they_write(
+    rest_server, built_index, encoder, monkeypatch, machine
+):
     address, pause = Path(f"{rest_server}/killed"), 0.02
     monkeypatch.setattr(copying, "_BATCH", 20)
     counts = []
@@ -576,13 +659,20 @@ def test_the_commands(lmkrag, address, corpus, built_index, machine):
     assert "glass-river.txt" in run("list", "--index", address).stdout
     assert json.loads(run("status", "--json", "--index", address).stdout)["documents"] == 5
     assert run("status", "--check", "--index", address).returncode == 0
-    assert json.loads(run("search", "glass river", "--json", "--index", address).stdout.splitlines()[0])
+    assert json.loads(
+        run("search", "glass river", "--json", "--index", address).stdout.splitlines()[0]
+    )
     question = ("ask", "What does a keeper do in fog?", "--index")
     assert run(*question, address).stdout == run(*question, built_index).stdout
-    assert run("show", "glass-river.txt", "--index", address).stdout == (corpus / "glass-river.txt").read_text()
+    assert (
+        run("show", "glass-river.txt", "--index", address).stdout
+        == (corpus / "glass-river.txt").read_text()
+    )
     assert run("verify", "--index", address).returncode == 0
     assert run("remove", "glass-river.txt", "--index", address).returncode == 0
-    assert address in run("install", "cursor", "--dry-run", "--index", address).stdout.replace(":/", "://", 1)
+    assert address in run("install", "cursor", "--dry-run", "--index", address).stdout.replace(
+        ":/", "://", 1
+    )
     for command in (["index-tools", "reindex", "--index", address], ["backup", address, "out"]):
         refused = run(*command)
         assert (refused.returncode, "index-tools copy" in refused.stderr) == (2, True)
@@ -603,7 +693,9 @@ def test_a_server_of_an_index_on_qdrant(copies):
     address = copies[0].status().path
     served = name_indexes((address,))
     assert list(served) == [address.rpartition("/")[2]]
-    with TestClient(create_app(ServerSettings(served, host="127.0.0.1")), base_url="http://127.0.0.1:8700") as client:
+    with TestClient(
+        create_app(ServerSettings(served, host="127.0.0.1")), base_url="http://127.0.0.1:8700"
+    ) as client:
         found = client.post("/api/search", json={"query": "glass river"}).json()
         assert found["spans"][0]["doc_id"] == "glass-river.txt"
         assert len(client.get("/api/documents").json()["documents"]) == 5
@@ -616,19 +708,31 @@ def test_frameworks_search_it(copies):
     from lmkrag.integrations.llama_index import LandmarkRetriever as LlamaIndex
 
     for make, ask in (
-        (lambda engine: LangChain(engine=engine, k=3), lambda retriever: retriever.invoke("glass river")),
+        (
+            lambda engine: LangChain(engine=engine, k=3),
+            lambda retriever: retriever.invoke("glass river"),
+        ),
         (
             lambda engine: LlamaIndex(engine=engine, similarity_top_k=3),
             lambda retriever: retriever.retrieve("glass river"),
         ),
     ):
-        texts = [[getattr(item, "page_content", "") or item.text for item in ask(make(engine))] for engine in copies]
+        texts = [
+            [getattr(item, "page_content", "") or item.text for item in ask(make(engine))]
+            for engine in copies
+        ]
         assert texts[0] == texts[1] != []
 
 
 @pytest.mark.parametrize(
     "text",
-    ["qdrant://", "qdrant://host", "qdrant://host:6333/a b", "qdrant://key@host:6333/a", "qdrant://host:port/a"],
+    [
+        "qdrant://",
+        "qdrant://host",
+        "qdrant://host:6333/a b",
+        "qdrant://key@host:6333/a",
+        "qdrant://host:port/a",
+    ],
 )
 def test_what_is_no_address(text):
     with pytest.raises(UsageError, match=r"qdrant://HOST:6333/NAME.*QDRANT_API_KEY"):
@@ -636,10 +740,14 @@ def test_what_is_no_address(text):
 
 
 def test_without_the_extra(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith(("lmkrag.qdrant", "qdrant_client"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("lmkrag.qdrant", "qdrant_client"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    with pytest.raises(MissingExtra, match=r"qdrant-client is not installed: pip install 'lmkrag\[qdrant\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"qdrant-client is not installed: pip install 'lmkrag\[qdrant\]'"
+    ):
         Engine.open("qdrant://localhost:6333/handbook")
 
 
@@ -654,14 +762,19 @@ def test_the_parts_of_an_address(monkeypatch):
 
 
 def test_opening(address, encoder, open_engine):
-    with pytest.raises(IndexNotFound, match="no index here; make one with: lmkrag index PATH --index qdrant:"):
+    with pytest.raises(
+        IndexNotFound, match="no index here; make one with: lmkrag index PATH --index qdrant:"
+    ):
         Engine.open(address)
     with pytest.raises(UsageError, match="recipes are for directories"):
         Engine.open(address, create=True, recipe="flat")
     engine = open_engine()
     with engine._store.writing(), pytest.raises(IndexLocked, match="already writing"):
         engine.add(OLD)
-    with pytest.raises(StorageError, match="what was committed before is kept"), engine._store.writing():
+    with (
+        pytest.raises(StorageError, match="what was committed before is kept"),
+        engine._store.writing(),
+    ):
         raise sqlite3.OperationalError("disk I/O error")  # of the copy
     engine.close()
     with pytest.raises(IndexClosed):
@@ -715,7 +828,9 @@ def test_what_qdrant_has_lost_is_told(open_engine):
     engine.add(OLD)
     with engine._store.reader.snapshot() as snapshot:
         row = snapshot.find_document("kept")
-        points = snapshot.find_points(np.arange(row.first_sentence, row.first_sentence + row.sentences))
+        points = snapshot.find_points(
+            np.arange(row.first_sentence, row.first_sentence + row.sentences)
+        )
     engine._store._connection.call("delete", models.PointIdsList(points=points.tolist()), wait=True)
     assert ["'kept': Qdrant has lost vectors" in problem for problem in engine.verify()] == [True]
     with pytest.raises(StorageError, match="run lmkrag verify"):
@@ -728,8 +843,13 @@ def test_what_qdrant_has_lost_is_told(open_engine):
 def test_a_row_that_the_copy_has_lost_is_told(open_engine):
     engine = open_engine()
     engine.add(OLD)
-    with contextlib.closing(sqlite3.connect(engine._store.path / "catalog.sqlite")) as catalog, catalog:
-        for (name,) in catalog.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+    with (
+        contextlib.closing(sqlite3.connect(engine._store.path / "catalog.sqlite")) as catalog,
+        catalog,
+    ):
+        for (name,) in catalog.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
             catalog.execute(f"DROP TRIGGER {name}")
         catalog.execute("DELETE FROM document WHERE doc_id = 'kept'")
     reads = [

@@ -11,7 +11,9 @@ from lmkrag.readers.citations import check_answer, find_quotations, locate_quote
 from lmkrag.results import Span
 from lmkrag.types import Hit
 
-TEXT = "The lamp is lit at dusk. Nobody may trim the\nkeeper’s wick before midnight. The gate is iron."
+TEXT = (
+    "The lamp is lit at dusk. Nobody may trim the\nkeeper’s wick before midnight. The gate is iron."
+)
 START = 100
 
 
@@ -20,7 +22,9 @@ def span(text: str = TEXT, start: int = START, hits: tuple = ()) -> Span:
 
 
 def check(text: str, spans=None):
-    return check_answer(text, [span(), span("Bonfires need a permit.", 900)] if spans is None else spans, "test")
+    return check_answer(
+        text, [span(), span("Bonfires need a permit.", 900)] if spans is None else spans, "test"
+    )
 
 
 def quoted(answer):
@@ -35,7 +39,9 @@ def test_a_claim_cites_the_sentence_that_says_it():
     ]
     assert (answer.found, answer.warnings) == (True, ())
     for citation in answer.citations:
-        inside = citation.span.text[citation.start - citation.span.start : citation.end - citation.span.start]
+        inside = citation.span.text[
+            citation.start - citation.span.start : citation.end - citation.span.start
+        ]
         assert inside == citation.quote
 
 
@@ -53,7 +59,10 @@ def test_a_quotation_is_located_across_lines_and_forms_of_marks():
         ("'Tis late, and 'tis dark: \"the lamp is lit\".", ["the lamp is lit"]),
         ("It's 'the lamp is lit ' and 'nobody may trim it'.", ["nobody may trim it"]),
         ("'the lamp\nis lit' but 'the gate is iron'", ["the gate is iron"]),
-        ("“the lamp's wick 'is long” and 'the gate is iron'", ["the lamp's wick 'is long", "the gate is iron"]),
+        (
+            "“the lamp's wick 'is long” and 'the gate is iron'",
+            ["the lamp's wick 'is long", "the gate is iron"],
+        ),
         ("''the lamp is lit''", ["'the lamp is lit"]),
     ],
 )
@@ -105,7 +114,9 @@ def test_a_number_that_no_span_has_is_told():
     assert check("Dusk [1] [9].").warnings == ("citation [9] matches no retrieved span; removed",)
 
 
-@pytest.mark.parametrize("said", ["Dusk [1] [9].", "Dusk[1], gate[9].", "Dusk [1]. The gate [105]."])
+@pytest.mark.parametrize(
+    "said", ["Dusk [1] [9].", "Dusk[1], gate[9].", "Dusk [1]. The gate [105]."]
+)
 def test_every_form_of_a_number_that_no_span_has_is_told(said):
     assert any("matches no retrieved span; removed" in warning for warning in check(said).warnings)
 
@@ -113,7 +124,10 @@ def test_every_form_of_a_number_that_no_span_has_is_told(said):
 @pytest.mark.parametrize(
     ("said", "warnings"),
     [
-        ("The king of the moon is bald [1].", ("citation [1] shares no word with what it is cited for",)),
+        (
+            "The king of the moon is bald [1].",
+            ("citation [1] shares no word with what it is cited for",),
+        ),
         ("Nobody trims it at noon; it is a permit [1] [2].", ("citation [1] shares no word",)),
         ("Wicks were trimmed [1].", ()),  # other forms of its words
         ("It is so [1].", ()),  # function words say nothing
@@ -121,14 +135,18 @@ def test_every_form_of_a_number_that_no_span_has_is_told(said):
     ],
 )
 def test_a_citation_that_shares_no_word_with_its_claim_is_told(said, warnings):
-    spans = [span(TEXT if "permit" not in said else "The gate is iron."), span("Bonfires need a permit.", 900)]
+    spans = [
+        span(TEXT if "permit" not in said else "The gate is iron."),
+        span("Bonfires need a permit.", 900),
+    ]
     told = check(said, spans).warnings
     assert len(told) == len(warnings)
     assert all(line.startswith(start) for line, start in zip(told, warnings, strict=True))
 
 
 @pytest.mark.parametrize(
-    "marks", ["「」", "『』", "‚‘", "‚’", "‘’", "„“", '„"', "„”", "“”", "»«", "«»", "‹›", "›‹", '""', "''"]
+    "marks",
+    ["「」", "『』", "‚‘", "‚’", "‘’", "„“", '„"', "„”", "“”", "»«", "«»", "‹›", "›‹", '""', "''"],
 )
 def test_quotations_in_the_marks_of_any_language(marks):
     opening, closing = marks
@@ -136,7 +154,9 @@ def test_quotations_in_the_marks_of_any_language(marks):
     assert check(f"It says {opening}trim the keeper’s wick{closing} [1].").warnings == ()
     wrong = f"{opening}the keeper’s lamp is lit at noon{closing}"
     assert check(f"It says {wrong} [1].").warnings == ("quotes words that do not stand in [1]",)
-    assert check("It says:\n\n> the lamp is lit at noon\n\n[1]").warnings == ("quotes words that do not stand in [1]",)
+    assert check("It says:\n\n> the lamp is lit at noon\n\n[1]").warnings == (
+        "quotes words that do not stand in [1]",
+    )
     (warning,) = check(f"The lamp is lit at dusk [1]. It says {wrong}.").warnings
     assert warning == "quotes words that stand in no passage: the keeper’s lamp is lit at noon"
     assert any("stand in no passage" in line for line in check(f"It says {wrong}.").warnings)
@@ -165,11 +185,15 @@ def test_what_is_no_quotation(said):
 
 def test_an_answer_that_cites_nothing_is_told():
     answer = check("At dusk.")
-    assert (answer.found, answer.warnings) == (True, ("the answer cites no passage, and none has its words",))
+    assert (answer.found, answer.warnings) == (
+        True,
+        ("the answer cites no passage, and none has its words",),
+    )
 
 
 @pytest.mark.parametrize(
-    "said", ["NOT IN THESE DOCUMENTS", "Not in these documents.", "**NOT IN THESE DOCUMENTS**\n\nSorry."]
+    "said",
+    ["NOT IN THESE DOCUMENTS", "Not in these documents.", "**NOT IN THESE DOCUMENTS**\n\nSorry."],
 )
 def test_not_found(said):
     answer = check(said)

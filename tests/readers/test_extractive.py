@@ -45,7 +45,9 @@ def test_a_hit_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
 
 
 def test_nothing_near_is_not_found():
-    answer = ExtractiveReader().answer("Who won?", [replace(make_span(hit(100, 125, 1.0, dense=0.1)), coverage=0.0)])
+    answer = ExtractiveReader().answer(
+        "Who won?", [replace(make_span(hit(100, 125, 1.0, dense=0.1)), coverage=0.0)]
+    )
     assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
     assert ExtractiveReader().answer("When?", []).found is False
 
@@ -56,7 +58,9 @@ LIST = "To open the door by hand:\n\n1. Close valve H3.\n2. Turn the crank left.
 def quote(text: str, piece: str) -> list[str]:
     """What is quoted of a span when the sentence that begins with ``piece`` is its hit."""
     start = text.index(piece)
-    end = min((text.index(stop, start) + 1 for stop in ".?:" if stop in text[start:]), default=len(text))
+    end = min(
+        (text.index(stop, start) + 1 for stop in ".?:" if stop in text[start:]), default=len(text)
+    )
     span = make_span(hit(start, end, 1.0), text=text, start=0)
     return [citation.quote for citation in ExtractiveReader().answer("How?", [span]).citations]
 
@@ -74,15 +78,23 @@ def test_a_question_is_no_answer_but_what_follows_is():
 @pytest.mark.parametrize("hit_at", ["Ann:", "Bob:"])
 def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
     text = "Bob: It is late.\nAnn: When does the ferry leave?\nBob: At seven."
-    assert quote(text, f"{hit_at} When" if hit_at == "Ann:" else "Bob: At") == [text[text.index("Ann:") :]]
+    assert quote(text, f"{hit_at} When" if hit_at == "Ann:" else "Bob: At") == [
+        text[text.index("Ann:") :]
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "question"),
     [
         ("The winch cost 1,450,000 euros.", "What cost 1,450,000 euros?"),
-        ("Moorings by pier\nEast 5\nWest 9\nQuay 1 3\nQuay 2 7", "How many moorings does Quay 1 have?"),
-        ("Moorings by pier Pier Moorings East 5 West 9 Quay 1 3 Quay 2 7", "How many moorings does Quay 1 have?"),
+        (
+            "Moorings by pier\nEast 5\nWest 9\nQuay 1 3\nQuay 2 7",
+            "How many moorings does Quay 1 have?",
+        ),
+        (
+            "Moorings by pier Pier Moorings East 5 West 9 Quay 1 3 Quay 2 7",
+            "How many moorings does Quay 1 have?",
+        ),
         ("The ferry takes 40 minutes.", "Does the ferry take 40 minutes?"),
         ("The ferry takes 40 minutes.", "How long does the ferry take and who steers it?"),
         (
@@ -100,17 +112,27 @@ def test_what_is_no_short_answer(encoder, tmp_path, text, question):
 
 @pytest.mark.parametrize(
     ("question", "value"),
-    [("How long does the ferry take?", ["40 minutes"]), ("How long does the ferry from Cork take?", [])],
+    [
+        ("How long does the ferry take?", ["40 minutes"]),
+        ("How long does the ferry from Cork take?", []),
+    ],
 )
-def test_no_short_answer_from_a_passage_without_a_name_of_the_question(encoder, tmp_path, question, value):
+def test_no_short_answer_from_a_passage_without_a_name_of_the_question(
+    encoder, tmp_path, question, value
+):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        engine.add(Document("note.md", "note.md", "# Note\n\nThe ferry takes 40 minutes.\n", kind="markdown"))
+        engine.add(
+            Document(
+                "note.md", "note.md", "# Note\n\nThe ferry takes 40 minutes.\n", kind="markdown"
+            )
+        )
         assert [short.text for short in engine.ask(question).short] == value
 
 
 def test_a_row_of_a_table_is_no_heading():
     spans = [
-        replace(make_span(hit(100, 125, 1.0)), headings=(heading,), score=1.0) for heading in ("Lamp", "when | where |")
+        replace(make_span(hit(100, 125, 1.0)), headings=(heading,), score=1.0)
+        for heading in ("Lamp", "when | where |")
     ]
     first, second = (ExtractiveReader().answer("When is the lamp lit?", [span]) for span in spans)
     assert "Lamp\n" in first.text and "|" not in second.text
@@ -136,7 +158,11 @@ def quote_passage(text: str, kind: str) -> str:
             "Lamps\n\nIt is lit at dusk, see\nthe rules (https://a.example/r) or more.",
         ),
         ("markdown", "Lamps\n=====\nthe lamp is lit at dusk.", "Lamps\nthe lamp is lit at dusk."),
-        ("markdown", "> [!NOTE]\n> Lit at dusk. See [the rota][rota].", "Lit at dusk. See the rota."),
+        (
+            "markdown",
+            "> [!NOTE]\n> Lit at dusk. See [the rota][rota].",
+            "Lit at dusk. See the rota.",
+        ),
         ("markdown", "```\nlamp = a[0][1] ** 2\n# dusk\n```", "lamp = a[0][1] ** 2\n# dusk\n"),
         (
             "rst",
@@ -158,7 +184,11 @@ def quote_passage(text: str, kind: str) -> str:
             "• The lamp is lit at dusk by one of the keepers,\n  who climbs the stairs\n• The horn sounds in fog",
             "• The lamp is lit at dusk by one of the keepers, who climbs the stairs\n• The horn sounds in fog",
         ),
-        ("pdf", "”^47 The lamp is lit.^48 It costs 10^3 euros.", "The lamp is lit. It costs 10^3 euros."),
+        (
+            "pdf",
+            "”^47 The lamp is lit.^48 It costs 10^3 euros.",
+            "The lamp is lit. It costs 10^3 euros.",
+        ),
         (
             "markdown",
             "## When is the lamp of the northern pier lit?\nIt is lit at dusk. `te**ne` matches **both** of `a**b`.",
@@ -171,7 +201,11 @@ def quote_passage(text: str, kind: str) -> str:
             "Lamps\n\nSee the rota and --dusk.\n\n"
             "1 Hour\nThe lamp of the northern pier is always lit at dusk.\n\n2 Hours\nIt is dark.",
         ),
-        ("rst", "Light it::\n\n    lamp --at dusk\n      --for 2", "Light it:\n\nlamp --at dusk\n  --for 2\n"),
+        (
+            "rst",
+            "Light it::\n\n    lamp --at dusk\n      --for 2",
+            "Light it:\n\nlamp --at dusk\n  --for 2\n",
+        ),
     ],
 )
 def test_a_quotation_reads_as_plain_text(kind, text, shown):
@@ -186,7 +220,10 @@ def test_a_table_of_contents_is_no_answer():
 
 def test_nothing_is_said_of_all_documents_where_a_passage_has_words_of_the_question():
     near = make_span(hit(100, 125, 1.0, dense=0.05))
-    assert ExtractiveReader().answer("Who sold a lamp?", [replace(near, coverage=0.0)]).text == NOT_FOUND
+    assert (
+        ExtractiveReader().answer("Who sold a lamp?", [replace(near, coverage=0.0)]).text
+        == NOT_FOUND
+    )
     answer = ExtractiveReader().answer("Who sold a lamp?", [replace(near, coverage=0.2)])
     assert not answer.found and answer.text.startswith(WEAK_INTRODUCTION)
     assert weigh_evidence([replace(near, coverage=0.5)]) == pytest.approx(0.05 + COVERAGE / 2)
@@ -219,14 +256,24 @@ def test_nothing_to_read_is_not_found_with_certainty():
 
 def test_an_hour_in_words_is_a_short_answer():
     text = "The signs come first. The ferry leaves at seven sharp. Dogs travel free."
-    answer = ExtractiveReader().answer("when does the ferry leave?", [make_span(hit(122, 153, 1.0), text=text)])
+    answer = ExtractiveReader().answer(
+        "when does the ferry leave?", [make_span(hit(122, 153, 1.0), text=text)]
+    )
     assert "seven" in answer.short[0].text
 
 
 def test_passages_are_shown_in_the_order_of_the_search_unless_the_first_is_sure():
-    texts = ["Gulls nest on the cliff.", "The horn sounds in fog.", "Bees sleep in winter.", "The quay is wet."]
+    texts = [
+        "Gulls nest on the cliff.",
+        "The horn sounds in fog.",
+        "Bees sleep in winter.",
+        "The quay is wet.",
+    ]
     spans = [
-        replace(make_span(hit(0, len(text), 1.0, dense=0.55), text=text, start=0), doc_id=f"{text[:4]}.md")
+        replace(
+            make_span(hit(0, len(text), 1.0, dense=0.55), text=text, start=0),
+            doc_id=f"{text[:4]}.md",
+        )
         for text in texts
     ]
     answer = ExtractiveReader().answer("When does the fog horn sound?", spans)
@@ -270,26 +317,88 @@ def test_a_list_is_quoted_up_to_twelve_items():
             "How many days of leave do cooks get?",
             "27 days",
         ),
-        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?", "35 seats"),
-        ("The toll is 12 euros for cars, 30 euros for lorries.", "How much is the toll for lorries?", "30 euros"),
-        ("The ferry leaves Cork at 7:30 and returns at 18:00.", "When does the ferry return?", "18:00"),
-        ("The toll for the bridge is 3 175 euros a year.", "How much is the toll for the bridge?", "3 175 euros"),
+        (
+            "The gate has 40 seats, the pier has 35 seats.",
+            "How many seats does the pier have?",
+            "35 seats",
+        ),
+        (
+            "The toll is 12 euros for cars, 30 euros for lorries.",
+            "How much is the toll for lorries?",
+            "30 euros",
+        ),
+        (
+            "The ferry leaves Cork at 7:30 and returns at 18:00.",
+            "When does the ferry return?",
+            "18:00",
+        ),
+        (
+            "The toll for the bridge is 3 175 euros a year.",
+            "How much is the toll for the bridge?",
+            "3 175 euros",
+        ),
         ("The toll is 3 175 euros.", "What is the toll in euros?", "3 175 euros"),
-        ("The toll rose by 3.1 percentage points.", "By how much did the toll rise?", "3.1 percentage points"),
-        ("The fund has US$ 60,000 for pilots.", "How much does the fund have for pilots?", "US$ 60,000"),
-        ("The fund has 2.5 million euros for pilots.", "How much does the fund have?", "2.5 million euros"),
-        ("The harbour keeps 40 % of the toll.", "What share of the toll does the harbour keep?", "40 %"),
-        ("The harbour was opened in 1908 plus or minus a year.", "In which year was the harbour opened?", "1908"),
+        (
+            "The toll rose by 3.1 percentage points.",
+            "By how much did the toll rise?",
+            "3.1 percentage points",
+        ),
+        (
+            "The fund has US$ 60,000 for pilots.",
+            "How much does the fund have for pilots?",
+            "US$ 60,000",
+        ),
+        (
+            "The fund has 2.5 million euros for pilots.",
+            "How much does the fund have?",
+            "2.5 million euros",
+        ),
+        (
+            "The harbour keeps 40 % of the toll.",
+            "What share of the toll does the harbour keep?",
+            "40 %",
+        ),
+        (
+            "The harbour was opened in 1908 plus or minus a year.",
+            "In which year was the harbour opened?",
+            "1908",
+        ),
         ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "7:30 am"),
-        ("Ola Brandt went ashore. Ola's lamp was never lit again.", "Whose lamp was never lit again?", "Ola Brandt"),
-        ("The flight to Lisbon leaves from terminal 3.", "Which terminal does the flight to Lisbon use?", "terminal 3"),
-        ("The harbour has a pool of up to 15 pilots.", "How many pilots does the harbour have?", "15 pilots"),
-        ("The keepers are trained in Skerry by the pilots.", "In which town are the keepers trained?", "Skerry"),
-        ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
-        ("The parcel is kept at the pier for up to a day.", "How long is the parcel kept?", "up to a day"),
+        (
+            "Ola Brandt went ashore. Ola's lamp was never lit again.",
+            "Whose lamp was never lit again?",
+            "Ola Brandt",
+        ),
+        (
+            "The flight to Lisbon leaves from terminal 3.",
+            "Which terminal does the flight to Lisbon use?",
+            "terminal 3",
+        ),
+        (
+            "The harbour has a pool of up to 15 pilots.",
+            "How many pilots does the harbour have?",
+            "15 pilots",
+        ),
+        (
+            "The keepers are trained in Skerry by the pilots.",
+            "In which town are the keepers trained?",
+            "Skerry",
+        ),
+        (
+            "The lease has the contract number QN-5502 since 2019.",
+            "What is the contract number?",
+            "QN-5502",
+        ),
+        (
+            "The parcel is kept at the pier for up to a day.",
+            "How long is the parcel kept?",
+            "up to a day",
+        ),
     ],
 )
-def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):
+def test_of_several_values_that_of_the_subject_is_the_short_answer(
+    encoder, tmp_path, text, question, value
+):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(Document("note.md", "note.md", f"# Note\n\n{text}\n", kind="markdown"))
         answer = engine.ask(question)
@@ -298,7 +407,9 @@ def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_
         assert engine.read("note.md")[short.start : short.end] == value
 
 
-@pytest.mark.parametrize(("words", "shown"), [("Maud Ellery", True), ("Maud Ellery, chief pilot Mr Okafor", False)])
+@pytest.mark.parametrize(
+    ("words", "shown"), [("Maud Ellery", True), ("Maud Ellery, chief pilot Mr Okafor", False)]
+)
 def test_names_of_two_roles_are_no_short_answer(words, shown):
     text = "The pilots elected their warden Maud Ellery, chief pilot Mr Okafor."
     reading = Reading(2.0, text.index(words), text.index(words) + len(words), 8.0, 8.0)
@@ -310,25 +421,62 @@ def test_names_of_two_roles_are_no_short_answer(words, shown):
 @pytest.mark.parametrize(
     ("question", "text", "words", "short"),
     [
-        ("How many towns sent crews?", "[In tens (1,240.5 represents 12,405) of all towns.", "12,405", "12,405"),
-        ("How many towns sent crews?", "[In tens (1,240.5 represents 12,405) for the year.", "12,405", None),
+        (
+            "How many towns sent crews?",
+            "[In tens (1,240.5 represents 12,405) of all towns.",
+            "12,405",
+            "12,405",
+        ),
+        (
+            "How many towns sent crews?",
+            "[In tens (1,240.5 represents 12,405) for the year.",
+            "12,405",
+            None,
+        ),
         ("How many towns sent crews?", "Boats came from 14 villages.", "14", "14 villages"),
-        ("Since which version are tides shown?", "* CHANGED: Python versions 3.6 and later work.", "3.6", None),
-        ("Since which version are tides shown?", "* ADDED: Tides, in version 3.6 and later.", "3.6", "3.6"),
-        ("Which Python version do the tides need?", "They need Python versions above Python 3.6 here.", "3.6", "3.6"),
-        ("Where is Ida Rehn's review?", "Ida Rehn <rehn@harbour.example> calls the review.", "harbour.example", None),
+        (
+            "Since which version are tides shown?",
+            "* CHANGED: Python versions 3.6 and later work.",
+            "3.6",
+            None,
+        ),
+        (
+            "Since which version are tides shown?",
+            "* ADDED: Tides, in version 3.6 and later.",
+            "3.6",
+            "3.6",
+        ),
+        (
+            "Which Python version do the tides need?",
+            "They need Python versions above Python 3.6 here.",
+            "3.6",
+            "3.6",
+        ),
+        (
+            "Where is Ida Rehn's review?",
+            "Ida Rehn <rehn@harbour.example> calls the review.",
+            "harbour.example",
+            None,
+        ),
         (
             "Ida Rehn's mail address?",
             "Ida Rehn <rehn@harbour.example> calls.",
             "harbour.example",
             "rehn@harbour.example",
         ),
-        ("Ida Rehn's mail address?", "Ida Rehn is reached at 0498 271 in the evening.", "0498 271", None),
+        (
+            "Ida Rehn's mail address?",
+            "Ida Rehn is reached at 0498 271 in the evening.",
+            "0498 271",
+            None,
+        ),
     ],
 )
 def test_words_of_something_else_are_no_short_answer(question, text, words, short):
     reading = Reading(2.0, text.index(words), text.index(words) + len(words), 9.0, 9.0)
-    found = find_short_answer(question, reading, Citation(1, make_span(text=text, start=0), text, 0, len(text)), 0.9)
+    found = find_short_answer(
+        question, reading, Citation(1, make_span(text=text, start=0), text, 0, len(text)), 0.9
+    )
     assert (found and found.text) == short
 
 
@@ -337,7 +485,10 @@ def test_a_question_that_can_not_be_read_has_no_answer(encoder, tmp_path, questi
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(Document("a.md", "a.md", TEXT))
         answer = engine.ask(question)
-        assert (answer.label, answer.text) == ("weak", NOT_FOUND if question.isascii() else OTHER_LANGUAGE)
+        assert (answer.label, answer.text) == (
+            "weak",
+            NOT_FOUND if question.isascii() else OTHER_LANGUAGE,
+        )
 
 
 @pytest.mark.parametrize(
@@ -354,10 +505,14 @@ def test_a_question_that_can_not_be_read_has_no_answer(encoder, tmp_path, questi
         ("What happened in 2024?", False),
     ],
 )
-def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(encoder, tmp_path, question, told):
+def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(
+    encoder, tmp_path, question, told
+):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         text = "The keeper lives by the mole.\n\nThe lamp was mended on 9 March 2024. The mole cost 1.250.000 euros.\n"
-        engine.add([Document("mole.md", "mole.md", text, kind="markdown"), Document("a.md", "a.md", TEXT)])
+        engine.add(
+            [Document("mole.md", "mole.md", text, kind="markdown"), Document("a.md", "a.md", TEXT)]
+        )
         answer = engine.ask(question)
         assert (answer.label == "strong") is told
         assert answer.spans[0].doc_id == "mole.md"
@@ -369,14 +524,26 @@ def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(encoder,
         ("Present: H. Quill (chair), Mrs Tanaka, Mr Olufsen\nApologies: Mr Bruns", 2),
         ("Present: H. Quill (chair), Mrs Tanaka, Mr Olufsen\nApologies:\nMr Bruns", 3),
         ("RRULE: FREQ=WEEKLY;BYDAY=TU;UNTIL=20261231T000000Z\nSUMMARY: Choir practice", 2),
-        ("[12/03/2025, 10:31] Mira: the boat leaves from the north pier\n[12/03/2025, 10:32] Jon: no", 2),
-        ("12.03.25, 10:31 - Mira: the boat leaves from the north pier\n12.03.25, 10:32 - Jon: no", 2),
+        (
+            "[12/03/2025, 10:31] Mira: the boat leaves from the north pier\n[12/03/2025, 10:32] Jon: no",
+            2,
+        ),
+        (
+            "12.03.25, 10:31 - Mira: the boat leaves from the north pier\n12.03.25, 10:32 - Jon: no",
+            2,
+        ),
         (
             "Article 43499: the keeper trims the wick of the lamp each night.\nArticle 43500: the lamp is lit at dusk.",
             2,
         ),
-        ("Apologies: Mr Bruns, who has the watch on the pier that\nnight and cannot come: the storm is near", 1),
-        ("The boat leaves at the hours that the harbour master sets,\nwhich are these: six and nine", 1),
+        (
+            "Apologies: Mr Bruns, who has the watch on the pier that\nnight and cannot come: the storm is near",
+            1,
+        ),
+        (
+            "The boat leaves at the hours that the harbour master sets,\nwhich are these: six and nine",
+            1,
+        ),
     ],
     ids=["label", "label alone", "calendar", "chat", "stamps", "articles", "wrapped", "colon"],
 )

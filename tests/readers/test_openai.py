@@ -46,7 +46,10 @@ def test_a_server_on_this_machine_is_found(chat_server, causal_model):
         base_url, model = find_local_server([deaf.getsockname()[1], port])
     assert base_url == f"http://127.0.0.1:{port}/v1"
     assert model
-    assert OpenAIReader(model=str(causal_model), base_url=base_url).answer("Where?", [SPAN]).reader == "openai"
+    assert (
+        OpenAIReader(model=str(causal_model), base_url=base_url).answer("Where?", [SPAN]).reader
+        == "openai"
+    )
 
 
 def test_no_server_on_this_machine():
@@ -79,9 +82,7 @@ def test_a_server_of_another_user_is_told_and_asked_nothing():
 
     with listening_as(65_534) as listening:
         port = listening.getsockname()[1]
-        advice = (
-            f"127.0.0.1:{port} is of user nobody: if you trust it, name it with --base-url http://127.0.0.1:{port}/v1"
-        )
+        advice = f"127.0.0.1:{port} is of user nobody: if you trust it, name it with --base-url http://127.0.0.1:{port}/v1"
         with pytest.raises(UsageError, match=advice):
             find_local_server([port])
         reader = OpenAIReader(model="m", base_url=f"http://127.0.0.1:{port}/v1", found=True)
@@ -101,13 +102,21 @@ def test_a_batch(reader):
 
 
 def test_a_token_limit_is_told(chat_server, causal_model):
-    answer = OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=4).answer("Where?", [SPAN])
+    answer = OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=4).answer(
+        "Where?", [SPAN]
+    )
     assert "the model stopped at its token limit: the answer is not whole" in answer.warnings
 
 
 def event(content: str | None, finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
-    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+    chunk = {
+        "id": "1",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+    }
     return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
@@ -133,7 +142,12 @@ class Misbehaving(BaseHTTPRequestHandler):
     server: ScriptedServer
 
     def do_GET(self):
-        self.reply(200, json.dumps({"object": "list", "data": [{"id": n} for n in self.server.models]}).encode())
+        self.reply(
+            200,
+            json.dumps(
+                {"object": "list", "data": [{"id": n} for n in self.server.models]}
+            ).encode(),
+        )
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -231,7 +245,9 @@ def test_a_server_that_was_found_gets_no_secret_of_the_environment(misbehaving, 
     answer = misbehaving(WHOLE, found=True).answer("When?", [SPAN])
     assert answer.answered_by == f"m on 127.0.0.1:{misbehaving.server.server_port}"
     headers, asked = misbehaving.server.asked[0]
-    assert asked["messages"] and "secret-word" not in str(headers) and headers["Authorization"] is None
+    assert (
+        asked["messages"] and "secret-word" not in str(headers) and headers["Authorization"] is None
+    )
     misbehaving(WHOLE).answer("When?", [SPAN])
     headers, _ = misbehaving.server.asked[0]
     assert headers["X-Gateway"] == headers["OpenAI-Organization"] == "secret-word"  # it was named
@@ -241,7 +257,9 @@ def test_an_answer_says_which_model_wrote_it(misbehaving):
     port = misbehaving.server.server_port
     reader = misbehaving(WHOLE, model="/srv/models/tiny-llama")
     assert reader.answer("When?", [SPAN]).answered_by == f"tiny-llama on 127.0.0.1:{port}"
-    assert str(reader.answer("When?", [SPAN])).endswith(f"Answered by tiny-llama on 127.0.0.1:{port}")
+    assert str(reader.answer("When?", [SPAN])).endswith(
+        f"Answered by tiny-llama on 127.0.0.1:{port}"
+    )
     assert reader.answer("When?", []).answered_by == ""  # the model is not asked
     secret = OpenAIReader(model="m", base_url=f"http://me:pass-word@127.0.0.1:{port}/v1")
     assert secret.answer("When?", [SPAN]).answered_by == f"m on 127.0.0.1:{port}"
@@ -268,7 +286,10 @@ def test_a_failure_that_passes_is_tried_again(misbehaving, status):
         ([[event("At n")]], "broke off in the middle of an answer"),
         ([[event("At n"), DONE]], "broke off in the middle of an answer"),
         ([[event("At n"), b"data: {not json\n\n"]], "sent what is no chat completion"),
-        ([[b'data: {"choices": [{"delta": null, "index": 0}]}\n\n', DONE]], "sent what is no chat completion"),
+        (
+            [[b'data: {"choices": [{"delta": null, "index": 0}]}\n\n', DONE]],
+            "sent what is no chat completion",
+        ),
         ([[b'data: {"choices": 7}\n\n', DONE]], "sent what is no chat completion"),
         ([[b'data: {"error": {"message": "out of memory"}}\n\n']], "out of memory"),
     ],
@@ -277,7 +298,9 @@ async def test_every_failure_is_one_line(misbehaving, script, message):
     reader = misbehaving(*script, retries=0)
     for attempt in ("sync", "async"):
         with pytest.raises(ReaderError, match=message) as raised:
-            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer("When?", [SPAN])
+            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer(
+                "When?", [SPAN]
+            )
         assert "secret-word" not in str(raised.value)
         assert "\n" not in str(raised.value)
 
@@ -291,13 +314,17 @@ def test_silence_is_waited_for_so_long(misbehaving, script):
     assert time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize("script", [["comments"], ["endless"], [event("At n"), "comments"], ["hang"]])
+@pytest.mark.parametrize(
+    "script", [["comments"], ["endless"], [event("At n"), "comments"], ["hang"]]
+)
 async def test_an_answer_has_so_much_time_as_a_whole(misbehaving, script):
     reader = misbehaving(script, retries=3, timeout=0.5)
     for attempt in ("sync", "async"):
         started = time.monotonic()
         with pytest.raises(ReaderError, match=r"took longer than 0\.5 seconds; raise --timeout"):
-            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer("When?", [SPAN])
+            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer(
+                "When?", [SPAN]
+            )
         assert time.monotonic() - started < 4
 
 
@@ -333,7 +360,9 @@ def test_only_what_was_asked_for_is_sent(misbehaving):
 
 
 async def test_what_a_model_refuses_is_left_out_and_remembered(misbehaving):
-    reader = misbehaving(WHOLE, max_tokens=7, temperature=0.0, refused=["temperature", "max_tokens"])
+    reader = misbehaving(
+        WHOLE, max_tokens=7, temperature=0.0, refused=["temperature", "max_tokens"]
+    )
     assert reader.answer("When?", [SPAN]).text == "At nine [1]."
     assert len(misbehaving.server.asked) == 3
     (_, asked) = misbehaving.server.asked[-1]

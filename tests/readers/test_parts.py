@@ -32,7 +32,9 @@ def make_spans(*texts: str) -> list[Span]:
 
 
 def test_passages_that_have_what_those_before_lack():
-    spans = make_spans("Alder has 30.", "Alder is old.", "Cobalt has 9.", "Borealis has 40.", "Borealis and Alder")
+    spans = make_spans(
+        "Alder has 30.", "Alder is old.", "Cobalt has 9.", "Borealis has 40.", "Borealis and Alder"
+    )
     assert cover_parts(("Alder", "Borealis"), spans) == [0, 3]
     assert cover_parts(("Alder", "Dorado"), spans) == [0]
     assert cover_parts((), spans) == [0]
@@ -47,7 +49,14 @@ def test_an_answer_about_two_things_quotes_both(encoder, tmp_path):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         people = {"Alder": 30, "Borealis": 40}
         for name, count in people.items():
-            engine.add(Document(f"{name}.md", "", f"{name} employs {count} people in {count} towns.", kind="markdown"))
+            engine.add(
+                Document(
+                    f"{name}.md",
+                    "",
+                    f"{name} employs {count} people in {count} towns.",
+                    kind="markdown",
+                )
+            )
         for number in range(4):
             text = f"Alder employs people of trade {number}, all of them in a town of its own."
             engine.add(Document(f"trade-{number}.md", "", text, kind="markdown"))

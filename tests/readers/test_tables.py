@@ -26,7 +26,9 @@ def save_workbook(path, title, rows):
 @pytest.fixture(scope="module")
 def tables(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
-    rows = [f"B-{number},bolt M{number},{10 * number},{number / 100:.2f}" for number in range(1, 400)]
+    rows = [
+        f"B-{number},bolt M{number},{10 * number},{number / 100:.2f}" for number in range(1, 400)
+    ]
     (folder / "stock.csv").write_text("part,name,in stock,price\n" + "\n".join(rows))
     (folder / "votes.md").write_text(
         "# Votes\n\nThe council voted on the bridge.\n\n| Option | For | Against |\n|---|---|---|\n"
@@ -45,9 +47,15 @@ def tables(encoder, tmp_path_factory):
     )
     document = docx.Document()
     document.add_heading("Crew")
-    add_table(document, [("Name", "Role", "Phone"), ("Ann", "cook", "4111"), ("Bob", "mate", "4222")])
+    add_table(
+        document, [("Name", "Role", "Phone"), ("Ann", "cook", "4111"), ("Bob", "mate", "4222")]
+    )
     document.save(folder / "crew.docx")
-    save_workbook(folder / "shelves.xlsx", "Shelves", [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)])
+    save_workbook(
+        folder / "shelves.xlsx",
+        "Shelves",
+        [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)],
+    )
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
         engine.add(folder, exclude=["index"])
         yield engine
@@ -86,7 +94,9 @@ def test_the_cell_is_the_short_answer(tables, question, value):
     assert citation.start <= short.start < short.end <= citation.end
 
 
-@pytest.mark.parametrize("question", ["how many B-900 are in stock?", "what is Carol's phone number?"])
+@pytest.mark.parametrize(
+    "question", ["how many B-900 are in stock?", "what is Carol's phone number?"]
+)
 def test_a_key_that_is_in_no_row_gives_no_cell(tables, question):
     answer = tables.ask(question)
     assert answer.label in ("fair", "weak") and not answer.short
@@ -111,13 +121,21 @@ def test_a_question_that_names_several_rows_gives_no_cell(tables):
 )
 def test_odd_tables_give_no_wrong_cell(encoder, tmp_path, text):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        engine.add(Document("odd.md", "odd.md", f"# Odd\n\nThe phones of the crew.\n\n{text}", kind="markdown"))
+        engine.add(
+            Document(
+                "odd.md", "odd.md", f"# Odd\n\nThe phones of the crew.\n\n{text}", kind="markdown"
+            )
+        )
         answer = engine.ask("what is the phone of Ann?")
         assert all(short.text in ("1", "Ann") for short in answer.short)
 
 
 def test_exact_words():
-    assert find_exact_words("what is `foo --bar`, v2.1.0-rc1 and lib_x?") == ("foo --bar", "v2.1.0-rc1", "lib_x")
+    assert find_exact_words("what is `foo --bar`, v2.1.0-rc1 and lib_x?") == (
+        "foo --bar",
+        "v2.1.0-rc1",
+        "lib_x",
+    )
     assert find_keys("When will lock 9 in Porto be closed?") == ("lock 9", "Porto")
     assert find_keys("Wie hoch ist der Eiffelturm?") == ()  # in German every noun is capitalised
     assert find_keys(add_fiscal_years("What was the capex in FY23?")) == ("2023",)
@@ -144,7 +162,9 @@ def cells(encoder, tmp_path_factory):
     document.add_heading("Davit")
     add_table(document, [("Feature", "Davit D-2"), ("Min. radius", "4 m"), ("Length", "11 m")])
     document.save(folder / "davit.docx")
-    save_workbook(folder / "towns.xlsx", "Towns", [("town", "region"), ("Vesk", "North"), ("Orm", "South")])
+    save_workbook(
+        folder / "towns.xlsx", "Towns", [("town", "region"), ("Vesk", "North"), ("Orm", "South")]
+    )
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
         engine.add(folder, exclude=["index"])
         yield engine
@@ -184,7 +204,8 @@ def test_the_other_cell_of_two_is_no_answer_to_another_question(cells, question)
 
 
 @pytest.mark.parametrize(
-    "question", ["How many inhabitants does Vesk have?", "What is the e-mail address of the Skerry?"]
+    "question",
+    ["How many inhabitants does Vesk have?", "What is the e-mail address of the Skerry?"],
 )
 def test_a_row_without_a_value_of_the_kind_asked_for_is_doubted(cells, question):
     answer = cells.ask(question)

@@ -70,7 +70,9 @@ def test_a_question_too_long_for_the_model_is_cut(reader):
 
 def test_a_long_conversation_is_rewritten_from_its_end(reader, monkeypatch):
     asked = []
-    monkeypatch.setattr(reader, "generate", lambda messages: asked.append(messages[-1]["content"]) or iter(["Why?"]))
+    monkeypatch.setattr(
+        reader, "generate", lambda messages: asked.append(messages[-1]["content"]) or iter(["Why?"])
+    )
     history = [(f"question {number}", "word " * 900) for number in range(6)]
     assert reader.rewrite(history, "And why?") == "Why?"
     assert "question 5" in asked[0] and "question 3" not in asked[0]
@@ -100,7 +102,11 @@ def test_a_model_without_a_chat_template(causal_model, tmp_path):
         ("transformers", {}, "choose a model with --model"),
         ("vllm", {}, "choose a model with --model"),
         ("transformers", {"model": "./nowhere"}, "no such model folder: ./nowhere"),
-        ("transformers", {"model": "./x", "base_url": "http://x"}, "--base-url is for the reader 'openai'"),
+        (
+            "transformers",
+            {"model": "./x", "base_url": "http://x"},
+            "--base-url is for the reader 'openai'",
+        ),
         ("extractive", {"model": "x"}, "the extractive reader has no model"),
         ("openai", {}, "give --base-url of a server, or set OPENAI_API_KEY"),
     ],

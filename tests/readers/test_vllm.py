@@ -32,6 +32,8 @@ def test_with_vllm_on_a_gpu_a_batch_is_answered(causal_model):
 
 
 def test_without_passages_a_batch_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **_: None, SamplingParams=lambda **_: None))
+    monkeypatch.setitem(
+        sys.modules, "vllm", SimpleNamespace(LLM=lambda **_: None, SamplingParams=lambda **_: None)
+    )
     (answer,) = VllmReader("a/model").answer_each(["When?"], [[]])
     assert (answer.text, answer.found) == (NOT_IN_DOCUMENTS, False)

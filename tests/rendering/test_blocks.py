@@ -17,7 +17,10 @@ from lmkrag.results import Answer, Citation, Quote, ShortAnswer, Span
 
 def outline(nodes) -> list:
     """The tree without attributes and places: (tag, inside) and texts."""
-    return [node["text"] if "text" in node else (node["tag"], *outline(node["children"])) for node in nodes]
+    return [
+        node["text"] if "text" in node else (node["tag"], *outline(node["children"]))
+        for node in nodes
+    ]
 
 
 def plain(nodes) -> str:
@@ -25,7 +28,9 @@ def plain(nodes) -> str:
 
 
 def texts(nodes) -> list:
-    return [one for node in nodes for one in ([node] if "text" in node else texts(node["children"]))]
+    return [
+        one for node in nodes for one in ([node] if "text" in node else texts(node["children"]))
+    ]
 
 
 def on_terminal(nodes, width: int = 80) -> str:
@@ -121,7 +126,11 @@ def test_rows_with_tabs_are_a_table_whose_columns_are_to_the_right():
     head = ("thead", ("tr", ("th", ""), ("th", "2022"), ("th", "2021")))
     row = ("tr", ("td", "Fares"), ("td", "1,203"), ("td", "988"))
     table = ("table", head, ("tbody", row))
-    assert outline(parse_blocks(text, kind="pdf")) == [("p", "Cash flows"), table, ("p", "Totals follow.")]
+    assert outline(parse_blocks(text, kind="pdf")) == [
+        ("p", "Cash flows"),
+        table,
+        ("p", "Totals follow."),
+    ]
     cut_off = parse_blocks("Fares\t1,203\t988", kind="pdf", header="\t2022\t2021")
     assert outline(cut_off) == [table]
     assert [text["start"] for text in texts(cut_off)][-3:] == [0, 6, 12]
@@ -135,7 +144,9 @@ def test_words_of_other_formats_stand_as_they_are():
 
 
 def test_wrapped_lines_are_joined_and_short_ones_kept():
-    wrapped = "A line that was wrapped by hand at some sixty characters or so,\nand goes on.\nA new one."
+    wrapped = (
+        "A line that was wrapped by hand at some sixty characters or so,\nand goes on.\nA new one."
+    )
     assert plain(parse_blocks(wrapped, kind="pdf")).count("\n") == 1
     assert plain(parse_blocks(wrapped, kind="markdown")).count("\n") == 0
 
@@ -180,8 +191,14 @@ def test_blocks_are_nested_without_end(kind, mark):
 
 
 def test_marks_cut_texts_where_they_begin_and_end():
-    nodes = mark_nodes(parse_blocks("One two three.", kind="text", start=10), [(14, 17, "found"), (16, 23, "word")])
-    marked = [(node["attributes"]["kind"], plain([node])) for node in nodes[0]["children"] if "tag" in node]
+    nodes = mark_nodes(
+        parse_blocks("One two three.", kind="text", start=10), [(14, 17, "found"), (16, 23, "word")]
+    )
+    marked = [
+        (node["attributes"]["kind"], plain([node]))
+        for node in nodes[0]["children"]
+        if "tag" in node
+    ]
     assert marked == [("found", "tw"), ("found word", "o"), ("word", " three")]
 
 
@@ -195,7 +212,10 @@ def test_html_is_safe_and_a_terminal_gets_no_control_codes():
 
 
 def test_a_terminal_wraps_prose_and_draws_tables():
-    text = "word " * 30 + "\n\n```\nx = 1\n```\n\n| code | stock |\n|---|---|\n| B-7 | 12 |\n\n1. first\n2. second\n"
+    text = (
+        "word " * 30
+        + "\n\n```\nx = 1\n```\n\n| code | stock |\n|---|---|\n| B-7 | 12 |\n\n1. first\n2. second\n"
+    )
     shown = on_terminal(parse_blocks(text, kind="markdown"), width=40)
     lines = shown.splitlines()
     assert max(len(line) for line in lines if "\x1b" not in line) <= 40
@@ -222,7 +242,9 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
         "p", "Take care. ", ("mark", "The boat leaves at "), ("mark", "seven"), ("mark", "."), " Dogs are free.",
         " ", ("cite", "[1]"),
     )  # fmt: skip
-    assert [node["attributes"]["kind"] for node in shown["children"] if node.get("tag") == "mark"] == [
+    assert [
+        node["attributes"]["kind"] for node in shown["children"] if node.get("tag") == "mark"
+    ] == [
         "quoted",
         "quoted short",
         "quoted",
@@ -232,9 +254,14 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
 def test_a_short_answer_is_rendered():
     found = span("Run `lmkrag index` or **wait**. A*b is less.")
     shorts = (ShortAnswer(1, "`lmkrag index` or **wait**", 4, 30), ShortAnswer(1, "A*b", 32, 35))
-    answer = Answer("...", (), (found,), "extractive", True, short=shorts, quotes=(Quote(1, 0, 31),))
+    answer = Answer(
+        "...", (), (found,), "extractive", True, short=shorts, quotes=(Quote(1, 0, 31),)
+    )
     paragraph = outline(answer.to_blocks())[0]
-    assert paragraph == ("p", ("strong", ("code", "lmkrag index"), " or ", ("strong", "wait"), "; ", "A*b"))
+    assert paragraph == (
+        "p",
+        ("strong", ("code", "lmkrag index"), " or ", ("strong", "wait"), "; ", "A*b"),
+    )
 
 
 def test_citations_of_a_language_model_are_linked_but_not_in_code():

@@ -55,7 +55,17 @@ def test_texts_stand_where_they_say():
         source = SAMPLE[node["start"] : node["start"] + len(node["text"])]
         assert source == node["text"] or node["text"] in "&* "
     shown = "".join(node["text"] for node in placed)
-    for piece in ("with", "two", "co de", "a link", " a tail ", "twice 🜁 quoted", "cell a", "a cell", "x = 1"):
+    for piece in (
+        "with",
+        "two",
+        "co de",
+        "a link",
+        " a tail ",
+        "twice 🜁 quoted",
+        "cell a",
+        "a cell",
+        "x = 1",
+    ):
         assert piece in shown
     tail = next(node for node in placed if node["text"] == " a tail ")
     assert SAMPLE[: tail["start"]].endswith('"a")')
@@ -63,14 +73,28 @@ def test_texts_stand_where_they_say():
 
 def test_elements_and_html():
     blocks = parse_markdown(SAMPLE)
-    assert {"h1", "em", "strong", "ul", "li", "code", "a", "blockquote", "table", "td", "pre"} <= tags(blocks)
+    assert {
+        "h1",
+        "em",
+        "strong",
+        "ul",
+        "li",
+        "code",
+        "a",
+        "blockquote",
+        "table",
+        "td",
+        "pre",
+    } <= tags(blocks)
     assert "script" not in tags(blocks)
     assert any("<script>" in node["text"] for node in texts(blocks))
     assert blocks[0]["tag"] == "h1"  # front matter is not shown
 
 
 def test_links_lead_to_the_web_only():
-    (paragraph,) = parse_markdown("[a](javascript:alert(1)) [b](data:text/html,x) [c](https://c.example) [d](/api/x)")
+    (paragraph,) = parse_markdown(
+        "[a](javascript:alert(1)) [b](data:text/html,x) [c](https://c.example) [d](/api/x)"
+    )
     links = [node["attributes"] for node in paragraph["children"] if node.get("tag") == "a"]
     assert [link.get("href") for link in links if link] == ["https://c.example"]
 

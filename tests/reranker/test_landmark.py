@@ -52,7 +52,11 @@ def test_the_sentence_and_the_words_that_answer_are_found(reranker, question, se
     [
         (
             "Wann werden die Äpfel gepflückt?",
-            ("Birnen reifen im Herbst. ", "Die Äpfel werden im Mai gepflückt. ", "Der Zaun ist 240 Meter lang."),
+            (
+                "Birnen reifen im Herbst. ",
+                "Die Äpfel werden im Mai gepflückt. ",
+                "Der Zaun ist 240 Meter lang.",
+            ),
             1,
         ),
         (
@@ -64,13 +68,27 @@ def test_the_sentence_and_the_words_that_answer_are_found(reranker, question, se
             ),
             2,
         ),
-        ("柵の長さは？", ("梨は十月に熟す。", "柵の長さは240メートルである。", "果樹園は1892年に作られた。"), 1),
-        ("Кто посадил сад?", ("Сад посадила Анна Берг. ", "Груши созревают в октябре. ", "Забор длинный."), 0),
-        ("متى يقطف التفاح؟", ("ينضج الكمثرى في أكتوبر. ", "يقطف التفاح في مايو. ", "طول السور 240 مترا."), 1),
+        (
+            "柵の長さは？",
+            ("梨は十月に熟す。", "柵の長さは240メートルである。", "果樹園は1892年に作られた。"),
+            1,
+        ),
+        (
+            "Кто посадил сад?",
+            ("Сад посадила Анна Берг. ", "Груши созревают в октябре. ", "Забор длинный."),
+            0,
+        ),
+        (
+            "متى يقطف التفاح؟",
+            ("ينضج الكمثرى في أكتوبر. ", "يقطف التفاح في مايو. ", "طول السور 240 مترا."),
+            1,
+        ),
     ],
 )
 def test_the_sentence_that_answers_in_other_languages_is_found(question, sentences, answer):
-    (reading,) = LandmarkReranker.load(MULTILINGUAL_RERANKER).read(question, [RerankPassage("", sentences)])
+    (reading,) = LandmarkReranker.load(MULTILINGUAL_RERANKER).read(
+        question, [RerankPassage("", sentences)]
+    )
     assert reading.rank.argmax() == reading.answers.argmax() == answer
 
 
@@ -101,7 +119,10 @@ def test_a_question_longer_than_the_window_is_cut(reranker):
 
 def test_what_does_not_fit_ranks_last_and_answers_nothing(reranker):
     long = RerankPassage(
-        "", ORCHARD.sentences[:2] + ("The harvest goes on and on. " * 40,) * 3 + ("Apples are picked in May.",)
+        "",
+        ORCHARD.sentences[:2]
+        + ("The harvest goes on and on. " * 40,) * 3
+        + ("Apples are picked in May.",),
     )
     (reading,) = reranker.read("When are apples picked?", [long])
     assert reading.rank.argmax() == 1
@@ -130,7 +151,8 @@ def folder(tmp_path):
 def test_a_folder_loads_as_the_package_does(reranker, folder):
     loaded = LandmarkReranker.load(str(folder))
     np.testing.assert_array_equal(
-        loaded.score("When are apples picked?", [ORCHARD])[0], reranker.score("When are apples picked?", [ORCHARD])[0]
+        loaded.score("When are apples picked?", [ORCHARD])[0],
+        reranker.score("When are apples picked?", [ORCHARD])[0],
     )
 
 
@@ -154,12 +176,16 @@ def test_int8_says_what_float32_says(name, corpus, monkeypatch):
     exact = LandmarkReranker.load(name)
     text = (corpus / "glass-river.txt").read_text("utf-8")
     sentences = [text[sentence.start : sentence.end] for sentence in split_sentences(text)]
-    passages = [RerankPassage("", tuple(sentences[first : first + 5])) for first in range(0, len(sentences), 5)]
+    passages = [
+        RerankPassage("", tuple(sentences[first : first + 5]))
+        for first in range(0, len(sentences), 5)
+    ]
     for question in ("Which stones moved?", "When did it freeze?"):
         one, other = (reranker.read(question, passages) for reranker in (exact, fast))
         for scores in ("rank", "answers"):
             ranks, others = (
-                np.concatenate([getattr(reading, scores) for reading in readings]) for readings in (one, other)
+                np.concatenate([getattr(reading, scores) for reading in readings])
+                for readings in (one, other)
             )
             assert not np.array_equal(ranks, others)
             assert np.corrcoef(ranks, others)[0, 1] > 0.99

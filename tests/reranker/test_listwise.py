@@ -42,7 +42,10 @@ def test_features_are_finite_and_of_one_width(rows):
     read = make_read(rows)
     features = describe_sentences(read)
     assert features.dtype == np.float32
-    assert features.shape == (len(read.sentences), describe_sentences(make_read([(0, 0, 0, 1.0, 1.0)])).shape[1])
+    assert features.shape == (
+        len(read.sentences),
+        describe_sentences(make_read([(0, 0, 0, 1.0, 1.0)])).shape[1],
+    )
     assert np.isfinite(features).all()
 
 
@@ -55,7 +58,9 @@ def test_only_differences_of_ids_matter(rows):
 
 def test_neighbours_are_of_the_same_document():
     near = describe_sentences(make_read([(0, 99, 0, 0.5, 1.0), (0, 100, 0, 0.4, 3.0)]))
-    apart = describe_sentences(make_read([(0, 99, 0, 0.5, 1.0), (1, 0, 0, 0.4, 3.0)]))  # ids 99 and 100 as well
+    apart = describe_sentences(
+        make_read([(0, 99, 0, 0.5, 1.0), (1, 0, 0, 0.4, 3.0)])
+    )  # ids 99 and 100 as well
     assert not np.allclose(near, apart)
 
 
@@ -65,7 +70,9 @@ def model():
 
 
 def test_the_shipped_model_prefers_what_both_scores_prefer(model):
-    rows = [(document, ordinal, document, 0.3, -4.0) for document in range(4) for ordinal in range(4)]
+    rows = [
+        (document, ordinal, document, 0.3, -4.0) for document in range(4) for ordinal in range(4)
+    ]
     rows[5] = (1, 1, 1, 0.6, 6.0)
     logits = model.score(make_read(rows))
     assert logits.shape == (16,) and logits.dtype == np.float32
@@ -74,7 +81,9 @@ def test_the_shipped_model_prefers_what_both_scores_prefer(model):
 
 def test_others_change_what_a_sentence_is_worth(model):
     alone = model.score(make_read([(0, 0, 0, 0.5, 2.0), (0, 1, 0, 0.3, -3.0)]))[0]
-    beaten = model.score(make_read([(0, 0, 0, 0.5, 2.0), (0, 1, 0, 0.3, -3.0), (1, 0, 1, 0.7, 9.0)]))[0]
+    beaten = model.score(
+        make_read([(0, 0, 0, 0.5, 2.0), (0, 1, 0, 0.3, -3.0), (1, 0, 1, 0.7, 9.0)])
+    )[0]
     assert beaten < alone
 
 
@@ -95,7 +104,10 @@ def test_who_compares():
 
 def test_the_shipped_model_is_the_mean_of_its_members(model):
     read = make_read([(0, 0, 0, 0.5, 2.0), (0, 1, 0, 0.3, -3.0), (1, 0, 1, 0.4, 1.0)])
-    alone = [ListwiseModel([member], model._mean, model._deviation).score(read) for member in model._members]
+    alone = [
+        ListwiseModel([member], model._mean, model._deviation).score(read)
+        for member in model._members
+    ]
     assert len(alone) > 1 and not np.allclose(alone[0], alone[1])
     np.testing.assert_allclose(model.score(read), np.mean(alone, 0), atol=1e-6)
 
@@ -108,7 +120,9 @@ def test_a_file_without_members_is_an_error(tmp_path):
         LandmarkReranker.load(str(folder))
 
 
-@pytest.mark.parametrize("content", [b"", b"no weights", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+@pytest.mark.parametrize(
+    "content", [b"", b"no weights", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "]
+)
 def test_a_file_that_is_no_model_is_an_error_that_names_the_folder(tmp_path, content):
     folder = tmp_path / "broken"
     shutil.copytree(find_reranker(None), folder)

@@ -18,7 +18,9 @@ def cross_encoder_folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    model = AutoModelForSequenceClassification.from_pretrained(find_model(None), num_labels=1, dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        find_model(None), num_labels=1, dtype=torch.float32
+    )
     model.save_pretrained(folder / "plain")
     AutoTokenizer.from_pretrained(find_model(None)).save_pretrained(folder / "plain")
     CrossEncoder(str(folder / "plain")).save_pretrained(str(folder / "saved"))
@@ -43,7 +45,9 @@ def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
     first, second = reranker.score("When are apples picked?", passages)
     assert (len(first), len(second)) == (2, 1)
     assert first[0] == first[1] != second[0]
-    np.testing.assert_allclose(reranker.score("When are apples picked?", passages[1:])[0], second, atol=1e-5)
+    np.testing.assert_allclose(
+        reranker.score("When are apples picked?", passages[1:])[0], second, atol=1e-5
+    )
     assert reranker.score("When?", []) == []
 
 
@@ -60,7 +64,9 @@ def test_a_search_takes_its_order(engine, cross_encoder_folder):
     with Engine.open(engine._store.path, reranker=str(cross_encoder_folder)) as other:
         found = other.search("how is leave accrued?", rerank=True, top_k=4)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
-    assert {span.score for span in found} != {span.score for span in engine.search("how is leave accrued?", top_k=4)}
+    assert {span.score for span in found} != {
+        span.score for span in engine.search("how is leave accrued?", top_k=4)
+    }
 
 
 def test_no_such_folder(tmp_path):

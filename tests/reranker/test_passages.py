@@ -21,7 +21,11 @@ from pipelines.train.four_bits import Rounding, pack_blocks
 from pipelines.train.reader_files import write_graphs
 
 QUESTION = "When are apples picked?"
-TEXTS = ["Apples are picked in May.", "The ferry leaves from the northern quay at noon, except on Sundays.", ""]
+TEXTS = [
+    "Apples are picked in May.",
+    "The ferry leaves from the northern quay at noon, except on Sundays.",
+    "",
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +55,19 @@ def model(base):
 def folder(model, base, tmp_path_factory):
     """The model as a folder of ours: packed, with graphs and ranges, the words' embeddings those of the base."""
     folder = tmp_path_factory.mktemp("passages")
-    weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
-    weights = {name: value for name, value in weights.items() if name != WORDS and value.dtype == np.float32}
+    weights = {
+        name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()
+    }
+    weights = {
+        name: value
+        for name, value in weights.items()
+        if name != WORDS and value.dtype == np.float32
+    }
     weights |= {"ends.weight": np.ones((2, 384), np.float32), "ends.bias": np.zeros(2, np.float32)}
     save_file(pack_blocks(weights), folder / "model.safetensors")
-    (folder / "reranker.json").write_text(json.dumps({"format": 1, "base": "landmark-mini", "layers": 2}))
+    (folder / "reranker.json").write_text(
+        json.dumps({"format": 1, "base": "landmark-mini", "layers": 2})
+    )
     config, fused = read_body(folder, base, 2)
     meter = RangeMeter(fused, config)
     for text in TEXTS:
@@ -73,11 +85,19 @@ def encode(base, text):
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("auto", 0.05)])
 def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, tolerance):
     monkeypatch.setenv("LMKRAG_PRECISION", precision)
-    weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
+    weights = {
+        name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()
+    }
     kept = {name: value for name, value in weights.items() if value.dtype == np.float32}
-    unpacked = {name: np.asarray(value, np.float32) for name, value in unpack_weights(pack_blocks(kept)).items()}
+    unpacked = {
+        name: np.asarray(value, np.float32)
+        for name, value in unpack_weights(pack_blocks(kept)).items()
+    }
     below = {name for name in unpacked if name.startswith(("embeddings.", "encoder.", "pooler."))}
-    state = {f"bert.{name}" if name in below else name: torch.from_numpy(value) for name, value in unpacked.items()}
+    state = {
+        f"bert.{name}" if name in below else name: torch.from_numpy(value)
+        for name, value in unpacked.items()
+    }
     model.load_state_dict(state, strict=False)
     expected = []
     for text in TEXTS:
@@ -102,7 +122,10 @@ def test_no_texts_and_long_texts(folder):
 def test_words_that_answer():
     text = "The ferry to Skerry leaves at noon from the northern quay. In winter it leaves from the harbour at ten."
     reranker = PassageReranker.load("landmark-reranker-l12")
-    questions = {"When does the ferry leave in winter?": "ten", "Where does the ferry to Skerry leave at noon?": "quay"}
+    questions = {
+        "When does the ferry leave in winter?": "ten",
+        "Where does the ferry to Skerry leave at noon?": "quay",
+    }
     for question, words in questions.items():
         (reading,) = reranker.read_texts(question, [text])
         assert words in text[reading.start : reading.end]
@@ -145,7 +168,9 @@ def test_what_was_read_last_is_not_read_again(folder, runs):
 
 def test_an_answer_reads_nothing_that_its_search_has_read(encoder, tmp_path, runs):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        engine.add([Document(f"{number}.md", "", f"Lamp {number} is lit at dusk.") for number in range(9)])
+        engine.add(
+            [Document(f"{number}.md", "", f"Lamp {number} is lit at dusk.") for number in range(9)]
+        )
         for question in ("When does somebody kindle the lanterns?", "When is lamp 7 lit?"):
             engine.search(question, rerank=True)
             searched = len(runs)
@@ -186,5 +211,7 @@ def test_training_computes_in_the_four_bits_of_the_file():
 def test_a_number_is_read_as_the_passage_writes_it():
     reranker = load_passage_reranker()
     texts = ["The mole cost 1,250,000 euros.", "Le môle a coûté 1 250 000 euros."]
-    plain, grouped = (reranker.score_texts(f"What cost {cost} euros?", texts) for cost in ("1250000", "1,250,000"))
+    plain, grouped = (
+        reranker.score_texts(f"What cost {cost} euros?", texts) for cost in ("1250000", "1,250,000")
+    )
     assert (plain == grouped).all()

@@ -57,7 +57,9 @@ def test_the_newer_comes_first_and_both_are_quoted(engine):
     assert [span.doc_id for span in found[:2]] == ["release-2026.md", "release-2024.md"]
     assert [span.superseded_by for span in found[:2]] == ["", "release-2026.md:3"]
     (note,) = found.notes
-    assert re.match(r"2 documents differ: (6 \(2026\) and 4 \(2024\)|4 \(2024\) and 6 \(2026\)); ", note)
+    assert re.match(
+        r"2 documents differ: (6 \(2026\) and 4 \(2024\)|4 \(2024\) and 6 \(2026\)); ", note
+    )
     assert "release-2024.md:3 “The current release needs 4 GB of memory to start.”" in note
     (contrast,) = found[0].contrasts
     assert engine.read(found[0].doc_id, contrast.start, contrast.end) == "6"
@@ -68,19 +70,33 @@ def test_the_newer_comes_first_and_both_are_quoted(engine):
 
 def test_the_date_of_a_sentence_is_no_second_value(tmp_path):
     old = "# Engine release notes\n\nRelease 14 is the current stable release since March 2024.\n"
-    new = "# Engine release notes\n\nRelease 17 is the current stable release since November 2026.\n"
+    new = (
+        "# Engine release notes\n\nRelease 17 is the current stable release since November 2026.\n"
+    )
     with Engine.open(tmp_path / "index", create=True) as engine:
-        engine.add([Document("old.md", text=old, kind="markdown"), Document("new.md", text=new, kind="markdown")])
+        engine.add(
+            [
+                Document("old.md", text=old, kind="markdown"),
+                Document("new.md", text=new, kind="markdown"),
+            ]
+        )
         for question in ("which release is the current stable one?", "what is the latest release?"):
             found = engine.search(question)
             assert [span.doc_id for span in found] == ["new.md", "old.md"]
-            assert found[1].superseded_by == "new.md:3" and "14 (2024) and 17 (2026)" in found.notes[0]
+            assert (
+                found[1].superseded_by == "new.md:3" and "14 (2024) and 17 (2026)" in found.notes[0]
+            )
 
 
 def test_a_question_about_a_year_turns_it_round(engine):
-    for question in ("how much memory did the release need as of 2024?", "memory needed, in the 2024 release"):
+    for question in (
+        "how much memory did the release need as of 2024?",
+        "memory needed, in the 2024 release",
+    ):
         found = engine.search(question)
-        assert found[0].doc_id == "release-2024.md" and {span.superseded_by for span in found} == {""}
+        assert found[0].doc_id == "release-2024.md" and {span.superseded_by for span in found} == {
+            ""
+        }
 
 
 def test_a_text_that_replaces_another_is_newer(engine):
@@ -109,7 +125,13 @@ def test_different_subjects_are_left_alone(engine):
 def test_files_and_folders_tell_subjects_apart(names, differ):
     spans = [
         Span(
-            name, name, 0, 33, f"The deposit is {pay} euros a month.", 1.0, title="" if name[-3:] == "txt" else "Rules"
+            name,
+            name,
+            0,
+            33,
+            f"The deposit is {pay} euros a month.",
+            1.0,
+            title="" if name[-3:] == "txt" else "Rules",
         )
         for name, pay in zip(names, (900, 800), strict=True)
     ]
@@ -162,8 +184,13 @@ def test_an_amendment_is_newer_and_only_what_answers_is_told(tmp_path):
 )
 def test_a_sentence_that_begins_as_a_correction_differs_in_its_value_alone(lead, told):
     texts = "The code of the boat house is 1188.", f"{lead} code of the boat house is 4021."
-    spans = [Span(f"{n}.md", f"{n}.md", 0, len(text), text, 1.0, title="Codes") for n, text in enumerate(texts)]
+    spans = [
+        Span(f"{n}.md", f"{n}.md", 0, len(text), text, 1.0, title="Codes")
+        for n, text in enumerate(texts)
+    ]
     compared, notes = compare_passages("what is the code of the boat house?", spans, lambda *_: "")
     assert bool(notes) == told
     for span in compared:
-        assert [span.text[each.start : each.end] for each in span.contrasts] == [span.text[-5:-1]] * told
+        assert [span.text[each.start : each.end] for each in span.contrasts] == [
+            span.text[-5:-1]
+        ] * told

@@ -98,7 +98,12 @@ def read_boxes(path, boxes) -> str:
     for box in boxes:
         page = pypdfium2.PdfDocument(path)[box.page - 1]
         width, height = page.get_size()
-        corners = box.x0 * width - 1, height - box.y1 * height, box.x1 * width + 1, height - box.y0 * height
+        corners = (
+            box.x0 * width - 1,
+            height - box.y1 * height,
+            box.x1 * width + 1,
+            height - box.y0 * height,
+        )
         found.append(page.get_textpage().get_text_bounded(*corners))
     return " ".join(" ".join(found).split())
 
@@ -113,7 +118,11 @@ def best(engine, question: str, **options):
     ("question", "words", "lines"),
     [
         ("where does the granite come from", "The engineer proposed to strengthen it", 2),
-        ("what does a lens of the lighthouse cost", "Such a lens costs 4,300 euros and takes eleven", 3),
+        (
+            "what does a lens of the lighthouse cost",
+            "Such a lens costs 4,300 euros and takes eleven",
+            3,
+        ),
         ("when does the dredger work", "The dredger works from April until Septem", 2),
     ],
     ids=["left column", "right column", "divided word"],
@@ -126,7 +135,10 @@ def test_boxes_hold_the_words(engine, docs, question, words, lines):
 
 
 def test_a_span_over_two_pages(engine, docs):
-    start, end = bounds(engine, "minutes.pdf", OVER[0])[0], bounds(engine, "minutes.pdf", OVER[1])[1]
+    start, end = (
+        bounds(engine, "minutes.pdf", OVER[0])[0],
+        bounds(engine, "minutes.pdf", OVER[1])[1],
+    )
     span = next(
         found
         for found in engine.search("when may the fishing fleet land its catch", boxes=True)
@@ -144,7 +156,9 @@ def test_a_turned_page_has_boxes_as_it_is_shown(engine):
 
 def test_shapes_of_slides(engine):
     def frame(question):
-        ((page, *edges),) = [(box.page, box.x0, box.y0, box.x1, box.y1) for box in best(engine, question).boxes]
+        ((page, *edges),) = [
+            (box.page, box.x0, box.y0, box.x1, box.y1) for box in best(engine, question).boxes
+        ]
         assert page == 2
         return pytest.approx(edges, abs=1e-4)
 
@@ -152,7 +166,9 @@ def test_shapes_of_slides(engine):
     assert frame("who pays for the turned shape") == [0.65, 2.5 / 7.5, 0.75, 4.5 / 7.5]
     assert frame("when is the tug sold") == [0.5, 0.8, 0.7, 7 / 7.5]
     assert best(engine, "what is said of the crane").boxes == ()  # notes are on no slide
-    with pytest.raises(DocumentError, match="pages of pptx files can't be shown, only those of PDF and pictures"):
+    with pytest.raises(
+        DocumentError, match="pages of pptx files can't be shown, only those of PDF and pictures"
+    ):
         engine.pages.draw(engine.documents(doc_ids=["budget.pptx"])[0], 2)
 
 
@@ -249,10 +265,20 @@ def test_show_says_what_it_can_not_draw(docs, tmp_path):
         2,
         "lmkrag: minutes.pdf: page 3 shows none of the characters 0 to 40\n",
     )
-    assert show("minutes.pdf", "--page", "4", "--image", image) == (2, "lmkrag: minutes.pdf has 3 pages\n")
-    assert show("notes.md", "--page", "1", "--image", image) == (2, "lmkrag: notes.md has no pages\n")
-    assert show("minutes.pdf", "--image", f"{image}.bmp")[1].endswith("ends with .png, .jpg or .webp\n")
-    assert show("minutes.pdf", "--image", str(tmp_path / "none" / "x.png"))[1].endswith("No such file or directory\n")
+    assert show("minutes.pdf", "--page", "4", "--image", image) == (
+        2,
+        "lmkrag: minutes.pdf has 3 pages\n",
+    )
+    assert show("notes.md", "--page", "1", "--image", image) == (
+        2,
+        "lmkrag: notes.md has no pages\n",
+    )
+    assert show("minutes.pdf", "--image", f"{image}.bmp")[1].endswith(
+        "ends with .png, .jpg or .webp\n"
+    )
+    assert show("minutes.pdf", "--image", str(tmp_path / "none" / "x.png"))[1].endswith(
+        "No such file or directory\n"
+    )
     assert show("minutes.pdf", "--page", "1", "--span", "0", "9")[0] == 2
     assert show("minutes.pdf", "--span", "4", "21") == (0, "harbour committee")
 

@@ -17,7 +17,20 @@ from lmkrag.search.checking import check_quotation
 from lmkrag.search.quotations import Quotation, read_quotations
 from lmkrag.system import DEADLINE, Deadline, RequestEnded
 
-WORDS = ("harbour", "keeper", "lamp", "wick", "tide", "boat", "rope", "signal", "storm", "anchor", "ledger", "chart")
+WORDS = (
+    "harbour",
+    "keeper",
+    "lamp",
+    "wick",
+    "tide",
+    "boat",
+    "rope",
+    "signal",
+    "storm",
+    "anchor",
+    "ledger",
+    "chart",
+)
 
 
 def check(quotation, documents):
@@ -27,14 +40,22 @@ def check(quotation, documents):
 
 
 def sentence(rng, length=9) -> str:
-    return " ".join(rng.choice(WORDS) for _ in range(length)).capitalize() + f" {rng.randrange(10**6)}."
+    return (
+        " ".join(rng.choice(WORDS) for _ in range(length)).capitalize()
+        + f" {rng.randrange(10**6)}."
+    )
 
 
 @settings(max_examples=150)
 @example(seed=7_074, edit="inside")  # the longest words in common are those of another sentence
 @example(seed=13_270, edit="inside")
-@example(seed=23_868, edit="inside")  # all of its words stand there, with another sentence's number between them
-@given(seed=st.integers(0, 10**9), edit=st.sampled_from(["before", "after", "wrap", "inside", "remove", "rename"]))
+@example(
+    seed=23_868, edit="inside"
+)  # all of its words stand there, with another sentence's number between them
+@given(
+    seed=st.integers(0, 10**9),
+    edit=st.sampled_from(["before", "after", "wrap", "inside", "remove", "rename"]),
+)
 def test_it_is_right_after_any_edit(seed, edit):
     rng = random.Random(seed)
     sentences = [sentence(rng) for _ in range(12)]
@@ -61,7 +82,10 @@ def test_it_is_right_after_any_edit(seed, edit):
     if edit == "after":
         assert found.state == "same"
     elif there:
-        assert found.state == ("elsewhere" if edit == "rename" else "moved") and found.similarity == 1.0
+        assert (
+            found.state == ("elsewhere" if edit == "rename" else "moved")
+            and found.similarity == 1.0
+        )
         assert " ".join(text[found.start : found.end].split()) == sentences[place]
         assert found.doc_id == doc_id
     elif edit == "inside":
@@ -75,7 +99,9 @@ def test_a_reworded_sentence_is_told_from_one_that_shares_a_piece_of_it():
     here = "Chart lamp anchor keeper unheard ledger anchor boat tide 5."
     quotation = Quotation(here.replace("unheard", "rope"), "a", 60, 120)
     found = check(quotation, {"a": f"{elsewhere} {here}"})
-    assert found.state == "reworded" and f"{elsewhere} {here}"[found.start : found.end] == here.rstrip(".")
+    assert found.state == "reworded" and f"{elsewhere} {here}"[
+        found.start : found.end
+    ] == here.rstrip(".")
 
 
 def test_never_the_same_where_the_words_changed():
@@ -101,7 +127,11 @@ def engine(tmp_path):
     with Engine.open(tmp_path / "index", create=True) as opened:
         opened.add(
             [
-                Document("leave.md", "leave.md", "# Leave\n\nLeave is accrued by the month.\nAnn approves it.\n"),
+                Document(
+                    "leave.md",
+                    "leave.md",
+                    "# Leave\n\nLeave is accrued by the month.\nAnn approves it.\n",
+                ),
                 Document("boats.md", "boats.md", "# Boats\n\nThe rescue boat holds six people.\n"),
             ]
         )
@@ -113,12 +143,18 @@ def test_an_engine_checks_answers_spans_json_and_texts(engine):
     answer = engine.ask("how many people does the boat hold?")
     assert [one.state for one in engine.check(spans)] == ["same"]
     assert engine.check(answer)[0].place == "boats.md:3"
-    engine.add(Document("boats.md", "boats.md", "# Boats\n\nNew.\n\nThe rescue boat holds eight people.\n"))
+    engine.add(
+        Document("boats.md", "boats.md", "# Boats\n\nNew.\n\nThe rescue boat holds eight people.\n")
+    )
     (changed,) = engine.check(spans)
     assert (changed.state, changed.cited, changed.place) == ("changed", "boats.md", "boats.md:5")
     said = 'It says "Leave is accrued by the month." and “Boats are free of charge for all.”\n> ann approves it\n'
     checks = engine.check(said)
-    assert [(one.state, one.doc_id) for one in checks] == [("same", "leave.md"), ("gone", ""), ("same", "leave.md")]
+    assert [(one.state, one.doc_id) for one in checks] == [
+        ("same", "leave.md"),
+        ("gone", ""),
+        ("same", "leave.md"),
+    ]
     for said in (
         "»Leave is accrued by the month«",
         "‚Leave is accrued by the month‘",
@@ -135,11 +171,15 @@ def test_an_engine_checks_answers_spans_json_and_texts(engine):
 
 def test_the_command_line_reads_what_it_printed(lmkrag, index, tmp_path):
     evidence = tmp_path / "evidence.json"
-    evidence.write_text(lmkrag("search", "how is leave accrued?", "-k", 2, "--index", index, "--json").stdout)
+    evidence.write_text(
+        lmkrag("search", "how is leave accrued?", "-k", 2, "--index", index, "--json").stdout
+    )
     checked = lmkrag("check", evidence, "--index", index)
     assert checked.returncode == 0
     assert [line.split()[0] for line in checked.stdout.splitlines()] == ["same", "same"]
-    (tmp_path / "answer.md").write_text('The handbook says "leave is granted by the postmaster general".\n')
+    (tmp_path / "answer.md").write_text(
+        'The handbook says "leave is granted by the postmaster general".\n'
+    )
     missing = lmkrag("check", tmp_path / "answer.md", "--index", index, "--json")
     assert missing.returncode == 1
     (one,) = json.loads(missing.stdout)
@@ -175,7 +215,10 @@ FERRY = "The ferry leaves at noon from the old pier every second Tuesday of the 
         ("The pump runs at -5 °C for 20 minutes", "changed: -5 for 5"),
         ("The pump runs at 5 °C for 20 hours", "changed: hours for minutes"),
         ("It holds 250 litres", "changed: 250 for 1,250"),
-        ("The ferry leaves at noon from the old pier every third Tuesday", "changed: third for second"),
+        (
+            "The ferry leaves at noon from the old pier every third Tuesday",
+            "changed: third for second",
+        ),
         ("or 480 in winter", "changed: 480 for 2 480"),
         ("The annual fee is 900 € for each boat.", "reworded"),
         ("An appeal against a refusal goes to the secretary within 14 days", "reworded"),
@@ -207,7 +250,10 @@ def test_figures_are_checked_without_mercy(quote, label):
 
 
 def test_a_quotation_from_another_document_than_cited_says_which():
-    found = check(Quotation("leaves at noon from the old pier", "fees.md", 0, 32), {"fees.md": FEES, "ferry": FERRY})
+    found = check(
+        Quotation("leaves at noon from the old pier", "fees.md", 0, 32),
+        {"fees.md": FEES, "ferry": FERRY},
+    )
     assert (found.label, found.doc_id) == ("elsewhere: ferry", "ferry")
 
 
@@ -252,7 +298,9 @@ def test_named_sources_are_where_quotations_are_looked_for_first(engine):
 
 def test_lines_of_json_are_read(engine):
     spans = [span.to_dict() for span in engine.search("boat leave", top_k=2)]
-    lines = "\n".join(json.dumps({"query_id": number, "spans": [span]}) for number, span in enumerate(spans))
+    lines = "\n".join(
+        json.dumps({"query_id": number, "spans": [span]}) for number, span in enumerate(spans)
+    )
     assert [one.state for one in engine.check(lines)] == ["same", "same"]
     assert [one.state for one in engine.check(json.dumps(spans))] == ["same", "same"]
     assert engine.check('{"query": "nothing", "spans": [], "notes": []}') == []
@@ -266,7 +314,10 @@ def test_brackets_that_json_cannot_nest_are_text():
 def test_a_quotation_with_many_ellipses_is_checked_at_once():
     document = Document("lamp.md", text="the lamp is lit " * 60)
     quote = " … ".join(["the lamp"] * 12 + ["is out"])
-    assert check_quotation(Quotation(quote, "lamp.md"), lambda _: document, lambda _: []).state == "reworded"
+    assert (
+        check_quotation(Quotation(quote, "lamp.md"), lambda _: document, lambda _: []).state
+        == "reworded"
+    )
 
 
 @pytest.mark.parametrize("quote", ["The ferry costs … 5 euros", "The ferry costs 12 … in summer"])
@@ -290,7 +341,9 @@ def test_words_that_are_repeated_endlessly_cost_little():
         pytest.param(lambda engine: engine.check('"the keepers may fly a kite"'), id="check"),
         pytest.param(lambda engine: engine.search_many(["leave"] * 2), id="search_many"),
         pytest.param(lambda engine: engine.search("leave", boxes=True), id="boxes"),
-        pytest.param(lambda engine: engine.score_sentences("leave", "glass-river.txt"), id="score_sentences"),
+        pytest.param(
+            lambda engine: engine.score_sentences("leave", "glass-river.txt"), id="score_sentences"
+        ),
         pytest.param(lambda _: prune("leave", ["Leave is granted."] * 2), id="prune"),
     ],
 )

@@ -67,7 +67,9 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def code(encoder, tmp_path_factory):
-    with Engine.open(tmp_path_factory.mktemp("code") / "index", create=True, encoder=encoder, rerank=False) as engine:
+    with Engine.open(
+        tmp_path_factory.mktemp("code") / "index", create=True, encoder=encoder, rerank=False
+    ) as engine:
         engine.add([Document(name, name, text, kind="code") for name, text in FILES.items()])
         yield engine
 
@@ -86,10 +88,15 @@ def test_a_constant_comes_before_its_uses(code):
 def test_tests_and_copies_come_last_unless_they_are_asked_for(code):
     found = code.search("refuse an expired token", level="document", explain=True)
     lowered = {
-        span.doc_id for span in found if "tests and generated code" in [part.name for part in span.explanation.factors]
+        span.doc_id
+        for span in found
+        if "tests and generated code" in [part.name for part in span.explanation.factors]
     }
     assert found[0].doc_id == "store.py" and lowered == {"tests/test_store.py", "vendor/store.py"}
-    assert code.search("which test checks that an expired token is refused?")[0].doc_id == "tests/test_store.py"
+    assert (
+        code.search("which test checks that an expired token is refused?")[0].doc_id
+        == "tests/test_store.py"
+    )
 
 
 README = "# Accounts\n\nInstall it with pip. An expired session token is refused: the store raises an error.\n"
@@ -101,8 +108,12 @@ def repository(encoder, tmp_path_factory):
     """Source code with a README, which says in plain words what the code does."""
     documents = [Document(name, name, text, kind="code") for name, text in FILES.items()]
     documents += [Document("README.md", "README.md", README, kind="markdown")]
-    documents += [Document(f"{name}.py", f"{name}.py", UNUSED, kind="code") for name in ("fare", "berth")]
-    with Engine.open(tmp_path_factory.mktemp("repository") / "index", create=True, encoder=encoder) as engine:
+    documents += [
+        Document(f"{name}.py", f"{name}.py", UNUSED, kind="code") for name in ("fare", "berth")
+    ]
+    with Engine.open(
+        tmp_path_factory.mktemp("repository") / "index", create=True, encoder=encoder
+    ) as engine:
         engine.add(documents)
         yield engine
 
@@ -110,7 +121,10 @@ def repository(encoder, tmp_path_factory):
 def test_a_question_about_code_gets_code_and_one_about_installing_prose(repository):
     assert repository.search("where is an expired session token refused?")[0].doc_id == "store.py"
     assert repository.search("how do I install it?")[0].doc_id == "README.md"
-    assert repository.search("where is an expired token refused?", filter="kind=markdown")[0].doc_id == "README.md"
+    assert (
+        repository.search("where is an expired token refused?", filter="kind=markdown")[0].doc_id
+        == "README.md"
+    )
 
 
 def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(encoder, tmp_path):
@@ -121,7 +135,9 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add(documents)
         every = [
-            span for span in engine.search("refuse a token", top_k=50, per_document=50) if span.doc_id == "store.py"
+            span
+            for span in engine.search("refuse a token", top_k=50, per_document=50)
+            if span.doc_id == "store.py"
         ]
         best, *others = engine.search("refuse a token", top_k=2)
         assert len(every) > 1 and [span.doc_id for span in others] == ["fare.py"]
@@ -140,7 +156,12 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
 def test_the_path_of_a_file_counts_as_words_of_it(encoder, tmp_path):
     text = "def read(stream):\n    return stream.read()\n"
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        engine.add([Document(name, name, text, kind="code") for name in ("a/main.py", "cookies/jar.py", "z/main.py")])
+        engine.add(
+            [
+                Document(name, name, text, kind="code")
+                for name in ("a/main.py", "cookies/jar.py", "z/main.py")
+            ]
+        )
         assert engine.search("how are cookies read")[0].doc_id == "cookies/jar.py"
         assert engine.search("read from the jar")[0].doc_id == "cookies/jar.py"
 
@@ -177,7 +198,9 @@ def test_lines_are_read_with_the_definitions_around_them():
     text = f"class SessionStore:\n    def renew(self, token):\n{body}\nlimit = 3\n"
     groups = split_sentences(text, kind="code")
     assert "".join(text[group.start : group.end] for group in groups) == text
-    assert groups[0].context == "" and groups[1].context == "class SessionStore def renew(self, token)"
+    assert (
+        groups[0].context == "" and groups[1].context == "class SessionStore def renew(self, token)"
+    )
     assert groups[1].read(text).startswith("class SessionStore def renew(self, token): ")
 
 
@@ -186,10 +209,17 @@ def test_our_reranker_leaves_source_code_in_its_order_unless_it_is_asked_for(enc
         engine.add([Document(name, name, text, kind="code") for name, text in FILES.items()])
 
         def scores(**options):
-            return [span.score for span in engine.search("where is an expired token refused?", **options)]
+            return [
+                span.score
+                for span in engine.search("where is an expired token refused?", **options)
+            ]
 
         assert scores() == scores(rerank=False) != scores(rerank=True)
-        engine.add(Document("notes.md", "notes.md", "# Tokens\n\nAn expired token is refused by the store.\n"))
+        engine.add(
+            Document(
+                "notes.md", "notes.md", "# Tokens\n\nAn expired token is refused by the store.\n"
+            )
+        )
         prose = {"filter": "kind!=code"}
         assert scores(**prose) == scores(rerank=True, **prose) != scores(rerank=False, **prose)
 
@@ -229,7 +259,10 @@ def test_definitions_of_several_languages_are_outlined(text, names):
 
 
 def test_find_identifiers_by_example():
-    assert (find_identifiers("where is getUserById used, and close()?"), find_identifiers("Session::retry")) == (
+    assert (
+        find_identifiers("where is getUserById used, and close()?"),
+        find_identifiers("Session::retry"),
+    ) == (
         ("getUserById", "close"),
         ("Session", "retry"),
     )
@@ -240,7 +273,11 @@ def test_match_path_by_example():
 
 
 def test_is_secondary_by_example():
-    assert (is_secondary("src/app_test.go"), is_secondary("tests/data.py"), is_secondary("src/testament.py")) == (
+    assert (
+        is_secondary("src/app_test.go"),
+        is_secondary("tests/data.py"),
+        is_secondary("src/testament.py"),
+    ) == (
         True,
         True,
         False,

@@ -25,7 +25,9 @@ def engine(tmp_path_factory):
         f"# Changes\n\n## Release 17, November 2026\n\n{note(1700)}\n## Release 16, 3 May 2024\n\n{note(1600)}"
     )
     (docs / "front.md").write_text(f"---\ndate: 2023-04-05\n---\n# Pay\n\n{note(1500)}")
-    (docs / "amendment.txt").write_text(f"Second amendment, effective 1 January 2025\n\n{note(1400)}")
+    (docs / "amendment.txt").write_text(
+        f"Second amendment, effective 1 January 2025\n\n{note(1400)}"
+    )
     (docs / "pay-2022-06.txt").write_text(note(1300))
     (docs / "mail.eml").write_text(
         f"From: a@example.org\nDate: Tue, 09 Mar 2021 10:00:00 +0000\nSubject: Pay\n\n{note(1200)}"
@@ -38,12 +40,19 @@ def engine(tmp_path_factory):
 
 
 def pays(spans):
-    return {next(word for word in span.text.split() if word.isdigit() and len(word) == 4) for span in spans}
+    return {
+        next(word for word in span.text.split() if word.isdigit() and len(word) == 4)
+        for span in spans
+    }
 
 
 def test_each_passage_has_a_date_and_where_it_stands(engine):
     found = engine.search(QUESTION, top_k=20, level="sentence", filter="not doc_id=plain.txt")
-    dated = {(span.doc_id, *pays([span])): (span.date, span.date_source) for span in found if "earns" in span.text}
+    dated = {
+        (span.doc_id, *pays([span])): (span.date, span.date_source)
+        for span in found
+        if "earns" in span.text
+    }
     assert dated == {
         ("changes.md", "1700"): ("2026-11", "heading"),
         ("changes.md", "1600"): ("2024-05-03", "heading"),
@@ -54,7 +63,9 @@ def test_each_passage_has_a_date_and_where_it_stands(engine):
         ("value", "1000"): ("", ""),
     }
     (plain,) = engine.search(QUESTION, filter="doc_id=plain.txt")
-    assert plain.date_source == "file" and date.fromisoformat(plain.date) <= date.today() + timedelta(1)
+    assert plain.date_source == "file" and date.fromisoformat(
+        plain.date
+    ) <= date.today() + timedelta(1)
 
 
 @pytest.mark.parametrize(
@@ -69,19 +80,27 @@ def test_each_passage_has_a_date_and_where_it_stands(engine):
 )
 def test_since_and_until_keep_passages(engine, options, expected):
     found = engine.search(QUESTION, top_k=20, level="sentence", **options)
-    assert {pay for span in found if "earns" in span.text for pay in pays([span])} - {"1100"} == expected
+    assert {pay for span in found if "earns" in span.text for pay in pays([span])} - {
+        "1100"
+    } == expected
 
 
 def test_wrong_dates_are_refused(engine):
-    with pytest.raises(UsageError, match="since must be a day, month or year such as 2026-03-01, not 'March'"):
+    with pytest.raises(
+        UsageError, match="since must be a day, month or year such as 2026-03-01, not 'March'"
+    ):
         engine.search(QUESTION, since="March")
 
 
 def test_a_period_says_what_it_leaves_out(engine):
     found = engine.search(QUESTION, since="2026-11")
-    assert "only passages since November 2026; 3 of 7 documents are from another time" in found.notes
+    assert (
+        "only passages since November 2026; 3 of 7 documents are from another time" in found.notes
+    )
     nothing = engine.search(QUESTION, since="2031")
-    assert nothing == [] and nothing.notes == ("only passages since 2031; 6 of 7 documents are from another time",)
+    assert nothing == [] and nothing.notes == (
+        "only passages since 2031; 6 of 7 documents are from another time",
+    )
     of_mails = engine.search(QUESTION, until="2020", filter="kind=mail")
     assert of_mails.notes == ("only passages until 2020; 1 of 1 documents are from another time",)
 
@@ -95,7 +114,12 @@ def test_a_period_says_what_it_leaves_out(engine):
             "who must give notice before April?",
             "notice",
         ),
-        ("fees.md", "The fee was raised to 40 euros last week.", "what was raised last week?", "40 euros"),
+        (
+            "fees.md",
+            "The fee was raised to 40 euros last week.",
+            "what was raised last week?",
+            "40 euros",
+        ),
         (
             "sales.csv",
             "region,quarter,revenue\nSouth,Q2,1810\nSouth,Q3,1975\nNorth,Q3,2230\n",
@@ -110,7 +134,9 @@ def test_dates_in_a_question_are_words_of_it(tmp_path, name, text, question, ans
     file.write_text(text)
     written = datetime(2019, 5, 3, tzinfo=UTC).timestamp()
     os.utime(file, (written, written))
-    (tmp_path / "docs" / "lamp.md").write_text("---\ndate: 2026-11-20\n---\nThe lamp is trimmed every evening.")
+    (tmp_path / "docs" / "lamp.md").write_text(
+        "---\ndate: 2026-11-20\n---\nThe lamp is trimmed every evening."
+    )
     with Engine.open(tmp_path / "index", create=True) as engine:
         engine.add(tmp_path / "docs")
         assert answer in engine.search(question)[0].text
@@ -142,12 +168,16 @@ def test_names_of_files_have_dates(name, day):
     assert date_name(name) == day
 
 
-@pytest.mark.parametrize("key", ["Date", "last_updated", "effective-date", "og:published_time", "dcterms.modified"])
+@pytest.mark.parametrize(
+    "key", ["Date", "last_updated", "effective-date", "og:published_time", "dcterms.modified"]
+)
 def test_keys_of_front_matter_are_read_as_people_write_them(key):
     assert date_meta({key: "3 May 2024"}) == "2024-05-03"
 
 
-def mail(day: str, subject: str, text: str, to: str = "team@b.org", sender: str = "Ann <a@b.org>") -> str:
+def mail(
+    day: str, subject: str, text: str, to: str = "team@b.org", sender: str = "Ann <a@b.org>"
+) -> str:
     headers = f"From: {sender}\nTo: {to}\n{f'Date: {day} 10:00:00 +0000' if day else 'X-Date: no'}\nSubject: {subject}"
     return f"From a@b.org Wed Feb  3 10:00:00 2021\n{headers}\n\n{text}\n\n"
 
@@ -159,7 +189,12 @@ def mailbox(tmp_path_factory):
     mails = [
         mail("Wed, 3 Feb 2021", "Server room", "The server room code is 1188."),
         mail("Tue, 9 May 2023", "Re: Server room", "We changed it: the server room code is 4021."),
-        mail("Mon, 18 Nov 2024", "Printer of 2019", "The printer on the second floor is out of toner.", many),
+        mail(
+            "Mon, 18 Nov 2024",
+            "Printer of 2019",
+            "The printer on the second floor is out of toner.",
+            many,
+        ),
         mail("", "Anchor", "The anchor of the lightship weighs two tons."),
         mail(f"{last_week:%a, %d %b %Y}", "Crane", "The crane was repaired with a new rope."),
     ]
@@ -185,9 +220,13 @@ def test_a_passage_of_a_mailbox_is_from_the_day_of_its_mail(mailbox, question, d
 
 
 def test_periods_are_those_of_the_mails_of_a_mailbox(mailbox):
-    (found,) = {span.section for span in mailbox.search("printer toner", since="2024-11", until="2024-11")}
+    (found,) = {
+        span.section for span in mailbox.search("printer toner", since="2024-11", until="2024-11")
+    }
     assert found.endswith("Printer of 2019")
-    assert {span.date for span in mailbox.search("server room code", until="2022")} == {"2021-02-03"}
+    assert {span.date for span in mailbox.search("server room code", until="2022")} == {
+        "2021-02-03"
+    }
     (crane,) = {span.section for span in mailbox.search("what was repaired?", since="2026")}
     assert crane.endswith("Crane")
 

@@ -37,10 +37,16 @@ The landlord pays for repairs of the roof, the tenant for all others.
 @pytest.fixture(scope="module")
 def leases(encoder, tmp_path_factory):
     documents = [
-        Document(name.lower().replace(" ", "-"), "", LEASE.format(name=name, place=place, rent=rent, months=months))
+        Document(
+            name.lower().replace(" ", "-"),
+            "",
+            LEASE.format(name=name, place=place, rent=rent, months=months),
+        )
         for name, (place, rent, months) in TENANTS.items()
     ]
-    with Engine.open(tmp_path_factory.mktemp("leases") / "index", create=True, encoder=encoder, rerank=False) as engine:
+    with Engine.open(
+        tmp_path_factory.mktemp("leases") / "index", create=True, encoder=encoder, rerank=False
+    ) as engine:
         engine.add(documents)
         yield engine
 
@@ -52,12 +58,18 @@ def named(engine, question, filter=None, names=()):
             rows = [snapshot.find_document(doc_id) for doc_id in filter]
             among = snapshot.documents.find(np.array([row.id for row in rows]))
         terms = snapshot.find_terms(query_words(question))
-        naming = match_document(snapshot, terms, among, names=[query_variants(name)[0] for name in names])
+        naming = match_document(
+            snapshot, terms, among, names=[query_variants(name)[0] for name in names]
+        )
         if naming is None:
             return None, set()
         doc_id = snapshot.view_document(int(snapshot.documents.keys[naming.document])).row.doc_id
         left = set(naming.words.tolist())
-        return doc_id, {word for word in question.lower().strip("?").split() if set(query_words(word).tolist()) <= left}
+        return doc_id, {
+            word
+            for word in question.lower().strip("?").split()
+            if set(query_words(word).tolist()) <= left
+        }
 
 
 @pytest.mark.parametrize("name", TENANTS)
@@ -87,13 +99,17 @@ def test_only_documents_that_may_be_found_are_named(leases):
     others = ["aurora-fisheries", "dunlin-ceramics"]
     assert named(leases, "What rent does Calder Diving pay?", others)[0] is None
     assert named(leases, "What rent does Dunlin Ceramics pay?", others)[0] == "dunlin-ceramics"
-    assert named(leases, "What rent does Dunlin Ceramics pay?", others[1:])[0] is None  # there is no other
+    assert (
+        named(leases, "What rent does Dunlin Ceramics pay?", others[1:])[0] is None
+    )  # there is no other
     found = leases.search("What rent does Calder Diving pay?", filter="doc_id=aurora-fisheries")
     assert {span.doc_id for span in found} == {"aurora-fisheries"}
 
 
 def test_another_document_is_meant_after_all(leases):
-    spans = leases.search("What may the landlord of the boathouse ask for repairs of the roof?", top_k=3)
+    spans = leases.search(
+        "What may the landlord of the boathouse ask for repairs of the roof?", top_k=3
+    )
     assert any("repairs of the roof" in span.text for span in spans)
 
 
@@ -108,9 +124,14 @@ Maj Lund,63,Burgsvik
 def tables(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     (folder / "pilots.csv").write_text(PILOTS)
-    goats = [f"{2 + number % 3} years old,{4 + number / 10:.1f},{name}" for number, name in enumerate("ABCDEFGHIJ")]
+    goats = [
+        f"{2 + number % 3} years old,{4 + number / 10:.1f},{name}"
+        for number, name in enumerate("ABCDEFGHIJ")
+    ]
     (folder / "goats.csv").write_text("age,fat of the milk,herd\n" + "\n".join(goats))
-    years = [(place, year) for place in ("Visby", "Burgsvik", "Ronehamn") for year in range(1981, 1993)]
+    years = [
+        (place, year) for place in ("Visby", "Burgsvik", "Ronehamn") for year in range(1981, 1993)
+    ]
     rows = [f"{place},{year},{mm}" for mm, (place, year) in enumerate(years)]
     (folder / "measured.csv").write_text("\n".join(["place,year,rain", *rows]))
     columns = [f"rainfall {year}" for year in (1990, 1991, 1992)]
@@ -141,5 +162,7 @@ def test_a_document_without_a_name_of_the_question_is_not_the_one(tables):
 def test_names_and_numbers_of_a_question_raise_rows(tables):
     (span,) = tables.search("How much rain did Burgsvik measure in 1991?", top_k=1, explain=True)
     assert span.text.strip() == "place: Burgsvik | year: 1991 | rain: 22"
-    (factor,) = [factor.value for factor in span.explanation.factors if factor.name == "names and numbers"]
+    (factor,) = [
+        factor.value for factor in span.explanation.factors if factor.name == "names and numbers"
+    ]
     assert factor == pytest.approx(1.1 * 1.1)

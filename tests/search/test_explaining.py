@@ -6,7 +6,12 @@ import pytest
 
 from lmkrag import Document, UsageError
 
-QUESTIONS = ["how is leave accrued?", "coping stones moved", "When are bonfires allowed?", "lighthouse handbook: leave"]
+QUESTIONS = [
+    "how is leave accrued?",
+    "coping stones moved",
+    "When are bonfires allowed?",
+    "lighthouse handbook: leave",
+]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
@@ -29,7 +34,9 @@ def test_growth_is_told(engine):
         for span in engine.search(question, level="span", explain=True):
             told = span.explanation
             sentences = engine.score_sentences(question, span.doc_id)
-            covered = sum(span.start < sentence.end and sentence.start < span.end for sentence in sentences)
+            covered = sum(
+                span.start < sentence.end and sentence.start < span.end for sentence in sentences
+            )
             assert covered == told.sentences_before + 1 + told.sentences_after
             assert told.stopped_before and told.stopped_after
             assert (told.added_before, told.added_after) == (0, 0)
@@ -46,7 +53,9 @@ def test_where_a_document_begins_and_ends(engine):
 
 def test_a_passage_tells_what_it_needed(engine):
     found = [span for question in QUESTIONS for span in engine.search(question, explain=True)]
-    completed = [span for span in found if span.explanation.added_before or span.explanation.added_after]
+    completed = [
+        span for span in found if span.explanation.added_before or span.explanation.added_after
+    ]
     assert completed
     for span in completed:
         assert "characters to be understood" in span.explain()
@@ -66,7 +75,9 @@ def test_sentences_of_a_document(engine):
     assert "".join(text[score.start : score.end] for score in scores) == text
     best = max(scores, key=lambda score: score.score)
     assert "Leave is accrued" in text[best.start : best.end]
-    found = engine.search("how is leave accrued?", level="sentence", top_k=5, filter="doc_id=lighthouse-handbook.md")
+    found = engine.search(
+        "how is leave accrued?", level="sentence", top_k=5, filter="doc_id=lighthouse-handbook.md"
+    )
     by_start = {score.start: score for score in scores}
     for span in found:
         assert by_start[span.hits[0].start].dense == pytest.approx(span.hits[0].dense, abs=1e-3)

@@ -181,7 +181,10 @@ def test_patterns_are_bounded_and_end_soon():
 
 
 def test_to_expression_by_example():
-    assert to_expression({"kind": "pdf", "year": [2023, 2024]}) == 'kind="pdf" and year in (2023, 2024)'
+    assert (
+        to_expression({"kind": "pdf", "year": [2023, 2024]})
+        == 'kind="pdf" and year in (2023, 2024)'
+    )
     assert to_expression({"Last Modified": "x", "in": 1}) == '"Last Modified"="x" and "in"="1"'
     assert to_expression({"doc_id": "2024-03"}) == 'doc_id="2024-03"'  # a name is no date
     for wrong in ({"": 1}, {1: 1}, {"kind": None}, {"kind": []}, {"kind": {}}):

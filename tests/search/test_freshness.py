@@ -16,7 +16,9 @@ def folder(tmp_path):
     docs = tmp_path / "docs"
     (docs / "notes").mkdir(parents=True)
     for name in ("notes/north.md", "notes/south.md", "notes/east.md", "notes/west.md"):
-        (docs / name).write_text(f"# {name}\n\nThe keeper of the {name[6:-3]} lamp earns 900 euros a month.\n")
+        (docs / name).write_text(
+            f"# {name}\n\nThe keeper of the {name[6:-3]} lamp earns 900 euros a month.\n"
+        )
         os.utime(docs / name, (10**9, 10**9))
     return docs
 
@@ -55,7 +57,9 @@ def test_changed_and_gone_files_say_so_and_what_to_run(engine, folder, tmp_path)
         "notes/north.md changed since indexing, notes/south.md disappeared since indexing; "
         f"to bring the index in step: {command}",
     )
-    assert "900" in next(span.text for span in found if span.stale == "changed")  # the text is the index's
+    assert "900" in next(
+        span.text for span in found if span.stale == "changed"
+    )  # the text is the index's
     assert engine.ask(QUESTION).warnings == found.notes
     with engine.ask_stream(QUESTION) as stream:
         assert stream.answer().warnings == found.notes
@@ -70,7 +74,9 @@ def test_a_file_that_moved_is_found_by_its_fingerprint(engine, folder):
     (span,) = engine.search(QUESTION, filter="doc_id=notes/east.md")
     assert (span.stale, span.path) == ("", str(folder / "elsewhere/orient.md"))
     (note,) = engine.search(QUESTION, filter="doc_id=notes/east.md").notes
-    assert note.startswith("notes/east.md moved since indexing; to bring the index in step: lmkrag index ")
+    assert note.startswith(
+        "notes/east.md moved since indexing; to bring the index in step: lmkrag index "
+    )
 
 
 def test_the_files_of_a_folder_are_looked_through_once_for_a_while(engine, folder, monkeypatch):
@@ -127,7 +133,9 @@ def test_attachments_are_as_stale_as_the_file_they_are_in(tmp_path):
 
 
 def test_documents_without_a_file_and_folders_of_another_machine_are_not_stale(engine, folder):
-    engine.add(Document("said.md", "https://example.org/said", "The keeper of the lamp earns 700 euros."))
+    engine.add(
+        Document("said.md", "https://example.org/said", "The keeper of the lamp earns 700 euros.")
+    )
     folder.rename(folder.with_name("unmounted"))
     assert set(states(engine).values()) == {""} and "said.md" in states(engine)
 
@@ -155,7 +163,9 @@ def test_it_takes_a_millisecond_for_eight_results(tmp_path):
 def test_the_command_line_prints_it_above_the_results(engine, folder, lmkrag, tmp_path):
     (folder / "notes/south.md").unlink()
     ran = lmkrag("search", QUESTION, "--index", tmp_path / "index")
-    assert ran.stderr.startswith("lmkrag: notes/south.md disappeared since indexing; to bring the index in step: ")
+    assert ran.stderr.startswith(
+        "lmkrag: notes/south.md disappeared since indexing; to bring the index in step: "
+    )
     assert "(gone since indexing)" in ran.stdout
     printed = json.loads(lmkrag("search", QUESTION, "--index", tmp_path / "index", "--json").stdout)
     assert printed["notes"] and {"gone", ""} == {span["stale"] for span in printed["spans"]}

@@ -7,7 +7,9 @@ from lmkrag.search.weights import WEIGHTS
 IDS = np.array([1, 2, 3, 4, 5, 20, 21])
 DOCUMENTS = np.array([1, 1, 1, 1, 1, 2, 2])
 PARAGRAPHS = np.array([1, 1, 3, 3, 3, 20, 20])
-WEIGHT = 1 + WEIGHTS.paragraph + WEIGHTS.document + sum(share for _, share in WEIGHTS.neighbourhoods)
+WEIGHT = (
+    1 + WEIGHTS.paragraph + WEIGHTS.document + sum(share for _, share in WEIGHTS.neighbourhoods)
+)
 
 
 def best_around(own, reach):
@@ -21,9 +23,17 @@ def best_of(own, groups):
 
 def weighted(own):
     """The same by tables of who is near whom."""
-    parts = [own, WEIGHTS.paragraph * best_of(own, PARAGRAPHS), WEIGHTS.document * best_of(own, DOCUMENTS)]
+    parts = [
+        own,
+        WEIGHTS.paragraph * best_of(own, PARAGRAPHS),
+        WEIGHTS.document * best_of(own, DOCUMENTS),
+    ]
     return (
-        np.sum([*parts, *(share * best_around(own, reach) for reach, share in WEIGHTS.neighbourhoods)], axis=0) / WEIGHT
+        np.sum(
+            [*parts, *(share * best_around(own, reach) for reach, share in WEIGHTS.neighbourhoods)],
+            axis=0,
+        )
+        / WEIGHT
     )
 
 
@@ -60,7 +70,9 @@ def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
     about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
     fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about).score
     left = np.where(about == 12, 1, 1 - 0.75 * WEIGHTS.document_words)
-    np.testing.assert_allclose(fused, left * (1 + WEIGHTS.title * named) * weighted(dense), rtol=1e-6)
+    np.testing.assert_allclose(
+        fused, left * (1 + WEIGHTS.title * named) * weighted(dense), rtol=1e-6
+    )
     without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0).score
     np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)
 
@@ -68,7 +80,9 @@ def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
 def test_no_word_matched():
     dense = np.full(7, 0.3, np.float32)
     without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS).score
-    np.testing.assert_allclose(fuse(dense, np.zeros(7, np.float32), IDS, DOCUMENTS, PARAGRAPHS).score, without)
+    np.testing.assert_allclose(
+        fuse(dense, np.zeros(7, np.float32), IDS, DOCUMENTS, PARAGRAPHS).score, without
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

@@ -26,13 +26,19 @@ def test_spans_tile_the_candidates_and_stay_in_their_document(scores, data, sent
     gaps = data.draw(st.lists(st.integers(1, 3), min_size=size, max_size=size))
     ids = np.cumsum(gaps)
     documents = np.cumsum(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
-    spans = list(grow_spans(scores, ids, documents, weights=replace(WEIGHTS, sentences_before=sentences_before)))
+    spans = list(
+        grow_spans(
+            scores, ids, documents, weights=replace(WEIGHTS, sentences_before=sentences_before)
+        )
+    )
     assert sorted(i for first, stop, _ in spans for i in range(first, stop)) == list(range(size))
     for first, stop, hit in spans:
         assert first <= hit < stop
         assert len(set(documents[first:stop])) == 1
         assert (np.diff(ids[first:stop]) == 1).all()
-        assert max(hit - first, stop - 1 - hit) <= (WEIGHTS.reach if sentences_before is None else sentences_before)
+        assert max(hit - first, stop - 1 - hit) <= (
+            WEIGHTS.reach if sentences_before is None else sentences_before
+        )
         if sentences_before is not None:
             assert hit == stop - 1
     hits = [float(scores[hit]) for _, _, hit in spans]
@@ -60,7 +66,9 @@ def test_spans_do_not_end_with_what_introduces_the_next():
     lead_in = np.array([False, True, False, True])
     assert grown([0.1, 1.0, 0.1, 0.1], lead_in=lead_in) == [(1, 3, 1), (0, 1, 0), (3, 4, 3)]
     assert grown([1.0, 0.1], lead_in=lead_in[1:3], documents=[0, 1])[0] == (0, 1, 0)
-    assert grown([0.1, 1.0, 0.1], lead_in=lead_in[:3], weights=replace(WEIGHTS, sentences_before=1))[0] == (0, 3, 1)
+    assert grown(
+        [0.1, 1.0, 0.1], lead_in=lead_in[:3], weights=replace(WEIGHTS, sentences_before=1)
+    )[0] == (0, 3, 1)
 
 
 def test_a_poor_neighbour_is_left_out():
@@ -77,7 +85,9 @@ def test_a_gap_or_another_document_stops_growth():
 
 
 def test_a_span_ends_where_the_next_section_begins():
-    heading = np.array([True, True, False, False, True, False])  # a chapter, its first section, and its second
+    heading = np.array(
+        [True, True, False, False, True, False]
+    )  # a chapter, its first section, and its second
     content = ~heading
     found = grown([0.6, 0.6, 0.6, 0.6, 0.6, 0.6], has_content=content, heading=heading)
     assert found == [(0, 4, 2), (4, 6, 5)]

@@ -55,7 +55,9 @@ def pumps(encoder, tmp_path_factory):
         "words": "Steam rises from the pump house. A pump needs steam only in winter, and a gasket each year.",
         "wind": "The wind drives a pump on the hill. It lifts water to the trough.",
     }
-    with Engine.open(tmp_path_factory.mktemp("pumps") / "index", create=True, encoder=encoder, rerank=False) as engine:
+    with Engine.open(
+        tmp_path_factory.mktemp("pumps") / "index", create=True, encoder=encoder, rerank=False
+    ) as engine:
         engine.add([Document(doc_id, doc_id, text) for doc_id, text in texts.items()])
         yield engine
 
@@ -88,11 +90,17 @@ def test_an_explanation_names_the_phrase(pumps):
     assert ScoreFactor("quoted phrase", 1.5) in first.explanation.factors
 
 
-@pytest.mark.parametrize("query", ["what prints ls -la", "how do I unpack with tar -xzf", "compile with gcc -gasket"])
-def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(tmp_path, encoder, query):
+@pytest.mark.parametrize(
+    "query", ["what prints ls -la", "how do I unpack with tar -xzf", "compile with gcc -gasket"]
+)
+def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(
+    tmp_path, encoder, query
+):
     option = query.rpartition(" -")[2]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
-        engine.add(Document("a", "", f"The option {option} of the command prints, unpacks and compiles."))
+        engine.add(
+            Document("a", "", f"The option {option} of the command prints, unpacks and compiles.")
+        )
         assert [span.doc_id for span in engine.search(query)] == ["a"]
         assert engine.search_many([query])[0] and engine.ask(query).spans
         assert engine.build_context(query).spans

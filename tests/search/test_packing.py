@@ -18,7 +18,9 @@ def framed(number: int, span: Span) -> int:
 
 
 def span(text: str, start: int = 0, doc_id: str = "a", hit: tuple[int, int] | None = None) -> Span:
-    hits = () if hit is None else (Hit(1, doc_id, 0, start + hit[0], start + hit[1], 1.0, 1.0, 0.0),)
+    hits = (
+        () if hit is None else (Hit(1, doc_id, 0, start + hit[0], start + hit[1], 1.0, 1.0, 0.0),)
+    )
     return Span(doc_id, doc_id, start, start + len(text), text, 1.0, None, hits)
 
 
@@ -27,7 +29,10 @@ def pack(spans, budget, cost=words):
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["a", "bb", "ccc"]), min_size=1, max_size=9).map(" ".join), max_size=8),
+    st.lists(
+        st.lists(st.sampled_from(["a", "bb", "ccc"]), min_size=1, max_size=9).map(" ".join),
+        max_size=8,
+    ),
     st.integers(1, 20),
 )
 def test_never_above_the_budget_and_always_exact(texts, budget):
@@ -47,7 +52,12 @@ def test_a_cut_span_keeps_its_lines():
 
 
 def test_what_is_said_twice_is_packed_once():
-    spans = [span("the gate\nis shut"), span("at noon", 50), span("the gate is  shut", doc_id="copy"), span("gate", 90)]
+    spans = [
+        span("the gate\nis shut"),
+        span("at noon", 50),
+        span("the gate is  shut", doc_id="copy"),
+        span("gate", 90),
+    ]
     assert pack(spans, 20) == [spans[0], spans[1], spans[3]]
 
 
@@ -76,11 +86,20 @@ def test_a_cut_keeps_the_best_hit(budget, place):
     assert cut.start in (7, 7 + start)
 
 
-@given(st.lists(st.integers(1, 6), max_size=60), st.integers(1, 150), st.one_of(st.none(), st.integers(1, 20)))
+@given(
+    st.lists(st.integers(1, 6), max_size=60),
+    st.integers(1, 150),
+    st.one_of(st.none(), st.integers(1, 20)),
+)
 def test_a_budget_is_filled_however_many_spans_that_takes(lengths, budget, limit):
-    spans = [span(" ".join(f"s{i}w{j}" for j in range(length)), 100 * i) for i, length in enumerate(lengths)]
+    spans = [
+        span(" ".join(f"s{i}w{j}" for j in range(length)), 100 * i)
+        for i, length in enumerate(lengths)
+    ]
     found = fill_budget(lambda count: spans[:count], limit=limit, budget=budget, cost=words)
-    assert found == pack(spans[:limit], budget) or (len(found) >= 1 and sum(lengths[: len(found) + 1]) > budget)
+    assert found == pack(spans[:limit], budget) or (
+        len(found) >= 1 and sum(lengths[: len(found) + 1]) > budget
+    )
     assert sum(words(1, s) for s in found) <= budget
     if sum(lengths[:limit]) <= budget:
         assert found == spans[:limit]

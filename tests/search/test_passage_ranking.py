@@ -21,7 +21,15 @@ class Reader:
 
 def spans(*numbers, coverage=0.0):
     return [
-        Span(f"{place}.txt", f"{place}.txt", 0, 9, f"it says {number}", 1 - 0.1 * place, coverage=coverage)
+        Span(
+            f"{place}.txt",
+            f"{place}.txt",
+            0,
+            9,
+            f"it says {number}",
+            1 - 0.1 * place,
+            coverage=coverage,
+        )
         for place, number in enumerate(numbers)
     ]
 
@@ -49,12 +57,18 @@ def test_each_text_is_read_once():
     found = ranks.rank(given)
     assert ranks.rank(given) == found
     assert sorted(reader.read) == ["it says -1.1", "it says -1.2", "it says -1.3"]
-    assert [span.doc_id for span in found[3:]] == ["3.txt", "4.txt"]  # the others follow, in their order
+    assert [span.doc_id for span in found[3:]] == [
+        "3.txt",
+        "4.txt",
+    ]  # the others follow, in their order
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
 
 
 def test_what_answers_gains_whatever_its_score():
-    given = [replace(span, score=score) for span, score in zip(spans(-5, 2, 0.5), (0.1, -0.1, -0.2), strict=True)]
+    given = [
+        replace(span, score=score)
+        for span, score in zip(spans(-5, 2, 0.5), (0.1, -0.1, -0.2), strict=True)
+    ]
     found = ranking(Reader(), weights=replace(WEIGHTS, reading=5.0)).rank(given)
     assert [span.score for span in found][1:] == pytest.approx([-0.1, -0.27], abs=1e-3)
 
@@ -104,7 +118,9 @@ def test_texts_alike_score_alike():
     assert [span.score for span in found] == pytest.approx([1.0, 0.9, 0.8])
 
 
-@pytest.mark.parametrize("question", ["how much holiday does the staff get?", "is leave accrued by the month?"])
+@pytest.mark.parametrize(
+    "question", ["how much holiday does the staff get?", "is leave accrued by the month?"]
+)
 def test_a_search_reads_passages_as_they_are_shown(engine, question):
     found = engine.search(question, top_k=4, explain=True, rerank=True)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)

@@ -93,9 +93,21 @@ def passage(view, piece: str) -> str:
 @pytest.mark.parametrize(
     ("text", "piece", "expected"),
     [
-        pytest.param(TABLE, "| Lorry", TABLE[: TABLE.index("\n\nGas")], id="a row brings its header and caption"),
-        pytest.param(LIST, "- get", LIST[: LIST.index("\n\nThe office")], id="an item brings its list and lead-in"),
-        pytest.param(LIST, "When a", LIST[: LIST.index("\n\nThe office")], id="a lead-in brings the list"),
+        pytest.param(
+            TABLE,
+            "| Lorry",
+            TABLE[: TABLE.index("\n\nGas")],
+            id="a row brings its header and caption",
+        ),
+        pytest.param(
+            LIST,
+            "- get",
+            LIST[: LIST.index("\n\nThe office")],
+            id="an item brings its list and lead-in",
+        ),
+        pytest.param(
+            LIST, "When a", LIST[: LIST.index("\n\nThe office")], id="a lead-in brings the list"
+        ),
         pytest.param(
             MAIL,
             "It hangs",
@@ -103,7 +115,10 @@ def passage(view, piece: str) -> str:
             id="reply",
         ),
         pytest.param(
-            MAIL, "They board", "> Two pupils use a wheelchair.\n\nThey board first, over the car deck.", id="quoted"
+            MAIL,
+            "They board",
+            "> Two pupils use a wheelchair.\n\nThey board first, over the car deck.",
+            id="quoted",
         ),
         pytest.param(
             INTERVIEW,
@@ -130,8 +145,18 @@ def passage(view, piece: str) -> str:
             "It comes back by itself after ten minutes.",
             id="a pronoun brings what it stands for",
         ),
-        pytest.param("One is short. Two, too.\n\nThree.", "Two", "One is short. Two, too.", id="a short paragraph"),
-        pytest.param(PROSE * 3, "The office", PROSE[PROSE.index("The office") :].strip(), id="of a long one the span"),
+        pytest.param(
+            "One is short. Two, too.\n\nThree.",
+            "Two",
+            "One is short. Two, too.",
+            id="a short paragraph",
+        ),
+        pytest.param(
+            PROSE * 3,
+            "The office",
+            PROSE[PROSE.index("The office") :].strip(),
+            id="of a long one the span",
+        ),
     ],
 )
 def test_what_belongs_together(make_view, text, piece, expected):
@@ -149,7 +174,10 @@ def test_a_row_far_below_its_header_is_told_it_apart(make_view):
     rows = "".join(f"| item {number} | {number * 7} crowns a year |\n" for number in range(60))
     view = make_view(f"| Item | Cost |\n|---|---|\n{rows}")
     assert passage(view, "| item 50") == "| item 50 | 350 crowns a year |"
-    assert find_header(view, view.ordinal_at(view.text(0, 10_000).index("| item 50"))) == "| Item | Cost |"
+    assert (
+        find_header(view, view.ordinal_at(view.text(0, 10_000).index("| item 50")))
+        == "| Item | Cost |"
+    )
     assert find_header(view, 0) == ""
     assert passage(view, "| item 5 ").startswith("| Item | Cost |\n")
 
@@ -226,12 +254,17 @@ def test_comments_and_braces_of_a_function_belong_to_it(make_view, text, piece, 
 
 
 def test_of_a_long_class_only_the_method_comes(make_view):
-    methods = "".join(f"    def method_{n}(self):\n        value = {n}\n        return value\n\n" for n in range(60))
+    methods = "".join(
+        f"    def method_{n}(self):\n        value = {n}\n        return value\n\n"
+        for n in range(60)
+    )
     text = f"class Long:\n{methods}"
     view = make_view(text, "code")
     start = text.index("value = 30")
     low, high = enclosing_block(view, start, start + 10, WEIGHTS.block_chars)
-    assert text[low:high].strip() == "def method_30(self):\n        value = 30\n        return value"
+    assert (
+        text[low:high].strip() == "def method_30(self):\n        value = 30\n        return value"
+    )
 
 
 PIECES = st.sampled_from(
@@ -255,7 +288,9 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, min_size=1, max_size=30), st.sampled_from(["text", "code"]), st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_passage_holds_its_span_and_stays_short(make_view, pieces, kind, data):
     view = make_view("".join(pieces), kind)
     if not view.row.sentences:
@@ -276,9 +311,7 @@ def test_a_passage_holds_its_span_and_stays_short(make_view, pieces, kind, data)
 
 
 def test_front_matter_is_never_a_passage(tmp_path, encoder):
-    text = (
-        "---\ntitle: Ferry timetable\nauthor: Jane Roe\ntags: [ferry, island]\n---\n\n# Ferry\n\nIt leaves at nine.\n"
-    )
+    text = "---\ntitle: Ferry timetable\nauthor: Jane Roe\ntags: [ferry, island]\n---\n\n# Ferry\n\nIt leaves at nine.\n"
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("ferry.md", "ferry.md", text, kind="markdown"))
         for question in ("Jane Roe", "tags ferry island", "when does it leave?"):

@@ -16,9 +16,15 @@ def engine(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("places")
     rows = ["part,stock"] + [f"B-{number},{7 * number}" for number in range(1, 41)]
     (folder / "stock.csv").write_text("\n".join(rows) + "\n")
-    articles = "It was dry all spring. The wells gave no water. By June the sheep had been sold. " * 5
-    (folder / "articles.csv").write_text(f'title,text\nRain,"{articles}"\nSnow,"{articles}The pass closed at noon."\n')
-    (folder / "records.jsonl").write_text("\n".join(f'{{"boat": "Skua {n}", "berth": {n}}}' for n in range(1, 6)))
+    articles = (
+        "It was dry all spring. The wells gave no water. By June the sheep had been sold. " * 5
+    )
+    (folder / "articles.csv").write_text(
+        f'title,text\nRain,"{articles}"\nSnow,"{articles}The pass closed at noon."\n'
+    )
+    (folder / "records.jsonl").write_text(
+        "\n".join(f'{{"boat": "Skua {n}", "berth": {n}}}' for n in range(1, 6))
+    )
     book = openpyxl.Workbook()
     book.active.title = "Prices"
     for row in (["Part", "Price"], ["Gasket", 12], ["Valve", 80]):
@@ -86,7 +92,9 @@ def test_a_checked_citation_is_where_it_was_cited(engine, question, place):
 def test_a_row_in_a_span_that_begins_before_the_heading_of_the_sheet(engine):
     text = engine.document("prices.xlsx").text
     row = text.index("Part: Valve")
-    sheet = Span("prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",))
+    sheet = Span(
+        "prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",)
+    )
     assert sheet.locate(row) == "prices.xlsx, Prices, row 3"
 
 
@@ -130,7 +138,15 @@ def test_a_form_feed_ends_no_line(tmp_path):
     (tmp_path / "pump.c").write_text(text)
     start = text.index("int drain")
     span = Span(
-        "pump.c", str(tmp_path / "pump.c"), start, len(text), text[start:], 1.0, kind="code", line=5, last_line=7
+        "pump.c",
+        str(tmp_path / "pump.c"),
+        start,
+        len(text),
+        text[start:],
+        1.0,
+        kind="code",
+        line=5,
+        last_line=7,
     )
     (match,) = find_lines([span], "drain")
     assert (match.first, match.lines[4], match.definition) == (5, "int drain(int x) {", 5)

@@ -49,7 +49,11 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_misspelt_keywords_are_refused(engine, call):
-    refused = (TypeError, "filtr") if call == "documents" else (UsageError, "no option 'filtr': use filter")
+    refused = (
+        (TypeError, "filtr")
+        if call == "documents"
+        else (UsageError, "no option 'filtr': use filter")
+    )
     with pytest.raises(refused[0], match=refused[1]):
         CALLS[call](engine, filtr="kind=pdf")
 

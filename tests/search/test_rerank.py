@@ -50,7 +50,8 @@ class Likes:
         time.sleep(self.seconds * len(passages))
         self.read += passages
         return [
-            np.array([self.value * (self.word in one) for one in passage.sentences], np.float32) for passage in passages
+            np.array([self.value * (self.word in one) for one in passage.sentences], np.float32)
+            for passage in passages
         ]
 
 
@@ -58,7 +59,12 @@ class Likes:
 def ship(encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("ship") / "index"
     documents = [
-        Document(f"{word}.md", f"{word}.md", f"The {word} is checked every week. " + "Nobody sails alone. " * 12, word)
+        Document(
+            f"{word}.md",
+            f"{word}.md",
+            f"The {word} is checked every week. " + "Nobody sails alone. " * 12,
+            word,
+        )
         for word in WORDS
     ]
     with Engine.open(path, create=True, encoder=encoder) as engine:
@@ -68,7 +74,9 @@ def ship(encoder, tmp_path_factory):
 
 def search(path, reranker, **options):
     with Engine.open(path, reranker=reranker) as engine:
-        return engine.search("What is checked every week?", rerank=options.pop("rerank", True), **options)
+        return engine.search(
+            "What is checked every week?", rerank=options.pop("rerank", True), **options
+        )
 
 
 @pytest.mark.parametrize("level", ["passage", "span", "sentence", "document"])
@@ -119,11 +127,16 @@ def test_scores_that_make_no_sense_change_nothing(ship, wrong):
     class Broken(Likes):
         def score(self, question, passages):
             value = np.nan if wrong == "nan" else 1.0
-            return [np.full(len(passage.sentences) - (wrong == "too few"), value, np.float32) for passage in passages]
+            return [
+                np.full(len(passage.sentences) - (wrong == "too few"), value, np.float32)
+                for passage in passages
+            ]
 
     before = search(ship, None, rerank=False)
     after = search(ship, Broken("x"))
-    assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
+    assert [(span.doc_id, span.start) for span in after] == [
+        (span.doc_id, span.start) for span in before
+    ]
 
 
 class Compares:
@@ -158,7 +171,9 @@ def test_what_a_comparison_prefers_comes_first(ship):
     (read,) = reranker.compared
     assert (np.diff(read.sentences) > 0).all()
     assert len(np.unique(read.passages)) == WEIGHTS.reranked
-    texts = Counter(len(sentence) for passage in reranker.passages for sentence in passage.sentences)
+    texts = Counter(
+        len(sentence) for passage in reranker.passages for sentence in passage.sentences
+    )
     assert Counter(read.lengths.tolist()) <= texts
 
 
@@ -171,7 +186,9 @@ def test_a_comparison_that_makes_no_sense_changes_nothing(ship, wrong):
     before = search(ship, None, rerank=False)
     value = np.nan if wrong == "nan" else 5.0
     after = search(ship, Broken(before[5].doc_id.removesuffix(".md"), value=value))
-    assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
+    assert [(span.doc_id, span.start) for span in after] == [
+        (span.doc_id, span.start) for span in before
+    ]
 
 
 def test_a_deadline_compares_what_was_read(ship):
@@ -235,7 +252,8 @@ def test_a_prompt_and_an_answer_are_in_the_new_order(ship):
         answer = engine.ask("What is checked every week?")
         assert reranker.read
         assert [span.score for span in answer.spans] == [
-            span.score for span in engine.search("What is checked every week?", top_k=len(answer.spans))
+            span.score
+            for span in engine.search("What is checked every week?", top_k=len(answer.spans))
         ]
 
 
@@ -251,7 +269,13 @@ def handbook(built_index, encoder):
 
 def test_a_search_without_time_to_re_rank_says_so(handbook):
     assert handbook.search(QUESTION).notes == ()
-    for options in ({}, {"level": "span"}, {"level": "document"}, {"max_tokens": 500}, {"rerank": True}):
+    for options in (
+        {},
+        {"level": "span"},
+        {"level": "document"},
+        {"max_tokens": 500},
+        {"rerank": True},
+    ):
         found = handbook.search(QUESTION, rerank_timeout_ms=0.001, **options)
         assert found.notes == (CUT_SHORT,), options
         assert found.cut_short

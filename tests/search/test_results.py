@@ -46,7 +46,9 @@ def test_a_byte_order_mark_is_not_shown(make_view):
 
 
 def test_headings_by_underline_and_number(make_view):
-    view = make_view("Handbook\n========\n\nStart\n-----\n\nFirst the ledger.\n\n2. Stop\n\nThen all others stop.\n")
+    view = make_view(
+        "Handbook\n========\n\nStart\n-----\n\nFirst the ledger.\n\n2. Stop\n\nThen all others stop.\n"
+    )
     assert at(view, "First the") == ("Handbook", "Start")
     assert read_heading("2.3.1 Notice of leave\n") == (3, "2.3.1 Notice of leave")
     assert read_heading("**Notes**\n") == (7, "Notes")
@@ -66,7 +68,9 @@ def test_a_view_reads_across_blocks(make_view):
 
 
 @given(st.text(alphabet="ab .\n字", min_size=1, max_size=400), st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_view_is_the_document(make_view, text, data):
     view = make_view(text)
     start = data.draw(st.integers(0, len(text)))
@@ -80,7 +84,9 @@ def test_a_view_is_the_document(make_view, text, data):
 
 def test_a_search_in_a_long_document_reads_little_of_it(encoder, tmp_path, monkeypatch):
     """Passages that are far apart are not joined by reading all that lies between them."""
-    text = "\n\n".join(f"Boat {n} carries rope {n * n % 977} and lamp {n * 7 % 331}." for n in range(2_000))
+    text = "\n\n".join(
+        f"Boat {n} carries rope {n * n % 977} and lamp {n * 7 % 331}." for n in range(2_000)
+    )
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("boats.txt", text=text))
         read = []
@@ -99,7 +105,11 @@ def test_a_search_in_a_long_document_reads_little_of_it(encoder, tmp_path, monke
 
 
 def test_read_heading_by_example():
-    assert (read_heading("## Leave ##\n\n"), read_heading("Sickness\n--------\n"), read_heading("3.2 Notice\n")) == (
+    assert (
+        read_heading("## Leave ##\n\n"),
+        read_heading("Sickness\n--------\n"),
+        read_heading("3.2 Notice\n"),
+    ) == (
         (2, "Leave"),
         (2, "Sickness"),
         (2, "3.2 Notice"),

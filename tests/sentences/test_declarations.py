@@ -110,7 +110,10 @@ def test_no_declaration(language, name, text):
 
 
 def test_declares_by_example():
-    assert (declares("MAX_RETRIES = 3", ["MAX_RETRIES"]), declares("retry(MAX_RETRIES)", ["MAX_RETRIES"])) == (
+    assert (
+        declares("MAX_RETRIES = 3", ["MAX_RETRIES"]),
+        declares("retry(MAX_RETRIES)", ["MAX_RETRIES"]),
+    ) == (
         True,
         False,
     )

@@ -50,7 +50,9 @@ def test_where_sections_end_makes_no_difference(text, section):
         assert (split_sentences(text), split_sentences(text, kind="code")) == whole
 
 
-@pytest.mark.parametrize("unit", ["one line without a stop\n", "```\ncode\n", "word ", "\n", "\r\n"])
+@pytest.mark.parametrize(
+    "unit", ["one line without a stop\n", "```\ncode\n", "word ", "\n", "\r\n"]
+)
 def test_blocks_without_end_are_cut(unit, monkeypatch):
     monkeypatch.setattr(sentences_module, "_LONGEST_BLOCK", 3_000)
     monkeypatch.setattr(sentences_module, "_LONGEST_LINE", 1_000)
@@ -68,31 +70,65 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
     [
         pytest.param("", [], id="empty"),
         pytest.param("Hi there", ["Hi there"], id="no-full-stop"),
-        pytest.param("Dr. Hale left. Mr. Roe stayed.", ["Dr. Hale left.", "Mr. Roe stayed."], id="titles"),
         pytest.param(
-            "J. R. R. Tolkien wrote it. We read it.", ["J. R. R. Tolkien wrote it.", "We read it."], id="initials"
+            "Dr. Hale left. Mr. Roe stayed.", ["Dr. Hale left.", "Mr. Roe stayed."], id="titles"
         ),
-        pytest.param("It costs 3.50 now. Buy it.", ["It costs 3.50 now.", "Buy it."], id="decimals"),
-        pytest.param("See https://a.b/c?d=1. Then go.", ["See https://a.b/c?d=1.", "Then go."], id="urls"),
-        pytest.param("Use e.g. tar. See Fig. 3 there.", ["Use e.g. tar.", "See Fig. 3 there."], id="abbreviations"),
+        pytest.param(
+            "J. R. R. Tolkien wrote it. We read it.",
+            ["J. R. R. Tolkien wrote it.", "We read it."],
+            id="initials",
+        ),
+        pytest.param(
+            "It costs 3.50 now. Buy it.", ["It costs 3.50 now.", "Buy it."], id="decimals"
+        ),
+        pytest.param(
+            "See https://a.b/c?d=1. Then go.", ["See https://a.b/c?d=1.", "Then go."], id="urls"
+        ),
+        pytest.param(
+            "Use e.g. tar. See Fig. 3 there.",
+            ["Use e.g. tar.", "See Fig. 3 there."],
+            id="abbreviations",
+        ),
         pytest.param('"Why?" she asked. He left.', ['"Why?" she asked.', "He left."], id="quotes"),
-        pytest.param('He said "No." Then he left.', ['He said "No."', "Then he left."], id="quoted-end"),
         pytest.param(
-            "It is No. 5 there. We said no. They left.", ["It is No. 5 there.", "We said no.", "They left."], id="no"
+            'He said "No." Then he left.', ['He said "No."', "Then he left."], id="quoted-end"
         ),
-        pytest.param("See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"),
+        pytest.param(
+            "It is No. 5 there. We said no. They left.",
+            ["It is No. 5 there.", "We said no.", "They left."],
+            id="no",
+        ),
+        pytest.param(
+            "See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"
+        ),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),
-        pytest.param("これは文です。二つ目！三つ目？", ["これは文です。", "二つ目！", "三つ目？"], id="cjk"),
+        pytest.param(
+            "これは文です。二つ目！三つ目？", ["これは文です。", "二つ目！", "三つ目？"], id="cjk"
+        ),
         pytest.param("他说：“好。”然后走了。", ["他说：“好。”", "然后走了。"], id="cjk-quote"),
         pytest.param("यह पहला है। यह दूसरा है।", ["यह पहला है।", "यह दूसरा है।"], id="hindi"),
         pytest.param("هل هذا سؤال؟ نعم هذا جواب.", ["هل هذا سؤال؟", "نعم هذا جواب."], id="arabic"),
         pytest.param("یہ پہلا ہے۔ یہ دوسرا ہے۔", ["یہ پہلا ہے۔", "یہ دوسرا ہے۔"], id="urdu"),
-        pytest.param(f"{'ก' * 90} {'ข' * 30} {'ค' * 60}", ["ก" * 90, f"{'ข' * 30} {'ค' * 60}"], id="thai"),
+        pytest.param(
+            f"{'ก' * 90} {'ข' * 30} {'ค' * 60}", ["ก" * 90, f"{'ข' * 30} {'ค' * 60}"], id="thai"
+        ),
         pytest.param("# Title\nText here.", ["# Title", "Text here."], id="heading"),
         pytest.param("Title\n=====\nText here.", ["Title\n=====", "Text here."], id="underlined"),
-        pytest.param("A ~~ B\n~~~~~~\nOne. Two.", ["A ~~ B\n~~~~~~", "One.", "Two."], id="underlined-by-tildes"),
-        pytest.param("Title\n`````\nOne. Two.", ["Title\n`````", "One.", "Two."], id="underlined-by-backticks"),
-        pytest.param("So, this:\n~~~~\nx. y.\n~~~~\n", ["So, this:", "~~~~\nx. y.\n~~~~"], id="fence-of-tildes"),
+        pytest.param(
+            "A ~~ B\n~~~~~~\nOne. Two.",
+            ["A ~~ B\n~~~~~~", "One.", "Two."],
+            id="underlined-by-tildes",
+        ),
+        pytest.param(
+            "Title\n`````\nOne. Two.",
+            ["Title\n`````", "One.", "Two."],
+            id="underlined-by-backticks",
+        ),
+        pytest.param(
+            "So, this:\n~~~~\nx. y.\n~~~~\n",
+            ["So, this:", "~~~~\nx. y.\n~~~~"],
+            id="fence-of-tildes",
+        ),
         pytest.param("First\n\nSecond", ["First", "Second"], id="blank-line"),
         pytest.param("First\r\n\r\nSecond", ["First", "Second"], id="blank-crlf"),
         pytest.param("First\r\rSecond", ["First", "Second"], id="blank-cr"),
@@ -102,11 +138,16 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
         pytest.param("Ann Lee: Hello.\nBob: Yes.", ["Ann Lee: Hello.", "Bob: Yes."], id="turns"),
         pytest.param(
             "a line that is wrapped by\nsomeone's editor. And another\nsentence that is wrapped.",
-            ["a line that is wrapped by\nsomeone's editor.", "And another\nsentence that is wrapped."],
+            [
+                "a line that is wrapped by\nsomeone's editor.",
+                "And another\nsentence that is wrapped.",
+            ],
             id="hard-wrapped",
         ),
         pytest.param(
-            "Intro:\n```\nx = 1\ny = 2\n```\nAfter.", ["Intro:", "```\nx = 1\ny = 2\n```", "After."], id="fence"
+            "Intro:\n```\nx = 1\ny = 2\n```\nAfter.",
+            ["Intro:", "```\nx = 1\ny = 2\n```", "After."],
+            id="fence",
         ),
     ],
 )
@@ -117,11 +158,25 @@ def test_boundaries(text, expected):
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        pytest.param("Dr. Hale paid. Then she left.", ["Dr. Hale paid.", "Then she left."], id="abbreviation"),
-        pytest.param("J. Bach left. A. went, too.", ["J. Bach left.", "A. went, too."], id="initial"),
-        pytest.param("It was 5. of May. It rained.", ["It was 5. of May.", "It rained."], id="ordinal"),
-        pytest.param('He said "Go." Then (why?) he left.', ['He said "Go."', "Then (why?)", "he left."], id="closing"),
-        pytest.param("It is in [1]_. The rest is not.", ["It is in [1]_.", "The rest is not."], id="underscore"),
+        pytest.param(
+            "Dr. Hale paid. Then she left.", ["Dr. Hale paid.", "Then she left."], id="abbreviation"
+        ),
+        pytest.param(
+            "J. Bach left. A. went, too.", ["J. Bach left.", "A. went, too."], id="initial"
+        ),
+        pytest.param(
+            "It was 5. of May. It rained.", ["It was 5. of May.", "It rained."], id="ordinal"
+        ),
+        pytest.param(
+            'He said "Go." Then (why?) he left.',
+            ['He said "Go."', "Then (why?)", "he left."],
+            id="closing",
+        ),
+        pytest.param(
+            "It is in [1]_. The rest is not.",
+            ["It is in [1]_.", "The rest is not."],
+            id="underscore",
+        ),
     ],
 )
 def test_where_sentences_of_prose_begin(text, sentences):
@@ -136,17 +191,28 @@ def test_splitting_has_no_limit_on_time(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["# Title\nText.", "Title\n=====\nText.", "- one\n- two", "| a | b |\n| c | d |", "```\nx = 1\n```\nText."]
+    "text",
+    [
+        "# Title\nText.",
+        "Title\n=====\nText.",
+        "- one\n- two",
+        "| a | b |\n| c | d |",
+        "```\nx = 1\n```\nText.",
+    ],
 )
 def test_a_byte_order_mark_hides_no_structure(text):
     marked = "\ufeff" + text
     sentences = split_sentences(marked)
     assert_tiles(marked, sentences)
-    assert [(s.end - 1, s.kind) for s in sentences] == [(s.end, s.kind) for s in split_sentences(text)]
+    assert [(s.end - 1, s.kind) for s in sentences] == [
+        (s.end, s.kind) for s in split_sentences(text)
+    ]
 
 
 def test_a_rule_of_asciidoc_may_follow_a_long_block():
-    text = "= Tides\n\n" + "the sea \n" * 22_223 + "----\ncode\n----\n"  # 200,007 characters without a blank line
+    text = (
+        "= Tides\n\n" + "the sea \n" * 22_223 + "----\ncode\n----\n"
+    )  # 200,007 characters without a blank line
     assert_tiles(text, split_sentences(text))
 
 
@@ -177,11 +243,17 @@ def test_one_word_without_end_is_cut_anywhere():
     ("text", "kinds"),
     [
         ("---\ntitle: Ferry\ntags: [a]\n---\n\nIt leaves at nine.\n", ["metadata", "text"]),
-        ("\ufeff---\r\ntitle: Ferry\r\n...\r\n# Ferry\r\nIt leaves.\r\n", ["metadata", "heading", "text"]),
+        (
+            "\ufeff---\r\ntitle: Ferry\r\n...\r\n# Ferry\r\nIt leaves.\r\n",
+            ["metadata", "heading", "text"],
+        ),
         ("---\n\nIt leaves at nine.\n\n---\n", ["text"]),
         ("---\ntitle: never closed\n\nIt leaves at nine.\n", ["text", "text"]),
         ("It leaves.\n\n---\ntitle: Ferry\n---\n", ["text", "heading"]),
-        ("\\documentclass{book}\n\\begin{document}\n\\section{Ferry}\nIt leaves.\n", ["metadata", "heading", "text"]),
+        (
+            "\\documentclass{book}\n\\begin{document}\n\\section{Ferry}\nIt leaves.\n",
+            ["metadata", "heading", "text"],
+        ),
         ("= Manual\n\n== Ferry\n\nIt leaves at nine.\n", ["heading", "heading", "text"]),
     ],
 )

@@ -38,7 +38,9 @@ def test_blank_lines_of_every_kind(blank):
     assert len(paragraphs([f"One.{blank}", "Two."])) == 2
 
 
-@pytest.mark.parametrize("lead", ["We need:", "我们需要：", "What do we need?", "“What do we need?”", "需要什么？"])
+@pytest.mark.parametrize(
+    "lead", ["We need:", "我们需要：", "What do we need?", "“What do we need?”", "需要什么？"]
+)
 def test_what_a_colon_or_a_question_introduces_is_of_its_paragraph(lead):
     assert paragraphs([f"{lead}\n\n", "- smoke\n\n", "- gloves\n"]) == [
         [f"{lead}\n\n", "- smoke\n\n"],
@@ -56,11 +58,27 @@ def test_headings_begin_the_paragraph_they_head():
 
 
 def test_wrapped_lines_go_on():
-    assert len(paragraphs(["A line that is\nwrapped. ", "Its end.\n", "The next line.\n", "Windows.\r\n", "End."])) == 1
+    assert (
+        len(
+            paragraphs(
+                [
+                    "A line that is\nwrapped. ",
+                    "Its end.\n",
+                    "The next line.\n",
+                    "Windows.\r\n",
+                    "End.",
+                ]
+            )
+        )
+        == 1
+    )
 
 
 def test_a_long_line_is_a_paragraph():
-    assert paragraphs(["Title\n", LONG, "And then.\n", "Next."]) == [["Title\n", LONG, "And then.\n"], ["Next."]]
+    assert paragraphs(["Title\n", LONG, "And then.\n", "Next."]) == [
+        ["Title\n", LONG, "And then.\n"],
+        ["Next."],
+    ]
 
 
 def test_what_is_long_is_cut_at_the_next_line():
@@ -71,7 +89,11 @@ def test_what_is_long_is_cut_at_the_next_line():
     assert len(paragraphs([f"Sentence {number}. " for number in range(200)])) == 1
 
 
-@given(st.lists(st.sampled_from(["Aye. ", "No!\n", "So it is.\n\n", "Wrapped\nhere. ", LONG, "\n"])).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(["Aye. ", "No!\n", "So it is.\n\n", "Wrapped\nhere. ", LONG, "\n"])
+    ).map("".join)
+)
 def test_paragraphs_of_any_text_tile_its_sentences(text):
     sentences = [text[s.start : s.end] for s in split_sentences(text)]
     found = paragraphs(sentences)
@@ -82,7 +104,12 @@ def test_paragraphs_of_any_text_tile_its_sentences(text):
 
 def test_roles_tell_what_has_content_and_what_leads_on():
     table, tracker = StructureTable(), ParagraphTracker()
-    sentences = [("# Hive\n\n", "heading"), ("We need:\n\n", "text"), ("- smoke\n\n", "item"), ("|---|\n\n", "row")]
+    sentences = [
+        ("# Hive\n\n", "heading"),
+        ("We need:\n\n", "text"),
+        ("- smoke\n\n", "item"),
+        ("|---|\n\n", "row"),
+    ]
     table.add(sentences, tracker)
     table.add([("Is it warm?\n\n", "text"), ("# Lid", "heading")], tracker)
     arrays = table.take(len(table))
@@ -91,8 +118,18 @@ def test_roles_tell_what_has_content_and_what_leads_on():
 
 
 def test_a_table_is_taken_in_parts():
-    table, whole, tracker, other = StructureTable(), StructureTable(), ParagraphTracker(), ParagraphTracker()
-    sentences = [("One. ", "text"), ("Two.\n\n", "text"), ("# Lid\n\n", "heading"), ("Three.", "text")]
+    table, whole, tracker, other = (
+        StructureTable(),
+        StructureTable(),
+        ParagraphTracker(),
+        ParagraphTracker(),
+    )
+    sentences = [
+        ("One. ", "text"),
+        ("Two.\n\n", "text"),
+        ("# Lid\n\n", "heading"),
+        ("Three.", "text"),
+    ]
     whole.add(sentences, other)
     table.add(sentences[:3], tracker)
     first = table.take(2)
@@ -135,20 +172,29 @@ def test_a_table_of_contents_is_navigation_entry_by_entry():
     parts = [(text[s.start : s.end], s.kind) for s in split_sentences(text)]
     table.add(parts, tracker)
     roles = table.take(len(parts))["roles"]
-    entries = [part.strip() for (part, _), role in zip(parts, roles, strict=True) if role & NAVIGATION]
+    entries = [
+        part.strip() for (part, _), role in zip(parts, roles, strict=True) if role & NAVIGATION
+    ]
     assert entries == ["# Contents", "1 Pumps and seals 3\n2 Boilers 17", "Rotors ....... 21"]
 
 
 def test_paragraph_tracker_by_example():
     tracker = ParagraphTracker()
     assert [
-        tracker.position(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")
+        tracker.position(sentence)
+        for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")
     ] == [0, 1, 2, 0]
-    assert [tracker.position("# Wax\n\n", heading=True), tracker.position("It is next.\n")] == [0, 1]
+    assert [tracker.position("# Wax\n\n", heading=True), tracker.position("It is next.\n")] == [
+        0,
+        1,
+    ]
 
 
 def test_is_header_by_example():
-    assert (is_header(["Years ended", "2022", "2021"]), is_header(["Net sales", "8,392", "5,493"])) == (True, False)
+    assert (
+        is_header(["Years ended", "2022", "2021"]),
+        is_header(["Net sales", "8,392", "5,493"]),
+    ) == (True, False)
 
 
 def test_add_contexts_by_example():
@@ -163,4 +209,7 @@ def test_add_contexts_by_example():
 
 def test_the_values_of_a_record_are_where_they_begin():
     line = "name:  bolt | stock:   340"
-    assert [line[start : start + len(value)] for _, value, start in read_record(line, 0)] == ["bolt", "340"]
+    assert [line[start : start + len(value)] for _, value, start in read_record(line, 0)] == [
+        "bolt",
+        "340",
+    ]

@@ -120,7 +120,9 @@ def serve_here(_: Path, *arguments, **environment: str):
 
     def start(announce: Callable[[str], None]) -> None:
         patch.setattr(app, "serve", lambda settings, **_: listen(settings, announce=announce))
-        serve_command.main([*map(str, ("--port", 0, *arguments))], "lmkrag serve", standalone_mode=False)
+        serve_command.main(
+            [*map(str, ("--port", 0, *arguments))], "lmkrag serve", standalone_mode=False
+        )
 
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         before = os.environ.copy()
@@ -150,7 +152,11 @@ def serve_process():
 def server(built_index, tmp_path_factory):
     """A server on the sample index that nobody writes to, under the name ``demo``."""
     with start_server(
-        tmp_path_factory.mktemp("server"), "--rerank-timeout-ms", "30000", "--index", f"demo={built_index}"
+        tmp_path_factory.mktemp("server"),
+        "--rerank-timeout-ms",
+        "30000",
+        "--index",
+        f"demo={built_index}",
     ) as running:
         yield running
 
@@ -166,7 +172,9 @@ def impatient(built_index, serve_settings):
 @pytest.fixture(scope="session")
 def serve_settings():
     """Starts a server in this process, with settings of its own; ``ready=False`` does not wait for its indexes."""
-    return lambda settings, **options: run_here(lambda announce: app.serve(settings, announce=announce), **options)
+    return lambda settings, **options: run_here(
+        lambda announce: app.serve(settings, announce=announce), **options
+    )
 
 
 @pytest.fixture(scope="session")

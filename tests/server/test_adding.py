@@ -37,7 +37,9 @@ def put(client, doc_id: str, **body) -> dict:
 def test_add_replace_follow_and_remove(writable, corpus, index):
     with writable.client() as client:
         assert wait(client, put(client, "notes/ferry.md", content=NOTE))["report"]["added"] == 1
-        (span, *_) = client.post("/api/search", json={"query": "when does the ferry leave?"}).json()["spans"]
+        (span, *_) = client.post(
+            "/api/search", json={"query": "when does the ferry leave?"}
+        ).json()["spans"]
         assert span["doc_id"] == "notes/ferry.md" and "at seven" in span["text"]
         assert client.get("/api/documents/notes/ferry.md").json()["kind"] == "markdown"
 
@@ -45,7 +47,9 @@ def test_add_replace_follow_and_remove(writable, corpus, index):
         job = wait(client, job)
         assert job["state"] == "done" and job["report"]["updated"] == 1
         assert "at nine" in client.get("/api/documents/notes/ferry.md/text").json()["text"]
-        assert client.get(f"/api/jobs/{job['job_id']}").json() == job  # a client that was cut off asks again
+        assert (
+            client.get(f"/api/jobs/{job['job_id']}").json() == job
+        )  # a client that was cut off asks again
 
         data = (corpus / "reports/viaduct-inspection.pdf").read_bytes()
         assert wait(client, put(client, "copies%2Freport.pdf", content=data))["state"] == "done"
@@ -55,20 +59,34 @@ def test_add_replace_follow_and_remove(writable, corpus, index):
         mail["Subject"] = "Reports"
         mail.set_content("Both are attached.")
         for name, content in (("v.pdf", data), ("a.csv", b"Code,Days\nA-1,12\n"), ("b.bin", b"\0")):
-            mail.add_attachment(content, maintype="application", subtype="octet-stream", filename=name)
+            mail.add_attachment(
+                content, maintype="application", subtype="octet-stream", filename=name
+            )
         job = wait(client, put(client, "in/m.eml", content=mail.as_bytes()))
-        assert (job["state"], [one["path"] for one in job["report"]["skipped"]]) == ("done", ["in/m.eml/b.bin"])
+        assert (job["state"], [one["path"] for one in job["report"]["skipped"]]) == (
+            "done",
+            ["in/m.eml/b.bin"],
+        )
         assert client.get("/api/documents/in/m.eml/v.pdf").json()["pages"] == 3
-        assert "attachment" in client.get("/api/documents/in/m.eml/v.pdf/pages/1.webp").json()["detail"]
+        assert (
+            "attachment"
+            in client.get("/api/documents/in/m.eml/v.pdf/pages/1.webp").json()["detail"]
+        )
         mail.set_payload([part for part in mail.get_payload() if part.get_filename() != "a.csv"])
         assert wait(client, put(client, "in/m.eml", content=mail.as_bytes()))["state"] == "done"
         assert client.get("/api/documents/in/m.eml/a.csv").status_code == 404
         assert client.delete("/api/documents/in/m.eml").json() == {"removed": 1}
         assert client.get("/api/documents/in/m.eml/v.pdf").status_code == 404
 
-        memo = {"text": "The memo says that the gate is green.", "title": "Gate", "meta": {"year": 2024}}
+        memo = {
+            "text": "The memo says that the gate is green.",
+            "title": "Gate",
+            "meta": {"year": 2024},
+        }
         assert wait(client, put(client, "memo:1", json=memo))["state"] == "done"
-        found = client.post("/api/search", json={"query": "gate", "filter": "year=2024"}).json()["spans"]
+        found = client.post("/api/search", json={"query": "gate", "filter": "year=2024"}).json()[
+            "spans"
+        ]
         assert [span["title"] for span in found] == ["Gate"]
 
         assert client.delete("/api/documents/memo:1").json() == {"removed": 1}
@@ -83,7 +101,9 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
         assert failed["state"] == "failed" and "PDF" in failed["error"]
         assert wait(client, put(client, "x.exe", content=b"MZ"))["state"] == "failed"
         assert wait(client, put(client, "empty.txt", content=b""))["error"] == "empty file"
-        assert client.put("/api/documents/a.txt", json={"text": "x", "colour": 1}).status_code == 422
+        assert (
+            client.put("/api/documents/a.txt", json={"text": "x", "colour": 1}).status_code == 422
+        )
         empty = client.put("/api/documents/a.txt", json={"text": ""})
         assert empty.status_code == 422 and empty.json()["detail"].startswith("text: ")
         assert client.get("/api/documents").json()["total"] == 5
@@ -122,7 +142,13 @@ def test_ids_that_lead_elsewhere(doc_id):
 
 @pytest.mark.parametrize(
     "doc_id",
-    ["می\u200cخواهم.md", "👩\u200d🚀.md", "Screenshot 9.41.00\u202fAM.png", "note\u00a0: x.md", "東京\u3000大阪.txt"],
+    [
+        "می\u200cخواهم.md",
+        "👩\u200d🚀.md",
+        "Screenshot 9.41.00\u202fAM.png",
+        "note\u00a0: x.md",
+        "東京\u3000大阪.txt",
+    ],
 )
 def test_ids_with_joiners_and_spaces(doc_id):
     assert str(check_doc_id(doc_id)) == doc_id
@@ -133,7 +159,11 @@ def test_ids_that_lead_elsewhere_over_http(writable, tmp_path):
         kept = wait(client, put(client, "kept.txt", content=b"The gate is green."))
         assert kept["state"] == "done"
         for written in ("..%2F..%2Fescaped.txt", "%2Ftmp%2Fescaped.txt", "a%00b", "%2E", "."):
-            assert client.put(f"/api/documents/{written}", content=b"text").status_code in (400, 404, 405)
+            assert client.put(f"/api/documents/{written}", content=b"text").status_code in (
+                400,
+                404,
+                405,
+            )
         assert (tmp_path / "index.uploads" / "kept.txt").is_file()
         assert not list(tmp_path.rglob("escaped*"))
 
@@ -149,7 +179,10 @@ def test_a_folder_of_uploads_that_is_a_link_is_not_followed(writable, index, tmp
 
 
 def test_read_only(client):
-    for reply in (client.put("/api/documents/x.txt", content=b"x"), client.delete("/api/documents/glass-river.txt")):
+    for reply in (
+        client.put("/api/documents/x.txt", content=b"x"),
+        client.delete("/api/documents/glass-river.txt"),
+    ):
         assert reply.status_code == 403
         assert reply.json()["detail"] == "documents can't be changed here: start with --writable"
     assert client.get("/api/jobs/x").status_code == 404
@@ -191,7 +224,10 @@ def test_somebody_else_writes(writable, index):
             assert refused.headers["retry-after"]
             assert str(index) not in refused.text
             time.sleep(1)
-            assert client.get(f"/api/jobs/{job['job_id']}").json()["state"] in ("waiting", "running")
+            assert client.get(f"/api/jobs/{job['job_id']}").json()["state"] in (
+                "waiting",
+                "running",
+            )
         assert wait(client, job)["state"] == "done"
     store.close()
 
@@ -232,7 +268,12 @@ async def test_an_upload_that_failed_is_replaced_by_a_newer_one(accepting, index
         failed = ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is red.")))
     assert failed.state == "failed" and "No space left" in failed.error
     assert left_over(index) == []
-    assert ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is ", b"green."))).state == "done"
+    assert (
+        ended(
+            accept, await accept.receive(served, "a.txt", pieces(b"The gate is ", b"green."))
+        ).state
+        == "done"
+    )
     accept.close()
     _, served = accepting()
     time.sleep(1)
@@ -245,7 +286,9 @@ async def test_what_is_in_the_folder_is_indexed_at_start(accepting, index, monke
         patched.setattr(type(served.engine), "add", full_disk)
         for job in (
             await accept.receive(served, "a.txt", pieces(b"The gate is red.")),
-            await accept.add_document(served, Document("b", "", "The lamp is lit.", meta={"year": 2024})),
+            await accept.add_document(
+                served, Document("b", "", "The lamp is lit.", meta={"year": 2024})
+            ),
         ):
             assert ended(accept, job).state == "failed"
     accept.close()
@@ -290,7 +333,10 @@ async def test_a_file_and_a_document_sent_as_json_replace_each_other(accepting, 
     assert ended(accept, value).report.updated == 1
     assert served.engine.read("a") == "The lamp is lit."
     assert not (index.with_name("index.uploads") / "a").exists()
-    assert ended(accept, await accept.receive(served, "a", pieces(b"The gate is green."))).state == "done"
+    assert (
+        ended(accept, await accept.receive(served, "a", pieces(b"The gate is green."))).state
+        == "done"
+    )
     assert served.engine.read("a") == "The gate is green."
 
 
@@ -340,7 +386,10 @@ async def test_removing_a_document_that_is_being_indexed(accepting, index, monke
     assert time.monotonic() - began < 10
     assert ended(accept, job).error == "removed before it was indexed"
     assert "long.txt" not in {info.doc_id for info in served.engine.documents()}
-    assert ended(accept, await accept.receive(served, "long.txt", pieces(b"The gate is red."))).state == "done"
+    assert (
+        ended(accept, await accept.receive(served, "long.txt", pieces(b"The gate is red."))).state
+        == "done"
+    )
 
 
 async def test_what_was_not_received_whole_is_gone(accepting, index):
@@ -353,7 +402,9 @@ async def test_what_was_not_received_whole_is_gone(accepting, index):
     with pytest.raises(StorageError):
         await accept.receive(served, "a.txt", broken())
     assert left_over(index) == []
-    (index.with_name("index.uploads") / ".incoming" / "f00d").write_bytes(b"of a server that was killed")
+    (index.with_name("index.uploads") / ".incoming" / "f00d").write_bytes(
+        b"of a server that was killed"
+    )
     accept.close()
     accepting()
     assert left_over(index) == []
@@ -394,12 +445,18 @@ async def test_an_error_while_indexing_ends_no_thread(accepting, monkeypatch):
         patched.setattr(type(served.engine), "add", broken)
         failed = ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is red.")))
     assert failed.error == "this is a bug; the server's log says more"
-    assert ended(accept, await accept.receive(served, "b.txt", pieces(b"The lamp is lit."))).state == "done"
+    assert (
+        ended(accept, await accept.receive(served, "b.txt", pieces(b"The lamp is lit."))).state
+        == "done"
+    )
 
 
 def test_an_index_that_is_the_working_directory(serve, index, monkeypatch):
     monkeypatch.chdir(index)
-    with serve(index.parent, "--index", "demo=.", "--writable") as running, running.client() as client:
+    with (
+        serve(index.parent, "--index", "demo=.", "--writable") as running,
+        running.client() as client,
+    ):
         assert wait(client, put(client, "a.b.txt", content=b"The gate is red."))["state"] == "done"
         missing = client.get("/api/documents/no.such.txt").json()
         assert missing["detail"].startswith("no document 'no.such.txt' in demo")
@@ -412,7 +469,9 @@ def test_page_by_page_while_the_list_changes(writable):
             wait(client, put(client, f"{name}.txt", content=b"The gate is red."))
         seen, after = [], ""
         while True:
-            page = client.get("/api/documents", params={"after": after, "limit": 2}).json()["documents"]
+            page = client.get("/api/documents", params={"after": after, "limit": 2}).json()[
+                "documents"
+            ]
             if not page:
                 break
             seen += [info["doc_id"] for info in page]
@@ -426,7 +485,10 @@ def test_page_by_page_while_the_list_changes(writable):
 
 async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     accept, served = accepting()
-    assert ended(accept, await accept.receive(served, "a/b/c.txt", pieces(b"The gate is red."))).state == "done"
+    assert (
+        ended(accept, await accept.receive(served, "a/b/c.txt", pieces(b"The gate is red."))).state
+        == "done"
+    )
     for name, message in (
         ("a/b", "'a/b' is a folder of uploads"),
         ("a/b/c.txt/d", "'a/b/c.txt' is an upload, and no folder"),
@@ -438,7 +500,10 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
         await accept.receive(served, "memo/today.txt", pieces(b"The lamp is lit."))
     assert left_over(index) == []
     accept.remove(served, "a/b/c.txt")
-    assert ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state == "done"
+    assert (
+        ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state
+        == "done"
+    )
     assert served.engine.read("a") == "The lamp is lit."
 
 
@@ -448,7 +513,11 @@ def test_an_upload_in_place_of_a_folder_is_refused(writable, index, kind):
     uploads = index.with_name(index.name + ".uploads")
     for folder in ("by hand", "memo.lmkrag.json"):
         (uploads / folder).mkdir(parents=True)
-    content = {"content": b"The gate is red."} if kind.endswith("stream") else {"json": {"text": "The gate is red."}}
+    content = (
+        {"content": b"The gate is red."}
+        if kind.endswith("stream")
+        else {"json": {"text": "The gate is red."}}
+    )
     with writable.client() as client:
         wait(client, put(client, "notes/gate.txt", content=b"The gate is red."))
         for doc_id in ("notes", "by hand", "memo"):
@@ -474,8 +543,12 @@ async def test_a_damaged_file_of_a_document_fails_alone(accepting, index):
 
 def test_a_folder_is_served_and_kept_up_to_date(serve_process, tmp_path, monkeypatch):
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
-    with serve_process(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+    (tmp_path / "notes" / "ferry.md").write_text(
+        "# Ferry\n\nThe ferry to Skerry leaves at seven.\n"
+    )
+    with serve_process(
+        tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")
+    ) as running:
         assert f"MCP clients connect to {running.url}/mcp" in running.log.read_text()
         with running.client() as client:
             assert client.get("/api/indexes").json()["indexes"][0]["name"] == "notes"
@@ -493,7 +566,9 @@ def test_a_folder_is_served_and_kept_up_to_date(serve_process, tmp_path, monkeyp
     assert list((tmp_path / "cache" / "lmkrag" / "folders").iterdir())  # kept for the next time
     followers = ["pgrep", "-f", f"index {tmp_path}"]
     deadline = time.monotonic() + 10
-    while subprocess.run(followers, capture_output=True).returncode == 0:  # what follows the folder ends, too
+    while (
+        subprocess.run(followers, capture_output=True).returncode == 0
+    ):  # what follows the folder ends, too
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

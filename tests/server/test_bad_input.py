@@ -44,7 +44,9 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
     ],
 )
 def test_requests(client, content, status, detail):
-    reply = client.post("/api/search", content=content, headers={"Content-Type": "application/json"})
+    reply = client.post(
+        "/api/search", content=content, headers={"Content-Type": "application/json"}
+    )
     assert reply.status_code == status, reply.text
     assert reply.headers["content-type"] == "application/problem+json"
     assert detail in reply.json()["detail"]
@@ -52,7 +54,10 @@ def test_requests(client, content, status, detail):
 
 
 def test_a_body_without_its_header_gets_a_sentence_that_says_so(client):
-    for headers, kind in (({}, "none"), ({"Content-Type": "application/x-www-form-urlencoded"}, "application/x-www")):
+    for headers, kind in (
+        ({}, "none"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, "application/x-www"),
+    ):
         reply = client.post("/api/search", content=b'{"query": "leave"}', headers=headers)
         said = f"send the body as JSON with the header Content-Type: application/json, not {kind}"
         assert reply.status_code == 422 and reply.json()["detail"].startswith(said)
@@ -66,8 +71,14 @@ def test_errors_name_the_index_in_place_of_its_path(path):
         f"{path}/catalog.sqlite: a page is damaged.",
         "a filter is a text. Or none.",
     ]
-    details = [from_error(StorageError(message), "demo", path).body["detail"] for message in messages]
-    assert details == ["demo: the index is gone", "demo/catalog.sqlite: a page is damaged.", messages[-1]]
+    details = [
+        from_error(StorageError(message), "demo", path).body["detail"] for message in messages
+    ]
+    assert details == [
+        "demo: the index is gone",
+        "demo/catalog.sqlite: a page is damaged.",
+        messages[-1],
+    ]
 
 
 def test_batch_limits(client):
@@ -75,15 +86,28 @@ def test_batch_limits(client):
     assert client.post("/api/search/batch", json={"queries": ["x"] * 65}).status_code == 422
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/search", 405), ("POST", "/api/nothing", 404)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/api/search", 405), ("POST", "/api/nothing", 404)]
+)
 def test_routes(client, method, path, status):
     reply = client.request(method, path)
     assert reply.status_code == status
     assert reply.json()["type"].startswith("urn:lmkrag:")
 
 
-def test_a_client_that_leaves_a_stream(serve_process, built_index, chat_server, causal_model, tmp_path):
-    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--rerank", "off"]
+def test_a_client_that_leaves_a_stream(
+    serve_process, built_index, chat_server, causal_model, tmp_path
+):
+    options = [
+        "--reader",
+        "openai",
+        "--base-url",
+        chat_server,
+        "--model",
+        causal_model,
+        "--rerank",
+        "off",
+    ]
     with (
         serve_process(tmp_path, *options, "--index", built_index, OPENAI_API_KEY="none") as running,
         running.client() as client,
@@ -98,12 +122,18 @@ def test_a_client_that_leaves_a_stream(serve_process, built_index, chat_server, 
         while "lmkrag_requests_in_flight 1.0" not in client.get("/metrics").text:  # the asking one
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        assert client.post("/api/ask", json={"question": "When are bonfires allowed?"}).status_code == 200
+        assert (
+            client.post("/api/ask", json={"question": "When are bonfires allowed?"}).status_code
+            == 200
+        )
     assert "Traceback" not in running.log.read_text()
 
 
 def test_compacted_replaced_and_deleted_underneath(serve_process, index, encoder, tmp_path):
-    with serve_process(tmp_path, "--index", f"demo={index}", "--rerank", "off") as running, running.client() as client:
+    with (
+        serve_process(tmp_path, "--index", f"demo={index}", "--rerank", "off") as running,
+        running.client() as client,
+    ):
 
         def search() -> httpx.Response:
             return client.post("/api/search", json={"query": "how is leave accrued?"})
@@ -138,7 +168,9 @@ def test_replaced_by_an_index_of_another_encoder(serve, index, tmp_path):
 
     with serve(tmp_path, "--index", f"demo={index}") as running, running.client() as client:
         assert client.post("/api/search", json={"query": "leave"}).status_code == 200
-        with Engine.open(tmp_path / "other", create=True, encoder=LandmarkEncoder.load(overlap=0.25)) as engine:
+        with Engine.open(
+            tmp_path / "other", create=True, encoder=LandmarkEncoder.load(overlap=0.25)
+        ) as engine:
             engine.add(Document("new.txt", "new.txt", "Leave is accrued by the hour."))
         shutil.rmtree(index)
         (tmp_path / "other").rename(index)
@@ -153,7 +185,12 @@ def test_costly_requests_are_bounded(client):
     many = {"query": "x", "documents": [long[:19_000]] * 11}
     assert client.post("/v1/rerank", json=many).status_code == 413
     assert client.post("/api/search", json={"query": "x", "max_tokens": 100_001}).status_code == 422
-    assert client.post("/api/search", json={"query": "x", "max_tokens": 100_000, "top_k": 1}).status_code == 200
+    assert (
+        client.post(
+            "/api/search", json={"query": "x", "max_tokens": 100_000, "top_k": 1}
+        ).status_code
+        == 200
+    )
 
 
 def test_quotations_of_a_text_are_bounded(client):
@@ -161,12 +198,18 @@ def test_quotations_of_a_text_are_bounded(client):
     for text in (many, long):
         reply = client.post("/api/check", json={"text": text})
         assert reply.status_code == 400
-        assert reply.json()["detail"] == "a text may have 200 quotations at most, each of 20,000 characters"
+        assert (
+            reply.json()["detail"]
+            == "a text may have 200 quotations at most, each of 20,000 characters"
+        )
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
-    [("search/batch", {"queries": ["who approves leave?"] * 64}), ("check", {"text": '"the keepers may fly" ' * 200})],
+    [
+        ("search/batch", {"queries": ["who approves leave?"] * 64}),
+        ("check", {"text": '"the keepers may fly" ' * 200}),
+    ],
 )
 def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body):
     """Its thread is free after the question or quotation at hand, and a server stops without waiting for the rest."""
@@ -178,13 +221,19 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
         return whole(*arguments)
 
     async def run():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://localhost"
+        ) as client:
             assert (await client.post(f"/api/{path}", json=body)).status_code == 504
             service.indexes.workers.close()  # it waits for the running call
             await asyncio.sleep(0)
             assert not service.indexes.workers.pending
 
-    app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1), rerank=False))
+    app = create_app(
+        ServerSettings(
+            {"demo": built_index}, limits=ServerLimits(seconds=1, threads=1), rerank=False
+        )
+    )
     service = app._app._app.state.service  # type: ignore[attr-defined]
     monkeypatch.setattr(Searcher, "_search_one", search_slowly)
     asyncio.run(run())
@@ -194,15 +243,24 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
 def test_texts_of_a_request_have_one_time_limit_together(built_index):
     async def run():
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as client:
             warm = {"query": "what is red?", "documents": ["The gate is red."]}
             assert (await client.post("/v1/rerank", json=warm)).status_code == 200
             began = time.monotonic()
-            reply = await client.post("/v1/rerank", json={**warm, "documents": ["The gate is red. " * 45] * 256})
-            assert (reply.status_code, reply.json()["error"]["message"]) == (504, "this took longer than 1 seconds")
+            reply = await client.post(
+                "/v1/rerank", json={**warm, "documents": ["The gate is red. " * 45] * 256}
+            )
+            assert (reply.status_code, reply.json()["error"]["message"]) == (
+                504,
+                "this took longer than 1 seconds",
+            )
             assert time.monotonic() - began < 5
 
-    app = create_app(ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1)))
+    app = create_app(
+        ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1))
+    )
     load_landmark_reranker()
     asyncio.run(run())
 
@@ -226,7 +284,9 @@ def test_a_costly_request_lets_others_in_between(built_index):
 
     async def run():
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=120) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=120
+        ) as client:
 
             async def ask(name, path, body):
                 assert (await client.post(path, json=body)).status_code == 200
@@ -253,7 +313,10 @@ def test_a_costly_request_lets_others_in_between(built_index):
         ("/api/search", {"query": "x", "operators": 1}),
         ("/api/ask", {"question": "x", "stream": "true"}),
         ("/v1/rerank", {"query": "x", "documents": ["y"], "return_documents": "on"}),
-        ("/v1/chat/completions", {"model": "demo", "messages": [{"role": "user", "content": "x"}], "stream": 1}),
+        (
+            "/v1/chat/completions",
+            {"model": "demo", "messages": [{"role": "user", "content": "x"}], "stream": 1},
+        ),
     ],
 )
 def test_booleans_are_true_or_false(client, path, body):
@@ -262,7 +325,9 @@ def test_booleans_are_true_or_false(client, path, body):
 
 def test_operators_only_where_they_are_asked_for(client):
     plain = {"query": "who approves leave -master", "level": "span"}
-    assert any("master" in span["text"] for span in client.post("/api/search", json=plain).json()["spans"])
+    assert any(
+        "master" in span["text"] for span in client.post("/api/search", json=plain).json()["spans"]
+    )
     with_them = client.post("/api/search", json={**plain, "operators": True}).json()["spans"]
     assert with_them and not any("master" in span["text"] for span in with_them)
 
@@ -273,15 +338,21 @@ def test_an_index_that_fails_at_the_start_is_tried_again(serve_settings, built_i
     words.write_bytes(whole[:-1] + b"!")
     settings = ServerSettings({"bad": index, "good": built_index}, port=0)
     with serve_settings(settings, ready=False) as running, running.client() as client:
-        assert client.post("/api/search", json={"query": "leave", "index": "good"}).status_code == 200
-        assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 503
+        assert (
+            client.post("/api/search", json={"query": "leave", "index": "good"}).status_code == 200
+        )
+        assert (
+            client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 503
+        )
         assert client.get("/readyz").status_code == 503
         words.write_bytes(whole)
         deadline = time.monotonic() + 60
         while client.get("/readyz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 200
+        assert (
+            client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 200
+        )
 
 
 def test_places_of_a_few_pages_are_told_at_once(client):

@@ -30,7 +30,9 @@ class Replay(BaseHTTPRequestHandler):
     """Replies with what its server has for a path."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each body waits 40 ms for an acknowledgement of its headers
+    disable_nagle_algorithm = (
+        True  # else each body waits 40 ms for an acknowledgement of its headers
+    )
     server: ReplayServer
 
     def do_GET(self):
@@ -67,7 +69,9 @@ def good(client) -> dict[str, tuple[int, bytes]]:
         "/api/ask": {"question": QUESTION, "stream": True, "top_k": 3},
     }
     bodies = {path: client.post(path, json=body).content for path, body in requests.items()}
-    bodies[f"{DOCUMENT}/relevance"] = client.get(f"{DOCUMENT}/relevance", params={"query": QUESTION}).content
+    bodies[f"{DOCUMENT}/relevance"] = client.get(
+        f"{DOCUMENT}/relevance", params={"query": QUESTION}
+    ).content
     for path in ("/api/documents", "/api/status", DOCUMENT, f"{DOCUMENT}/text"):
         bodies[path] = client.get(path).content
     return {path: (200, body) for path, body in bodies.items()}
@@ -75,7 +79,11 @@ def good(client) -> dict[str, tuple[int, bytes]]:
 
 async def gather(engine) -> list[Any]:
     stream = engine.aask_stream(QUESTION)
-    results = [await engine.asearch(QUESTION), "".join([piece async for piece in stream]), await stream.answer()]
+    results = [
+        await engine.asearch(QUESTION),
+        "".join([piece async for piece in stream]),
+        await stream.answer(),
+    ]
     await engine.aclose()
     return results
 
@@ -94,11 +102,26 @@ CALLS = {
     f"{DOCUMENT}/relevance": [lambda engine: engine.score_sentences(QUESTION, NAME)],
     "/api/documents": [lambda engine: engine.documents(), lambda engine: engine.documents(limit=2)],
     "/api/status": [lambda engine: engine.status()],
-    DOCUMENT: [lambda engine: engine.document(NAME), lambda engine: engine.documents(doc_ids=[NAME])],
+    DOCUMENT: [
+        lambda engine: engine.document(NAME),
+        lambda engine: engine.documents(doc_ids=[NAME]),
+    ],
     f"{DOCUMENT}/text": [lambda engine: engine.read(NAME), lambda engine: engine.document(NAME)],
 }
 VALUES = (None, "x", -1, True, [], {"x": 1})
-WHOLE = (b"", b"{", b"null", b"[]", b"5", b"true", b'"x"', b"{}", b"<html>", b"\xff\xfe", b"[" * 50_000)
+WHOLE = (
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b"5",
+    b"true",
+    b'"x"',
+    b"{}",
+    b"<html>",
+    b"\xff\xfe",
+    b"[" * 50_000,
+)
 
 
 def break_values(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -107,7 +130,9 @@ def break_values(value: Any, depth: int = 0) -> Iterator[Any]:
         for key, inner in value.items():
             yield {name: kept for name, kept in value.items() if name != key}
             yield from ({**value, key: other} for other in VALUES)
-            yield from ({**value, key: broken} for broken in break_values(inner, depth + 1) if depth < 3)
+            yield from (
+                {**value, key: broken} for broken in break_values(inner, depth + 1) if depth < 3
+            )
     elif isinstance(value, list) and value:
         yield from ([other] for other in VALUES)
         yield from ([broken, *value[1:]] for broken in break_values(value[0], depth + 1))
@@ -149,13 +174,21 @@ def test_broken_bodies(replay, good, path):
             except LmkragError:
                 pass
             except Exception as error:
-                raise AssertionError(f"{type(error).__name__} from {body[:300]!r} ... {body[-200:]!r}") from error
+                raise AssertionError(
+                    f"{type(error).__name__} from {body[:300]!r} ... {body[-200:]!r}"
+                ) from error
     assert count > 50
 
 
 @pytest.mark.parametrize("path", CALLS)
 def test_broken_problems(replay, good, path):
-    problem = {"type": "urn:lmkrag:document-not-found", "detail": "x", "doc_id": "a", "index": "b", "near": "c"}
+    problem = {
+        "type": "urn:lmkrag:document-not-found",
+        "detail": "x",
+        "doc_id": "a",
+        "index": "b",
+        "near": "c",
+    }
     broken = (json.dumps(value).encode() for value in break_values(problem))
     for count, body in enumerate((*WHOLE, *broken)):
         for status in (404, 500):

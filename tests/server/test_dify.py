@@ -25,7 +25,9 @@ def test_records(client):
 
 def test_threshold(client):
     setting = {"top_k": 8, "score_threshold": 0.6}
-    records = client.post("/retrieval", json={**BODY, "retrieval_setting": setting}).json()["records"]
+    records = client.post("/retrieval", json={**BODY, "retrieval_setting": setting}).json()[
+        "records"
+    ]
     assert 0 < len(records) < 8
     assert all(record["score"] >= 0.6 for record in records)
 
@@ -42,12 +44,15 @@ def test_conditions(client):
 
 
 @pytest.mark.parametrize(
-    ("operator", "value"), [("not empty", None), ("contains", ""), ("start with", ""), ("empty", None)]
+    ("operator", "value"),
+    [("not empty", None), ("contains", ""), ("start with", ""), ("empty", None)],
 )
 def test_documents_without_a_value(client, operator, value):
     condition = {"name": ["author"], "comparison_operator": operator, "value": value}
     body = {**BODY, "retrieval_setting": {"top_k": 50, "score_threshold": 0}}
-    records = client.post("/retrieval", json={**body, "metadata_condition": {"conditions": [condition]}}).json()
+    records = client.post(
+        "/retrieval", json={**body, "metadata_condition": {"conditions": [condition]}}
+    ).json()
     having = {"author" in record["metadata"] for record in records["records"]}
     assert having == {operator != "empty"}
 
@@ -86,9 +91,9 @@ def test_several_conditions_and_names():
     with pytest.raises(UsageError, match="is not known"):
         to_filter(MetadataCondition(conditions=[Condition(name=["a"], comparison_operator="like")]))
     names = ["a) or (b", "Last Modified"]
-    assert to_filter(MetadataCondition(conditions=[Condition(name=names, comparison_operator="empty")])) == (
-        '(not "a) or (b"=* or not "Last Modified"=*)'
-    )
+    assert to_filter(
+        MetadataCondition(conditions=[Condition(name=names, comparison_operator="empty")])
+    ) == ('(not "a) or (b"=* or not "Last Modified"=*)')
     with pytest.raises(UsageError, match="is no key of a filter"):
         to_filter(MetadataCondition(conditions=[Condition(name=[""], comparison_operator="is")]))
 
@@ -97,5 +102,8 @@ def test_errors_are_difys(client, serve, built_index, tmp_path):
     missing = client.post("/retrieval", json={**BODY, "knowledge_id": "none"})
     assert missing.status_code == 404
     assert missing.json() == {"error_code": 2001, "error_msg": "no index 'none': there is demo"}
-    with serve(tmp_path, "--index", built_index, LMKRAG_TOKEN="a-token-of-tests") as running, running.client() as other:
+    with (
+        serve(tmp_path, "--index", built_index, LMKRAG_TOKEN="a-token-of-tests") as running,
+        running.client() as other,
+    ):
         assert other.post("/retrieval", json=BODY).json()["error_code"] == 1002

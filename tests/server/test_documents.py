@@ -23,7 +23,9 @@ def local(built_index):
 def test_list_is_paged_and_filtered(client, local):
     everything = client.get("/api/documents").json()
     assert everything["total"] == len(everything["documents"]) == len(local.documents())
-    part = client.get("/api/documents", params={"after": everything["documents"][0]["doc_id"], "limit": 2}).json()
+    part = client.get(
+        "/api/documents", params={"after": everything["documents"][0]["doc_id"], "limit": 2}
+    ).json()
     assert part["documents"] == everything["documents"][1:3]
     filtered = client.get("/api/documents", params={"filter": "kind=pdf"}).json()
     assert [item["doc_id"] for item in filtered["documents"]] == [PDF]
@@ -52,7 +54,9 @@ def test_unknown_document(client):
 def test_any_range_of_a_text(client, local, start, length):
     text = local.read("glass-river.txt")
     asked = {"start": start, "end": start + length}
-    reply = client.get("/api/documents/glass-river.txt/text", params=asked).raise_for_status().json()
+    reply = (
+        client.get("/api/documents/glass-river.txt/text", params=asked).raise_for_status().json()
+    )
     assert reply["text"] == text[start : start + length]
     assert reply["text"] == text[reply["start"] : reply["end"]]
     assert reply["characters"] == len(text)
@@ -60,7 +64,11 @@ def test_any_range_of_a_text(client, local, start, length):
 
 def test_relevance_covers_the_document(client, local):
     asked = {"query": "how is leave accrued?"}
-    reply = client.get("/api/documents/lighthouse-handbook.md/relevance", params=asked).raise_for_status().json()
+    reply = (
+        client.get("/api/documents/lighthouse-handbook.md/relevance", params=asked)
+        .raise_for_status()
+        .json()
+    )
     sentences = reply["sentences"]
     assert sentences[0]["start"] == 0
     assert sentences[-1]["end"] == len(local.read("lighthouse-handbook.md"))
@@ -68,7 +76,9 @@ def test_relevance_covers_the_document(client, local):
     best = max(sentences, key=lambda sentence: sentence["score"])
     text = local.read("lighthouse-handbook.md")[best["start"] : best["end"]]
     assert text.startswith("Leave is accrued by the month")
-    few = client.get("/api/documents/lighthouse-handbook.md/relevance", params={**asked, "points": 5}).json()
+    few = client.get(
+        "/api/documents/lighthouse-handbook.md/relevance", params={**asked, "points": 5}
+    ).json()
     assert len(few["sentences"]) == 5 and few["total"] == len(sentences)
     assert best in few["sentences"]
 
@@ -77,7 +87,9 @@ def test_page_and_place_of_a_quotation(client, local):
     quote = "Eleven coping stones on the north side have moved outward by up to 22 millimetres."
     start = local.read(PDF).index(quote)
     asked = {"start": start, "end": start + len(quote)}
-    places = client.get(f"/api/documents/{PDF}/places", params=asked).raise_for_status().json()["places"]
+    places = (
+        client.get(f"/api/documents/{PDF}/places", params=asked).raise_for_status().json()["places"]
+    )
     assert [place["page"] for place in places] == [2]
     (rectangle,) = places[0]["rectangles"]
     source = pypdfium2.PdfDocument(local.documents(doc_ids=[PDF])[0].path)

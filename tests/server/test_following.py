@@ -17,9 +17,13 @@ from lmkrag.index.files import lock_index
 def followed(serve_process, tmp_path):
     """A server on a folder with one document."""
     (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
+    (tmp_path / "notes" / "ferry.md").write_text(
+        "# Ferry\n\nThe ferry to Skerry leaves at seven.\n"
+    )
     options = ("--no-open", "--rerank", "off", "--show-paths")
-    served = serve_process(tmp_path, tmp_path / "notes", *options, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    served = serve_process(
+        tmp_path, tmp_path / "notes", *options, XDG_CACHE_HOME=str(tmp_path / "cache")
+    )
     with served as running, running.client() as client:
         until(lambda: status(client)["documents"] == 1 and status(client)["indexing"] is None)
         yield running, client
@@ -39,7 +43,8 @@ def until(condition):
 def follower_of(running):
     """The process id of the server's only child that indexes; None where there is none."""
     listed = subprocess.run(
-        ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(running.process.pid)], capture_output=True
+        ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(running.process.pid)],
+        capture_output=True,
     )
     pids = [line.split()[0] for line in listed.stdout.decode().splitlines() if "--watch" in line]
     return int(pids[0]) if pids else None
@@ -105,7 +110,9 @@ def test_a_server_that_is_stopped_starts_nothing_again(followed, stopped_by):
     os.killpg(running.process.pid, stopped_by)
     assert running.process.wait(40) == (130 if stopped_by == signal.SIGINT else -signal.SIGTERM)
     until(lambda: not Path(f"/proc/{follower}").exists())
-    assert "starts again" not in running.log.read_text() and "Traceback" not in running.log.read_text()
+    assert (
+        "starts again" not in running.log.read_text() and "Traceback" not in running.log.read_text()
+    )
 
 
 def test_without_watchfiles_it_is_not_served(tmp_path):

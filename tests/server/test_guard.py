@@ -25,7 +25,9 @@ def locked(serve_process, built_index, tmp_path_factory):
     """A server that asks for a token, which requests of these tests don't send on their own."""
     folder = tmp_path_factory.mktemp("locked")
     (folder / "token").write_text(TOKEN + "\n")
-    with serve_process(folder, "--index", f"demo={built_index}", "--token-file", folder / "token") as running:
+    with serve_process(
+        folder, "--index", f"demo={built_index}", "--token-file", folder / "token"
+    ) as running:
         yield running
 
 
@@ -42,7 +44,14 @@ def raw(url: str, request: bytes, seconds: float = 30) -> bytes:
 
 def test_only_with_the_token(locked):
     with locked.client() as client:
-        for path in ("/api/status", "/api/documents", "/v1/models", "/metrics", "/openapi.json", "/mcp"):
+        for path in (
+            "/api/status",
+            "/api/documents",
+            "/v1/models",
+            "/metrics",
+            "/openapi.json",
+            "/mcp",
+        ):
             reply = client.get(path)
             assert reply.status_code == 401, path
             assert reply.headers["www-authenticate"].startswith("Bearer")
@@ -139,11 +148,17 @@ async def test_of_too_many_guesses_at_once_none_is_looked_at():
 
 
 def test_wrong_tokens_slow_down_logins_and_other_requests(serve_process, built_index, tmp_path):
-    with serve_process(tmp_path, "--index", built_index, LMKRAG_TOKEN=TOKEN) as running, running.client() as client:
+    with (
+        serve_process(tmp_path, "--index", built_index, LMKRAG_TOKEN=TOKEN) as running,
+        running.client() as client,
+    ):
         began = time.monotonic()
         for _ in range(3):
             assert client.post("/api/login", json={"token": "wrong"}).status_code == 401
-            assert client.get("/api/status", headers={"Authorization": "Bearer wrong"}).status_code == 401
+            assert (
+                client.get("/api/status", headers={"Authorization": "Bearer wrong"}).status_code
+                == 401
+            )
         assert time.monotonic() - began >= 0.25 + 0.5 + 1
         began = time.monotonic()
         assert client.post("/api/login", json={"token": TOKEN}).status_code == 204
@@ -194,7 +209,10 @@ def test_other_addresses_ask_for_a_token(lmkrag, built_index):
     ServerSettings(indexes={"a": built_index}, host="0.0.0.0", token=TOKEN)
     ServerSettings(indexes={"a": built_index}, host="0.0.0.0", authenticated=False)
     for token in ("short", "a" * 15, "ä" * 16, "a" * 16 + "\n"):
-        with pytest.raises(UsageError, match="at least 16 printable ASCII characters, such as `openssl rand -hex 32`"):
+        with pytest.raises(
+            UsageError,
+            match="at least 16 printable ASCII characters, such as `openssl rand -hex 32`",
+        ):
             ServerSettings(indexes={"a": built_index}, token=token)
     ServerSettings(indexes={"a": built_index}, token="a" * 16)
     with pytest.raises(UsageError, match="two indexes are called 'a'"):
@@ -233,7 +251,9 @@ def test_a_wrong_length(server):
     assert b" 400 " in raw(server.url, head).split(b"\r\n")[0]
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/docs", "/static/app.js", "/api/status", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz", "/readyz", "/docs", "/static/app.js", "/api/status", "/metrics"]
+)
 def test_head_is_get_without_the_body(client, path):
     got, head = client.get(path), client.head(path)
     assert head.status_code == 200 and head.content == b""
@@ -256,7 +276,8 @@ def test_health_needs_no_host(server):
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"GET / HTTP/1.1\r\nHost: local", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"]
+    "sent",
+    [b"", b"GET / HTTP/1.1\r\nHost: local", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"],
 )
 def test_a_header_that_never_comes(impatient, sent):
     began = time.monotonic()
@@ -355,7 +376,10 @@ def test_too_many_at_once(built_index):
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await asyncio.gather(
-                *(client.post("/api/search", json={"query": f"question {number}"}) for number in range(12))
+                *(
+                    client.post("/api/search", json={"query": f"question {number}"})
+                    for number in range(12)
+                )
             )
 
     replies = asyncio.run(run())
@@ -370,10 +394,13 @@ def test_nothing_secret_in_the_log(locked):
     with locked.client() as client:
         client.get("/api/status", headers={"Authorization": "Bearer wrong-secret"})
         client.post(
-            "/api/search", json={"query": "very private question"}, headers={"Authorization": f"Bearer {TOKEN}"}
+            "/api/search",
+            json={"query": "very private question"},
+            headers={"Authorization": f"Bearer {TOKEN}"},
         )
         client.get(
-            "/api/documents/x/relevance?query=very+private+question", headers={"Authorization": f"Bearer {TOKEN}"}
+            "/api/documents/x/relevance?query=very+private+question",
+            headers={"Authorization": f"Bearer {TOKEN}"},
         )
     log = locked.log.read_text()
     for secret in (TOKEN, "wrong-secret", "private"):

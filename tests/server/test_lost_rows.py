@@ -27,7 +27,9 @@ def write_note(topic: str) -> Document:
 def lose_row(index, doc_id: str) -> None:
     """Delete the row of a document behind lmkrag's back: the columns still have the document."""
     with contextlib.closing(sqlite3.connect(index / "catalog.sqlite")) as catalog, catalog:
-        triggers = catalog.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        triggers = catalog.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
         for name, _ in triggers:
             catalog.execute(f"DROP TRIGGER {name}")
         catalog.execute("DELETE FROM document WHERE doc_id = ?", (doc_id,))
@@ -56,7 +58,9 @@ READS = {
     "all documents": lambda engine: engine.documents(),
     "a page": lambda engine: engine.documents(after="boat.md", limit=2),
     "a filter": lambda engine: engine.documents(filter="year=2019"),
-    "a page of a filter": lambda engine: engine.documents(filter="year=2019", after="boat.md", limit=2),
+    "a page of a filter": lambda engine: engine.documents(
+        filter="year=2019", after="boat.md", limit=2
+    ),
     "a filter by name": lambda engine: engine.documents(filter="doc_id=gate.md"),
     "documents by their names": lambda engine: engine.documents(doc_ids=["boat.md", "gate.md"]),
     "a document": lambda engine: engine.document("gate.md"),
@@ -113,7 +117,9 @@ def test_a_copy_of_an_index_is_made_of_all_its_documents(damaged, tmp_path):
 
     with contextlib.ExitStack() as stack:
         old = stack.enter_context(contextlib.closing(IndexStore.open(damaged)))
-        new = stack.enter_context(contextlib.closing(IndexStore.create(tmp_path / "copy", encoder=old.encoder)))
+        new = stack.enter_context(
+            contextlib.closing(IndexStore.create(tmp_path / "copy", encoder=old.encoder))
+        )
         with pytest.raises(IndexCorrupt, match=LOST):
             copy_documents(old, new)
     with pytest.raises(IndexCorrupt, match=LOST):
@@ -125,7 +131,9 @@ def test_requests_say_that_the_index_is_damaged(damaged, serve_settings):
     with serve_settings(settings, ready=False) as running, running.client() as client:
         for path in ("?filter=year=2019", "?limit=3", "/gate.md", "/gate.md/text"):
             reply = client.get(f"/api/documents{path}")
-            assert (reply.status_code, reply.json()["type"]) == (503, "urn:lmkrag:index-corrupt"), path
+            assert (reply.status_code, reply.json()["type"]) == (503, "urn:lmkrag:index-corrupt"), (
+                path
+            )
             assert reply.json()["detail"].endswith(LOST)
         assert client.get("/api/documents/boat.md").json()["doc_id"] == "boat.md"
 

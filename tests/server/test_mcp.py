@@ -63,20 +63,28 @@ async def use(client) -> None:
     shown = {name: passage[name] for name in ("doc_id", "page", "start", "end")}
     for arguments in (shown, {"doc_id": document["doc_id"]}):
         (image,) = (await client.call_tool("page_image", arguments)).content
-        assert image.mime_type == "image/jpeg" and base64.b64decode(image.data).startswith(b"\xff\xd8")
+        assert image.mime_type == "image/jpeg" and base64.b64decode(image.data).startswith(
+            b"\xff\xd8"
+        )
     refused = await client.call_tool("page_image", {"doc_id": document["doc_id"], "page": 4})
-    assert refused.is_error and refused.content[0].text.endswith(f"{document['doc_id']} has 3 pages")
+    assert refused.is_error and refused.content[0].text.endswith(
+        f"{document['doc_id']} has 3 pages"
+    )
     outlined = await client.call_tool("document_outline", {"doc_id": "lighthouse-handbook.md"})
     headings = outlined.structured_content["headings"]
     assert headings[0]["level"] == 1
-    assert any(heading["start"] <= passages[0]["start"] < heading["end"] for heading in headings[1:])
+    assert any(
+        heading["start"] <= passages[0]["start"] < heading["end"] for heading in headings[1:]
+    )
     related = await client.call_tool("find_related", {**where, "top_k": 3})
     others = related.structured_content["passages"]
     assert 1 <= len(others) <= 3
     same = [other for other in others if other["doc_id"] == where["doc_id"]]
     assert all(other["end"] <= where["start"] or where["end"] <= other["start"] for other in same)
     question = "Does rule QX-77 say how leave is accrued?"
-    evidence = (await client.call_tool("gather_evidence", {"question": question, "max_tokens": 200})).structured_content
+    evidence = (
+        await client.call_tool("gather_evidence", {"question": question, "max_tokens": 200})
+    ).structured_content
     assert evidence["missing"] == ["QX-77"]
     assert evidence["generation"] >= 1
     quoted = " ".join(f'"{passage["text"].splitlines()[0]}"' for passage in evidence["passages"])
@@ -89,7 +97,10 @@ async def test_in_process(make, corpus):
         await use(client)
         (template,) = (await client.list_resource_templates()).resource_templates
         assert template.uri_template == "lmkrag://{index}/{+doc_id}"
-        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        listed = {
+            resource.name: str(resource.uri)
+            for resource in (await client.list_resources()).resources
+        }
         assert len(listed) == 5
         for name, address in listed.items():
             assert (await client.read_resource(address)).contents[0].text, name
@@ -131,14 +142,25 @@ async def test_mistakes_are_told(make, tool, arguments, message):
 
 
 async def test_an_empty_filter_names_what_documents_have_only_to_their_owner(make):
-    for for_owner, says in ((True, ["markdown", "front matter: author, date, tags, title, year"]), (False, [])):
+    for for_owner, says in (
+        (True, ["markdown", "front matter: author, date, tags, title, year"]),
+        (False, []),
+    ):
         async with Client(make(for_owner=for_owner)) as client:
-            for tool, question in (("search", "query"), ("ask", "question"), ("gather_evidence", "question")):
-                reply = await client.call_tool(tool, {question: "leave?", "filter": "kind=pdf and yaer=2024"})
+            for tool, question in (
+                ("search", "query"),
+                ("ask", "question"),
+                ("gather_evidence", "question"),
+            ):
+                reply = await client.call_tool(
+                    tool, {question: "leave?", "filter": "kind=pdf and yaer=2024"}
+                )
                 message = reply.content[0].text
                 assert "no document matches the filter" in message
                 assert [
-                    words for words in ("markdown", "front matter: author, date, tags, title, year") if words in message
+                    words
+                    for words in ("markdown", "front matter: author, date, tags, title, year")
+                    if words in message
                 ] == says
 
 
@@ -147,13 +169,19 @@ async def test_options_are_those_for_assistants(make):
     async with Client(make()) as client:
         (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
         assert set(tool.input_schema["properties"]) == wanted | {"query", "index"}
-        found = await client.call_tool("search", {"query": "leave", "max_tokens": 60, "per_document": 1})
+        found = await client.call_tool(
+            "search", {"query": "leave", "max_tokens": 60, "per_document": 1}
+        )
         assert found.structured_content["passages"]
 
 
 async def test_a_resource_that_is_not_there(make):
     async with Client(make()) as client:
-        for address in ("lmkrag://demo/none.txt", "lmkrag://none/x", "lmkrag://demo/../../etc/passwd"):
+        for address in (
+            "lmkrag://demo/none.txt",
+            "lmkrag://none/x",
+            "lmkrag://demo/../../etc/passwd",
+        ):
             with pytest.raises(Exception, match=r"(?i)no document|no index|resource"):
                 await client.read_resource(address)
 
@@ -163,9 +191,14 @@ async def test_ids_that_look_like_paths_are_read(make, index):
     with Engine.open(index) as engine:
         engine.add([Document(doc_id, text="The gate is green.") for doc_id in ids])
     async with Client(make()) as client:
-        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        listed = {
+            resource.name: str(resource.uri)
+            for resource in (await client.list_resources()).resources
+        }
         for doc_id in ids:
-            assert (await client.read_resource(listed[doc_id])).contents[0].text == "The gate is green."
+            assert (await client.read_resource(listed[doc_id])).contents[
+                0
+            ].text == "The gate is green."
 
 
 async def test_more_quotations_than_are_checked_at_once(make):
@@ -178,7 +211,10 @@ async def test_writing(make):
     async with Client(make(writable=True)) as client:
         odd = {"doc_id": "notes/50% off? #1 ü.txt", "text": "The odd note is yellow."}
         await client.call_tool("add_document", odd)
-        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        listed = {
+            resource.name: str(resource.uri)
+            for resource in (await client.list_resources()).resources
+        }
         assert (await client.read_resource(listed[odd["doc_id"]])).contents[0].text == odd["text"]
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert not tools["add_document"].annotations.read_only_hint
@@ -221,7 +257,9 @@ async def test_documents_are_listed_page_by_page(make, monkeypatch):
     async with Client(make()) as client:
         names, cursor = [], None
         while True:
-            listed = (await client.call_tool("list_documents", {"cursor": cursor})).structured_content
+            listed = (
+                await client.call_tool("list_documents", {"cursor": cursor})
+            ).structured_content
             names += [document["doc_id"] for document in listed["documents"]]
             cursor = listed["cursor"]
             if cursor is None:
@@ -269,6 +307,11 @@ async def test_stale_files_are_a_note_after_the_passages(tmp_path):
         asked = await client.call_tool("ask", {"question": "what does the keeper earn?"})
     indexes.close()
     (note,) = found.structured_content["notes"]
-    assert note.startswith("pay.md disappeared since indexing") and [*found.structured_content][-1] == "notes"
-    assert found.structured_content["passages"][0]["text"] == "The keeper of the lamp earns 900 euros."
+    assert (
+        note.startswith("pay.md disappeared since indexing")
+        and [*found.structured_content][-1] == "notes"
+    )
+    assert (
+        found.structured_content["passages"][0]["text"] == "The keeper of the lamp earns 900 euros."
+    )
     assert note in asked.structured_content["warnings"]

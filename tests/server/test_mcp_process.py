@@ -20,10 +20,14 @@ from lmkrag import Document, Engine
 from lmkrag.server import mcp_proxy
 from lmkrag.server.mcp_proxy import GREETING, IDLE, SharedServer
 
-READER = dict.fromkeys(["model", "base_url", "timeout", "max_tokens", "temperature"]) | {"prompts": ""}
+READER = dict.fromkeys(["model", "base_url", "timeout", "max_tokens", "temperature"]) | {
+    "prompts": ""
+}
 ASKED = {"query": "how is leave accrued?", "top_k": 1}
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="processes are found in /proc"
+)
 
 
 @pytest.fixture
@@ -41,7 +45,10 @@ def processes(cache, part="lmkrag.server.mcp_process") -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            command, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            command, variables = (
+                (folder / "cmdline").read_bytes(),
+                (folder / "environ").read_bytes(),
+            )
             state = (folder / "stat").read_text().rpartition(") ")[2][0]
         except OSError:
             continue
@@ -53,7 +60,13 @@ def processes(cache, part="lmkrag.server.mcp_process") -> list[int]:
 
 def settings(index, *, idle: float = IDLE) -> dict:
     reader = {"name": "extractive", **READER}
-    return {"indexes": {"demo": str(index)}, "writable": False, "reader": reader, "folder": "/", "idle": idle}
+    return {
+        "indexes": {"demo": str(index)},
+        "writable": False,
+        "reader": reader,
+        "folder": "/",
+        "idle": idle,
+    }
 
 
 def agent(index, *options: str) -> StdioServerParameters:
@@ -121,7 +134,11 @@ async def test_killed_twice_during_a_call(cache, built_index):
             await call
 
 
-HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HELLO = {
+    "protocolVersion": "2025-03-26",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 
 
 @pytest.mark.parametrize("options", [[], ["--in-process"]], ids=["shared", "in process"])
@@ -136,7 +153,10 @@ def test_malformed_messages_end_no_session(cache, built_index, options):
         f'"id": 4, "method": "tools/call", "params": {{"name": "search", "arguments": {{"query": {deep}}}}}',
         '"id": 2, "method": "ping"',
     ]
-    lines = "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages) + f"{deep}\n{deep[:9]}\n"
+    lines = (
+        "".join(f'{{"jsonrpc": "2.0", {message}}}\n' for message in messages)
+        + f"{deep}\n{deep[:9]}\n"
+    )
     command = [sys.executable, "-m", "lmkrag", "mcp", "--index", f"demo={built_index}", *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as session:
@@ -180,13 +200,19 @@ async def test_a_damaged_remembered_file_is_thrown_away(cache, built_index, cont
 @pytest.mark.parametrize("options", [(), ("--in-process",)], ids=["shared", "in process"])
 async def test_a_session_notices_that_its_index_was_replaced(cache, tmp_path, encoder, options):
     """In its place, and by a link that leads to another one; also to one of another encoder."""
-    for name, made_with in (("nine", encoder), ("ten", encoder), ("eleven", "landmark-multilingual")):
+    for name, made_with in (
+        ("nine", encoder),
+        ("ten", encoder),
+        ("eleven", "landmark-multilingual"),
+    ):
         with Engine.open(tmp_path / name, create=True, encoder=made_with) as engine:
             engine.add(Document("ferry.md", "", f"The ferry leaves at {name}."))
     link = tmp_path / "link"
 
     async def ask(client) -> str:
-        found = await client.call_tool("search", {"query": "When does the ferry leave?", "top_k": 1})
+        found = await client.call_tool(
+            "search", {"query": "When does the ferry leave?", "top_k": 1}
+        )
         return found.structured_content["passages"][0]["text"].split()[-1]
 
     def lead_to(name: str) -> None:
@@ -237,10 +263,15 @@ def test_versions_do_not_talk_to_each_other(cache, built_index, monkeypatch):
     monkeypatch.setenv("LMKRAG_RERANK", "off")
     assert server.path != SharedServer(settings(built_index)).path
     server.path.parent.mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX) as other, ThreadPoolExecutor(1) as pool:  # whatever listens there
+    with (
+        socket.socket(socket.AF_UNIX) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):  # whatever listens there
         other.bind(str(server.path))
         other.listen()
-        greeted = pool.submit(lambda: other.accept()[0].sendall(b"lmkrag 0.0.1".ljust(len(GREETING))))
+        greeted = pool.submit(
+            lambda: other.accept()[0].sendall(b"lmkrag 0.0.1".ljust(len(GREETING)))
+        )
         server.connect().close()
         greeted.result()
         assert len(processes(cache)) == 1  # one of ours in its place
@@ -284,6 +315,8 @@ def test_an_error_of_the_index_is_told_as_without(cache, lmkrag):
 
 
 def test_it_needs_mcp_alone():
-    absent = "import sys; sys.modules |= dict.fromkeys(['fastapi', 'prometheus_client', 'watchfiles'])"
+    absent = (
+        "import sys; sys.modules |= dict.fromkeys(['fastapi', 'prometheus_client', 'watchfiles'])"
+    )
     script = f"{absent}; import lmkrag.server.mcp_process"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -51,13 +51,19 @@ def test_stream(sdk):
 def test_a_stream_ends_with_its_usage_where_it_is_asked_for(sdk):
     whole = sdk.chat.completions.create(model="demo", messages=ASKED)
     options = {"include_usage": True}
-    *_, end, last = sdk.chat.completions.create(model="demo", messages=ASKED, stream=True, stream_options=options)
+    *_, end, last = sdk.chat.completions.create(
+        model="demo", messages=ASKED, stream=True, stream_options=options
+    )
     assert end.choices[0].finish_reason == "stop" and end.usage is None
     assert last.choices == [] and last.usage == whole.usage
 
 
 def test_follow_up(sdk):
-    messages = [*ASKED, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": "and when is it lost?"}]
+    messages = [
+        *ASKED,
+        {"role": "assistant", "content": ANSWER},
+        {"role": "user", "content": "and when is it lost?"},
+    ]
     reply = sdk.chat.completions.create(model="demo", messages=messages)
     assert "end of March" in reply.choices[0].message.content
 
@@ -65,10 +71,14 @@ def test_follow_up(sdk):
 def test_a_client_may_send_the_citations_of_the_last_answer(sdk):
     first = sdk.chat.completions.create(model="demo", messages=ASKED)
     cited = first.model_extra["citations"]
-    assert "approves leave" in cited[0]["quote"] and cited[0]["place"] == "lighthouse-handbook.md:51"
+    assert (
+        "approves leave" in cited[0]["quote"] and cited[0]["place"] == "lighthouse-handbook.md:51"
+    )
     message = {"role": "assistant", "content": first.choices[0].message.content}
     messages = [*ASKED, message, {"role": "user", "content": "and when is it lost?"}]
-    reply = sdk.chat.completions.create(model="demo", messages=messages, extra_body={"citations": cited})
+    reply = sdk.chat.completions.create(
+        model="demo", messages=messages, extra_body={"citations": cited}
+    )
     assert "end of March" in reply.choices[0].message.content
 
 
@@ -88,7 +98,9 @@ def test_langchain(server):
 
 
 def test_llama_index(server):
-    model = OpenAILike(model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True)
+    model = OpenAILike(
+        model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True
+    )
     message = ChatMessage(role="user", content="who approves leave?")
     assert model.chat([message]).message.content.endswith(ANSWER)
     assert [part.message.content for part in model.stream_chat([message])][-1].endswith(ANSWER)
@@ -98,9 +110,18 @@ def test_conversations():
     def message(role, content):
         return Message(role=role, content=content)
 
-    parts = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "two"}]
+    parts = [
+        {"type": "text", "text": "one"},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "two"},
+    ]
     assert read_conversation([message("user", parts)]) == ([], "one\ntwo")
-    history = [message("system", "s"), message("user", "a"), message("assistant", "b"), message("user", "c")]
+    history = [
+        message("system", "s"),
+        message("user", "a"),
+        message("assistant", "b"),
+        message("user", "c"),
+    ]
     assert read_conversation(history) == ([("a", "b")], "c")
     with pytest.raises(Problem, match="at most 10,000 characters"):
         read_conversation([message("user", "x" * 10_001)])

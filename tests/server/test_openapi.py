@@ -19,7 +19,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 GOLDEN = Path(__file__).parent.parent / "data" / "openapi.json"
-CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+)
 EXAMPLES = int(os.environ.get("LMKRAG_TEST_EXAMPLES", "15"))
 """Requests of each operation."""
 
@@ -67,7 +72,9 @@ def schema(serve, built_index, tmp_path_factory):
     """What a server describes that may be written to, on an index of its own."""
     folder = tmp_path_factory.mktemp("generated")
     shutil.copytree(built_index, folder / "index")
-    with serve(folder, "--index", f"demo={folder / 'index'}", "--writable", "--rerank", "off") as running:
+    with serve(
+        folder, "--index", f"demo={folder / 'index'}", "--writable", "--rerank", "off"
+    ) as running:
         yield schemathesis.openapi.from_url(f"{running.url}/openapi.json")
         counts = Counter()
         for line in httpx.get(f"{running.url}/metrics").text.splitlines():
@@ -81,7 +88,9 @@ def test_generated_requests(schema, operation):
     method, path = operation.split()
     described = schema[path][method]
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(case=described.as_strategy())
     def run(case):
         case.call_and_validate(checks=CHECKS, timeout=30)

@@ -25,7 +25,9 @@ SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 @pytest.fixture(scope="module")
 def quick_server(serve, built_index, tmp_path_factory):
     """A server on the sample index that does not re-rank."""
-    with serve(tmp_path_factory.mktemp("quick"), "--rerank", "off", "--index", f"demo={built_index}") as running:
+    with serve(
+        tmp_path_factory.mktemp("quick"), "--rerank", "off", "--index", f"demo={built_index}"
+    ) as running:
         yield running
 
 
@@ -36,7 +38,9 @@ def page(browser, request):
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened = context.new_page()
     errors: list[str] = []
-    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on(
+        "console", lambda message: errors.append(message.text) if message.type == "error" else None
+    )
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("request", lambda request: opened.requested.append(request.url))
     opened.requested, opened.errors = [], errors
@@ -97,7 +101,12 @@ def test_documents_fit_a_phone(page, writable_page):
 
 
 def test_a_workbook_is_a_table_with_its_own_numbers(page, serve, tmp_path):
-    rows = [("Watch plan",), ("1.", "Light the lamp", "Keeper"), ("2.", "Trim", "Ann"), ("6.", "Count the oil", "Bo")]
+    rows = [
+        ("Watch plan",),
+        ("1.", "Light the lamp", "Keeper"),
+        ("2.", "Trim", "Ann"),
+        ("6.", "Count the oil", "Bo"),
+    ]
     workbook = openpyxl.Workbook()
     for row in rows:
         workbook.active.append(row)
@@ -110,7 +119,10 @@ def test_a_workbook_is_a_table_with_its_own_numbers(page, serve, tmp_path):
         page.locator(".document td").first.wait_for()
         first = [row.split("\t")[0] for row in page.locator(".document tr").all_inner_texts()]
         assert first == ["Watch plan", "1.", "2.", "6."]
-        assert page.locator(".document li").count() == 0 and " | " not in page.locator(".document").inner_text()
+        assert (
+            page.locator(".document li").count() == 0
+            and " | " not in page.locator(".document").inner_text()
+        )
 
 
 def test_ask_and_open_a_citation_in_markdown(page, server, corpus):
@@ -250,7 +262,9 @@ def test_why_and_keys(page, quick_server):
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     page.keyboard.press("j")
-    focused = "document.activeElement.closest('.result') === document.querySelectorAll('.result')[1]"
+    focused = (
+        "document.activeElement.closest('.result') === document.querySelectorAll('.result')[1]"
+    )
     assert page.evaluate(focused)
     page.keyboard.press("k")
     assert not page.evaluate(focused)
@@ -283,7 +297,11 @@ def many_kinds(serve, tmp_path_factory):
     with Engine.open(folder / "index", create=True) as engine:
         engine.add(Document("stock.csv", "stock.csv", rows, "Stock", kind="csv"))
         engine.add(Document("lamps/wick.py", "wick.py", code, "wick", kind="code"))
-        engine.add(Document("ferry 100%/a b#c?.txt", "memo://1", text, meta={"url": "https://example.org/ferry"}))
+        engine.add(
+            Document(
+                "ferry 100%/a b#c?.txt", "memo://1", text, meta={"url": "https://example.org/ferry"}
+            )
+        )
         script = {"url": "javascript:alert(1)"}
         markup = "[click](javascript:alert(1)) <svg onload=alert(1)>"
         engine.add(Document("evil‮.md", "memo://2", markup, kind="markdown", meta=script))
@@ -314,7 +332,10 @@ def test_a_table_opens_at_its_row(page, many_kinds):
     assert "1750" in page.locator(".said strong").inner_text()
     page.locator(".said .citation").first.click()
     page.locator(".document mark.place").first.wait_for()
-    until(page, "(y => y > 0 && y < innerHeight)(document.querySelector('mark.place').getBoundingClientRect().y)")
+    until(
+        page,
+        "(y => y > 0 && y < innerHeight)(document.querySelector('mark.place').getBoundingClientRect().y)",
+    )
     assert "B-250" in page.locator(".document tr:has(mark.place)").first.inner_text()
 
 
@@ -322,10 +343,14 @@ def test_code_has_lines(page, many_kinds):
     page.goto(f"{many_kinds.url}/?doc=lamps%2Fwick.py&start=11&end=30")
     page.locator("mark.place").first.wait_for()
     assert page.locator(".numbers").inner_text().split() == ["1", "2", "3", "4", "5", "6"]
-    assert page.locator(".code .blocks code").inner_text().startswith("import os\n\n\ndef trim_wick")
+    assert (
+        page.locator(".code .blocks code").inner_text().startswith("import os\n\n\ndef trim_wick")
+    )
     page.get_by_role("button", name="Copy code").click()
     page.get_by_role("button", name="Copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()").startswith("import os\n\n\ndef trim_wick")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        "import os\n\n\ndef trim_wick"
+    )
 
 
 def test_documents_are_listed_added_and_removed_with_undo(page, writable, tmp_path):
@@ -385,18 +410,24 @@ def test_a_thread_of_200_questions(page, quick_server):
     page.goto(f"{quick_server.url}/?{urlencode({'q': [*questions, MARKDOWN]}, doseq=True)}")
     page.locator(".turn:last-child .citations li").first.wait_for()
     assert page.locator(".turn").count() == 200
-    assert page.get_by_role("button", name="Show the answer").count() == 199  # only the last one is asked
+    assert (
+        page.get_by_role("button", name="Show the answer").count() == 199
+    )  # only the last one is asked
     follow_up(page, PDF)
     assert page.locator(".turn").count() == 201
 
 
 def test_a_server_that_has_too_much_to_do(page, serve_settings, built_index):
-    with serve_settings(ServerSettings({"demo": built_index}, port=0, limits=ServerLimits(requests=0))) as running:
+    with serve_settings(
+        ServerSettings({"demo": built_index}, port=0, limits=ServerLimits(requests=0))
+    ) as running:
         page.clock.install()
         with page.expect_response(lambda response: response.status == 429):
             page.goto(f"{running.url}/?q=leave")
         page.clock.fast_forward(10_000)  # the page asks twice, as late as the server says
-        page.get_by_text("too many requests are in flight; try again in a few seconds").first.wait_for()
+        page.get_by_text(
+            "too many requests are in flight; try again in a few seconds"
+        ).first.wait_for()
         page.errors[:] = [error for error in page.errors if "429" not in error]
 
 
@@ -408,7 +439,9 @@ def test_a_busy_server_is_asked_again(page, quick_server):
             route.continue_()
         else:
             refused.append(route.request.url)
-            route.fulfill(status=429, headers={"Retry-After": "1"}, json={"detail": "too many requests"})
+            route.fulfill(
+                status=429, headers={"Retry-After": "1"}, json={"detail": "too many requests"}
+            )
 
     page.route("**/api/ask", refuse_once)
     ask(page, quick_server.url, MARKDOWN)
@@ -419,9 +452,13 @@ def test_a_busy_server_is_asked_again(page, quick_server):
 def test_a_folder_is_served_while_it_is_indexed(page, serve_process, tmp_path):
     (tmp_path / "notes").mkdir()
     for number in range(70):
-        rules = "\n\n".join(f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50))
+        rules = "\n\n".join(
+            f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50)
+        )
         (tmp_path / "notes" / f"island-{number}.md").write_text(f"# Island {number}\n\n{rules}\n")
-    with serve_process(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+    with serve_process(
+        tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")
+    ) as running:
         page.goto(running.url)
         page.get_by_text("Indexing:").wait_for()
         until(page, "document.querySelector('.indexing progress').value > 0")
@@ -448,7 +485,9 @@ def test_an_empty_index_and_one_whose_file_has_changed(page, serve, tmp_path, co
         page.get_by_text("There are no documents yet.").wait_for()
         page.get_by_label("Index").select_option("index")
         page.get_by_text("5 documents").wait_for()
-        page.goto(f"{running.url}/?index=index&doc=reports/viaduct-inspection.pdf&start=1219&end=1301")
+        page.goto(
+            f"{running.url}/?index=index&doc=reports/viaduct-inspection.pdf&start=1219&end=1301"
+        )
         page.get_by_role("alert").first.wait_for()
         assert "changed" in page.get_by_role("alert").first.inner_text()
         page.locator("mark.place").first.wait_for()  # the text that was indexed is shown instead
@@ -467,7 +506,9 @@ def test_the_server_is_gone(page, serve, built_index, tmp_path):
 
 
 def test_a_server_with_a_token(page, serve, built_index, tmp_path):
-    with serve(tmp_path, "--index", f"demo={built_index}", LMKRAG_TOKEN="a-token-of-tests") as running:
+    with serve(
+        tmp_path, "--index", f"demo={built_index}", LMKRAG_TOKEN="a-token-of-tests"
+    ) as running:
         page.goto(running.url)
         page.get_by_label("The server's token").fill("wrong-token")
         page.get_by_role("button", name="Enter").click()
@@ -477,7 +518,9 @@ def test_a_server_with_a_token(page, serve, built_index, tmp_path):
         page.locator("#q").fill(PDF)
         page.locator("#q").press("Enter")
         page.locator(".citations a").first.click()
-        until(page, "document.querySelector('.page img')?.naturalWidth > 0")  # images have the cookie
+        until(
+            page, "document.querySelector('.page img')?.naturalWidth > 0"
+        )  # images have the cookie
         page.errors[:] = [error for error in page.errors if "401" not in error]
 
 
@@ -488,7 +531,13 @@ def test_accessible(page, writable_page, width):
 
     page.set_viewport_size({"width": width, "height": 800})
     cited = f"/?q={MARKDOWN}&q={PDF}&doc=reports/viaduct-inspection.pdf&start=1219&end=1301"
-    for address in ("/", "/?view=documents", f"/?q={MARKDOWN}", cited, "/?q=xylophone+tariffs+of+Peru"):
+    for address in (
+        "/",
+        "/?view=documents",
+        f"/?q={MARKDOWN}",
+        cited,
+        "/?q=xylophone+tariffs+of+Peru",
+    ):
         page.goto(writable_page.url + address)
         if "q=" in address:
             page.locator(".result").first.wait_for(state="attached")
@@ -498,10 +547,20 @@ def test_accessible(page, writable_page, width):
         if "view=" in address:
             page.locator(".list a").first.wait_for()
         page.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
-        for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast", "link-in-text-block"]})):
+        for scheme, rules in (
+            ("light", {}),
+            ("dark", {"runOnly": ["color-contrast", "link-in-text-block"]}),
+        ):
             page.emulate_media(color_scheme=scheme)
-            found = Axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
-            assert [(item["id"], item["nodes"][0]["html"]) for item in found] == [], (address, scheme)
+            found = (
+                Axe()
+                .run(page, options={"resultTypes": ["violations"], **rules})
+                .response["violations"]
+            )
+            assert [(item["id"], item["nodes"][0]["html"]) for item in found] == [], (
+                address,
+                scheme,
+            )
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), address
 
 
@@ -509,21 +568,29 @@ def test_accessible(page, writable_page, width):
 def writable_page(serve, built_index, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     shutil.copytree(built_index, folder / "index")
-    with serve(folder, "--index", f"demo={folder / 'index'}", "--writable", "--rerank", "off") as running:
+    with serve(
+        folder, "--index", f"demo={folder / 'index'}", "--writable", "--rerank", "off"
+    ) as running:
         yield running
 
 
 def test_warnings_of_an_answer_are_seen(page, serve, built_index, careless_model, tmp_path):
-    with serve(tmp_path, *careless_model.options, "--index", f"demo={built_index}", OPENAI_API_KEY="none") as running:
+    with serve(
+        tmp_path, *careless_model.options, "--index", f"demo={built_index}", OPENAI_API_KEY="none"
+    ) as running:
         ask(page, running.url, MARKDOWN)
         warnings = page.locator(".answer .problem").all_inner_texts()
     assert warnings == [f"Warning: {warning}" for warning in careless_model.warnings]
 
 
-def test_documents_of_two_writable_indexes_begin_with_their_files(page, serve, built_index, tmp_path):
+def test_documents_of_two_writable_indexes_begin_with_their_files(
+    page, serve, built_index, tmp_path
+):
     shutil.copytree(built_index, tmp_path / "one")
     shutil.copytree(built_index, tmp_path / "two")
-    with serve(tmp_path, "--index", tmp_path / "one", "--index", tmp_path / "two", "--writable") as running:
+    with serve(
+        tmp_path, "--index", tmp_path / "one", "--index", tmp_path / "two", "--writable"
+    ) as running:
         page.goto(f"{running.url}/?view=documents")
         page.locator(".list a").first.wait_for()
         names = page.locator(".list tbody td:first-child a").all_inner_texts()

@@ -14,7 +14,12 @@ GOLDEN = Path(__file__).parent.parent / "data" / "openapi.json"
 QUESTION = "How often is the crank turned?"
 LAMP = "/api/documents/lamp.md"
 PDF = "/api/documents/reports%2Fviaduct-inspection.pdf"
-CITED = {"doc_id": "lamp.md", "start": 8, "end": 44, "quote": "The crank is turned 62 times at dusk."}
+CITED = {
+    "doc_id": "lamp.md",
+    "start": 8,
+    "end": 44,
+    "quote": "The crank is turned 62 times at dusk.",
+}
 REQUESTS: dict[str, list[Any]] = {
     "GET /api/documents": ["/api/documents", "/api/documents?filter=kind%3Dmarkdown"],
     "GET /api/documents/{doc_id}": [LAMP, PDF, "/api/documents/lost.md"],
@@ -34,18 +39,28 @@ REQUESTS: dict[str, list[Any]] = {
     "GET /api/summaries": ["/api/summaries"],
     "POST /api/login": [("/api/login", {"token": "any"})],
     "POST /api/logout": [("/api/logout", {})],
-    "POST /api/search": [("/api/search", {"query": QUESTION, "explain": True, "boxes": True, "blocks": True})],
+    "POST /api/search": [
+        ("/api/search", {"query": QUESTION, "explain": True, "boxes": True, "blocks": True})
+    ],
     "POST /api/search/batch": [("/api/search/batch", {"queries": [QUESTION, "viaduct"]})],
     "POST /api/ask": [
-        ("/api/ask", {"question": QUESTION, "stream": stream, "blocks": True}) for stream in (False, True)
+        ("/api/ask", {"question": QUESTION, "stream": stream, "blocks": True})
+        for stream in (False, True)
     ],
-    "POST /api/check": [("/api/check", {"citations": [CITED]}), ("/api/check", {"text": f'"{CITED["quote"]}"'})],
+    "POST /api/check": [
+        ("/api/check", {"citations": [CITED]}),
+        ("/api/check", {"text": f'"{CITED["quote"]}"'}),
+    ],
     "GET /v1/models": ["/v1/models"],
     "GET /v1/models/{model}": ["/v1/models/demo"],
     "POST /v1/chat/completions": [
         (
             "/v1/chat/completions",
-            {"model": "demo", "messages": [{"role": "user", "content": QUESTION}], "stream": stream},
+            {
+                "model": "demo",
+                "messages": [{"role": "user", "content": QUESTION}],
+                "stream": stream,
+            },
         )
         for stream in (False, True)
     ],
@@ -69,10 +84,17 @@ def folder(tmp_path_factory, corpus):
         (corpus / "reports" / "viaduct-inspection.pdf").read_bytes()
     )
     other = str(folder / "elsewhere" / "crank.txt")
-    document = Document("crank.txt", other, "The crank is painted red.", meta={"file_path": other, "colour": "red"})
+    document = Document(
+        "crank.txt", other, "The crank is painted red.", meta={"file_path": other, "colour": "red"}
+    )
     with Engine.open(folder / "index", create=True) as engine:
         engine.add(folder / "docs")
-        engine.add([document, Document("page", "https://harbour.example/crank", "A crank costs 12 pounds.")])
+        engine.add(
+            [
+                document,
+                Document("page", "https://harbour.example/crank", "A crank costs 12 pounds."),
+            ]
+        )
     (folder / "docs" / "oil.md").unlink()
     return folder
 
@@ -98,7 +120,10 @@ def test_no_reply_names_a_folder(serve, folder):
 
 
 def test_what_clients_learn_instead(serve, folder):
-    with serve(folder, "--index", f"demo={folder / 'index'}") as running, running.client() as client:
+    with (
+        serve(folder, "--index", f"demo={folder / 'index'}") as running,
+        running.client() as client,
+    ):
         found = client.post("/api/search", json={"query": "crank", "top_k": 9}).json()["spans"]
         paths = {span["doc_id"]: span["path"] for span in found}
         assert paths["lamp.md"] == "lamp.md" and paths["crank.txt"] == "crank.txt"
@@ -113,15 +138,27 @@ def test_what_clients_learn_instead(serve, folder):
 
 
 def test_a_filter_does_not_find_out_where_files_lie(serve, folder):
-    with serve(folder, "--index", f"demo={folder / 'index'}") as running, running.client() as client:
+    with (
+        serve(folder, "--index", f"demo={folder / 'index'}") as running,
+        running.client() as client,
+    ):
 
         def count(expression: str) -> int:
-            found = client.post("/api/search", json={"query": "crank", "filter": expression}).json()["spans"]
+            found = client.post(
+                "/api/search", json={"query": "crank", "filter": expression}
+            ).json()["spans"]
             listed = client.get("/api/documents", params={"filter": expression}).json()["total"]
             assert bool(found) == bool(listed)
             return listed
 
-        for hidden in (f"path={folder}/docs", "path=/*", "root=/*", 'path<"0"', f'root="{folder}/docs"', "root>0"):
+        for hidden in (
+            f"path={folder}/docs",
+            "path=/*",
+            "root=/*",
+            'path<"0"',
+            f'root="{folder}/docs"',
+            "root>0",
+        ):
             assert count(f"doc_id=lamp.md and {hidden}") == 0, hidden
         assert count("path=lamp.md") == count("path=reports") == 1
         assert count("path=https://*") == 1
@@ -132,6 +169,14 @@ def test_the_owner_of_the_machine_may_ask_for_paths(serve, folder):
     with serve(folder, *options) as running, running.client() as client:
         assert client.get(LAMP).json()["path"] == str(folder / "docs" / "lamp.md")
         assert client.get("/api/status").json()["path"] == str(folder / "index")
-        assert client.get("/api/documents", params={"filter": f"path={folder}/docs"}).json()["total"] == 3
+        assert (
+            client.get("/api/documents", params={"filter": f"path={folder}/docs"}).json()["total"]
+            == 3
+        )
     with pytest.raises(UsageError, match="--show-paths is for this machine, and others reach 0"):
-        ServerSettings({"demo": folder / "index"}, host="0.0.0.0", token="a-token-of-the-tests", show_paths=True)
+        ServerSettings(
+            {"demo": folder / "index"},
+            host="0.0.0.0",
+            token="a-token-of-the-tests",
+            show_paths=True,
+        )

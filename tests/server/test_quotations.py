@@ -37,7 +37,9 @@ def ferry(tmp_path_factory, encoder):
 def check_text(text: str) -> None:
     first, empty, *quoted = text.split("\n")
     assert (first, empty) == ("noon", "")
-    assert all(line.startswith(">") for line in quoted if line) and any("verified" in line for line in quoted)
+    assert all(line.startswith(">") for line in quoted if line) and any(
+        "verified" in line for line in quoted
+    )
 
 
 def test_texts_of_answers_quote(ferry, serve_settings):
@@ -56,7 +58,9 @@ def test_texts_of_answers_quote(ferry, serve_settings):
             place = annotation["url_citation"]
             mark, rest = place["start_index"], message["content"][place["end_index"] :]
             assert message["content"][mark : place["end_index"]] in ("[1]", "[2]")
-            assert rest == "" or rest.startswith("\n\n")  # at the end of a quotation, and not a number inside of it
+            assert rest == "" or rest.startswith(
+                "\n\n"
+            )  # at the end of a quotation, and not a number inside of it
 
 
 async def test_assistants_get_quotations(ferry):

@@ -13,7 +13,9 @@ def python_of(name: str) -> list[str]:
 
 
 def test_python(server):
-    snippets = [code for code in python_of("README.md") + python_of(GUIDE) if "localhost:8700" in code]
+    snippets = [
+        code for code in python_of("README.md") + python_of(GUIDE) if "localhost:8700" in code
+    ]
     assert len(snippets) == 3
     for snippet in snippets:
         code = snippet.replace("http://localhost:8700", server.url).replace("handbook", "demo")
@@ -28,7 +30,11 @@ def test_python(server):
 
 
 def test_the_output_of_curl(client):
-    shown = re.search(r"\$ curl .*?-d '(\{.*?\})'.*?\n(\{\n.*?\n\})\n", (ROOT / "README.md").read_text(), re.DOTALL)
+    shown = re.search(
+        r"\$ curl .*?-d '(\{.*?\})'.*?\n(\{\n.*?\n\})\n",
+        (ROOT / "README.md").read_text(),
+        re.DOTALL,
+    )
     asked, expected = json.loads(shown[1]), json.loads(shown[2])
     reply = client.post("/api/ask", json=asked).json()
     for citation in reply["citations"]:
@@ -37,6 +43,8 @@ def test_the_output_of_curl(client):
 
 
 def test_configuration_of_an_assistant():
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs/how-to/agents.md").read_text(), re.DOTALL)
+    (block,) = re.findall(
+        r"```json\n(.*?)```", (ROOT / "docs/how-to/agents.md").read_text(), re.DOTALL
+    )
     server = json.loads(block)["mcpServers"]["documents"]
     assert server["command"] == "lmkrag" and server["args"][0] == "mcp"

@@ -44,12 +44,21 @@ def remote(server):
 
 
 def rounded(spans):
-    return [(span.doc_id, span.start, span.end, span.text, span.place, span.section, dict(span.meta)) for span in spans]
+    return [
+        (span.doc_id, span.start, span.end, span.text, span.place, span.section, dict(span.meta))
+        for span in spans
+    ]
 
 
 def test_same_spans(local, remote):
-    for options in ({}, {"top_k": 2, "level": "sentence"}, {"max_tokens": 100, "filter": "kind=markdown"}):
-        assert rounded(remote.search(QUESTION, **options)) == rounded(local.search(QUESTION, **options))
+    for options in (
+        {},
+        {"top_k": 2, "level": "sentence"},
+        {"max_tokens": 100, "filter": "kind=markdown"},
+    ):
+        assert rounded(remote.search(QUESTION, **options)) == rounded(
+            local.search(QUESTION, **options)
+        )
     found, expected = remote.search(QUESTION)[0], local.search(QUESTION)[0]
     assert [hit.ordinal for hit in found.hits] == [hit.ordinal for hit in expected.hits]
     assert found.score == pytest.approx(expected.score, abs=1e-4)
@@ -59,45 +68,71 @@ def test_same_spans(local, remote):
     assert list(map(rounded, batch)) == expected * 40
 
 
-def test_the_order_is_that_of_an_engine_here_whatever_the_servers_time_limit(serve, built_index, tmp_path):
+def test_the_order_is_that_of_an_engine_here_whatever_the_servers_time_limit(
+    serve, built_index, tmp_path
+):
     with (
-        serve(tmp_path, "--rerank-timeout-ms", "0.001", "--index", f"demo={built_index}") as running,
+        serve(
+            tmp_path, "--rerank-timeout-ms", "0.001", "--index", f"demo={built_index}"
+        ) as running,
         RemoteEngine(running.url) as there,
         Engine.open(built_index) as here,
     ):
         for query in (QUESTION, "who approves leave?"):
             assert rounded(there.search(query)) == rounded(here.search(query))
         expected = rounded(here.search(query))
-        assert rounded(asyncio.run(there.asearch(query))) == rounded(there.search_many([query])[0]) == expected
+        assert (
+            rounded(asyncio.run(there.asearch(query)))
+            == rounded(there.search_many([query])[0])
+            == expected
+        )
         answered = rounded(here.ask(query).spans)
-        assert rounded(there.ask(query).spans) == rounded(there.ask(query, reader=ExtractiveReader()).spans) == answered
+        assert (
+            rounded(there.ask(query).spans)
+            == rounded(there.ask(query, reader=ExtractiveReader()).spans)
+            == answered
+        )
 
 
 def test_explanations(local, remote):
-    found, expected = (engine.search(QUESTION, top_k=1, explain=True)[0] for engine in (remote, local))
+    found, expected = (
+        engine.search(QUESTION, top_k=1, explain=True)[0] for engine in (remote, local)
+    )
     assert found.explain() == expected.explain()
     with pytest.raises(UsageError, match="search with explain=True"):
         remote.search(QUESTION, top_k=1)[0].explain()
-    scores, own = (engine.score_sentences(QUESTION, "lighthouse-handbook.md") for engine in (remote, local))
-    assert [(score.start, score.end) for score in scores] == [(score.start, score.end) for score in own]
+    scores, own = (
+        engine.score_sentences(QUESTION, "lighthouse-handbook.md") for engine in (remote, local)
+    )
+    assert [(score.start, score.end) for score in scores] == [
+        (score.start, score.end) for score in own
+    ]
 
 
 def test_same_answers(local, remote):
     found, expected = remote.ask("who approves leave?"), local.ask("who approves leave?")
-    assert (found.text, found.found, found.reader) == (expected.text, expected.found, expected.reader)
+    assert (found.text, found.found, found.reader) == (
+        expected.text,
+        expected.found,
+        expected.reader,
+    )
     assert [(c.number, c.quote, c.place) for c in found.citations] == [
         (c.number, c.quote, c.place) for c in expected.citations
     ]
     here = remote.ask("who approves leave?", reader=ExtractiveReader())
     assert here.text == expected.text
-    assert [answer.text for answer in remote.ask_many(["who approves leave?"] * 2)] == [expected.text] * 2
+    assert [answer.text for answer in remote.ask_many(["who approves leave?"] * 2)] == [
+        expected.text
+    ] * 2
     stream = remote.ask_stream("who approves leave?")
     assert "".join(stream) == stream.answer().text == expected.text
 
 
 async def test_async(local, remote):
     assert rounded(await remote.asearch(QUESTION)) == rounded(local.search(QUESTION))
-    assert (await remote.aask_stream("who approves leave?").answer()).text == local.ask("who approves leave?").text
+    assert (await remote.aask_stream("who approves leave?").answer()).text == local.ask(
+        "who approves leave?"
+    ).text
     here = await remote.aask_stream("who approves leave?", reader=ExtractiveReader()).answer()
     assert here.found
     async with remote.aask_stream("who approves leave?") as stream:
@@ -107,13 +142,21 @@ async def test_async(local, remote):
 
 def test_same_documents(local, remote):
     assert [d.doc_id for d in remote.documents()] == [d.doc_id for d in local.documents()]
-    assert [d.doc_id for d in remote.documents(filter="kind=pdf")] == ["reports/viaduct-inspection.pdf"]
+    assert [d.doc_id for d in remote.documents(filter="kind=pdf")] == [
+        "reports/viaduct-inspection.pdf"
+    ]
     for info in local.documents():  # clients learn no folder
-        assert remote.document(info.doc_id) == replace(local.document(info.doc_id), path=info.doc_id)
-        assert remote.documents(doc_ids=[info.doc_id])[0] == replace(info, path=info.doc_id, root="")
+        assert remote.document(info.doc_id) == replace(
+            local.document(info.doc_id), path=info.doc_id
+        )
+        assert remote.documents(doc_ids=[info.doc_id])[0] == replace(
+            info, path=info.doc_id, root=""
+        )
     assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
     for start, end in ((5, 5), (5, 3), (5, -1), (10**7, None)):
-        assert remote.read("glass-river.txt", start, end) == local.read("glass-river.txt", start, end)
+        assert remote.read("glass-river.txt", start, end) == local.read(
+            "glass-river.txt", start, end
+        )
     assert remote.status() == replace(local.status(), path="demo", roots={})
 
 
@@ -144,16 +187,29 @@ def test_closed_or_at_a_wrong_address(server):
     for call in (closed.status, closed.documents, lambda: closed.ask("x")):
         with pytest.raises(errors.IndexClosed, match="closed"):
             call()
-    with RemoteEngine(f"{server.url}/demo/") as other, pytest.raises(ServerError, match="does not end in a slash"):
+    with (
+        RemoteEngine(f"{server.url}/demo/") as other,
+        pytest.raises(ServerError, match="does not end in a slash"),
+    ):
         other.status()
 
 
 def test_every_error_can_be_pickled():
-    made = [kind("a message") for kind in list_kinds().values() if kind not in (DocumentNotFound, MissingExtra)]
+    made = [
+        kind("a message")
+        for kind in list_kinds().values()
+        if kind not in (DocumentNotFound, MissingExtra)
+    ]
     made += [DocumentNotFound("a.md", "demo", "b.md"), MissingExtra("pdf", "pypdfium2")]
-    made += [errors.DocumentError("a message", lasting=False), make_error("missing-extra", "a message", ServerError)]
+    made += [
+        errors.DocumentError("a message", lasting=False),
+        make_error("missing-extra", "a message", ServerError),
+    ]
     for error in made:
-        copies = [pickle.loads(pickle.dumps(error, version)) for version in range(pickle.HIGHEST_PROTOCOL + 1)]
+        copies = [
+            pickle.loads(pickle.dumps(error, version))
+            for version in range(pickle.HIGHEST_PROTOCOL + 1)
+        ]
         for again in [*copies, copy.copy(error)]:
             assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
@@ -165,9 +221,15 @@ def test_errors(remote, server):
         remote.search("x", top_k=0)
     with pytest.raises(UsageError, match="filter"):
         remote.search("x", filter="kind=pdf and")
-    with RemoteEngine(f"{server.url}/none") as other, pytest.raises(ServerError, match="no index 'none'"):
+    with (
+        RemoteEngine(f"{server.url}/none") as other,
+        pytest.raises(ServerError, match="no index 'none'"),
+    ):
         other.search("x")
-    with RemoteEngine("http://127.0.0.1:9") as dead, pytest.raises(ServerError, match="can't be used"):
+    with (
+        RemoteEngine("http://127.0.0.1:9") as dead,
+        pytest.raises(ServerError, match="can't be used"),
+    ):
         dead.search("x")
     for url in ("localhost:8700", "ftp://localhost/x", "http://", "http://h/x?y"):
         with pytest.raises(UsageError, match="is not the URL of a server"):
@@ -200,7 +262,10 @@ def test_token(serve, built_index, tmp_path, monkeypatch):
     with serve(tmp_path, "--index", built_index, LMKRAG_TOKEN=token) as running:
         with RemoteEngine(running.url, token=token) as remote:
             assert remote.search(QUESTION)
-        with RemoteEngine(running.url) as remote, pytest.raises(ServerError, match="send the server's token"):
+        with (
+            RemoteEngine(running.url) as remote,
+            pytest.raises(ServerError, match="send the server's token"),
+        ):
             remote.search(QUESTION)
         monkeypatch.setenv("LMKRAG_TOKEN", token)
         with RemoteEngine(running.url) as remote:
@@ -223,7 +288,12 @@ def test_conversation(remote):
 
 def test_command_line(lmkrag, server, built_index, tmp_path):
     url = f"{server.url}/demo"
-    for command in (["search", QUESTION, "--json"], ["ask", "who approves leave?", "--json"], ["list"], ["status"]):
+    for command in (
+        ["search", QUESTION, "--json"],
+        ["ask", "who approves leave?", "--json"],
+        ["list"],
+        ["status"],
+    ):
         there, here = lmkrag(*command, "--server", url), lmkrag(*command, "--index", built_index)
         assert there.returncode == here.returncode == 0, there.stderr
         if command[0] == "search":
@@ -234,7 +304,9 @@ def test_command_line(lmkrag, server, built_index, tmp_path):
             assert found == [{**citation, "path": citation["doc_id"]} for citation in expected]
         else:
             lines = [line for line in here.stdout.splitlines() if not line.startswith("root ")]
-            assert there.stdout.splitlines() == [line.replace(str(built_index), "demo") for line in lines]
+            assert there.stdout.splitlines() == [
+                line.replace(str(built_index), "demo") for line in lines
+            ]
     shown = lmkrag("show", "glass-river.txt", env={"LMKRAG_SERVER": url})
     assert shown.stdout == lmkrag("show", "glass-river.txt", "--index", built_index).stdout
     both = lmkrag("search", "x", "--server", url, "--index", built_index)
@@ -297,7 +369,9 @@ def test_lines_of_unicode_do_not_end_an_event(writable):
 
 async def _ask(engine) -> list[str]:
     """Two questions of one event loop share a client."""
-    answers = [(await engine.aask_stream("when does the ferry leave?").answer()).text for _ in range(2)]
+    answers = [
+        (await engine.aask_stream("when does the ferry leave?").answer()).text for _ in range(2)
+    ]
     client = engine._async_client
     assert engine._async_client is client
     await engine.aclose()
@@ -321,7 +395,11 @@ def test_documents_page_by_page(server, built_index, monkeypatch):
 
 async def test_requests_of_an_event_loop_share_a_client(monkeypatch):
     clients, make_client = [], httpx.AsyncClient
-    monkeypatch.setattr(httpx, "AsyncClient", lambda **settings: clients.append(make_client(**settings)) or clients[-1])
+    monkeypatch.setattr(
+        httpx,
+        "AsyncClient",
+        lambda **settings: clients.append(make_client(**settings)) or clients[-1],
+    )
     engine = RemoteEngine("http://127.0.0.1:9")
     for _ in range(2):
         with pytest.raises(ServerError):

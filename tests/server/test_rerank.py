@@ -7,7 +7,9 @@ QUERY = "When are apples picked?"
 
 
 def test_texts_are_ranked_and_their_sentences_scored(client):
-    reply = client.post("/v1/rerank", json={"model": "any", "query": QUERY, "documents": TEXTS}).raise_for_status()
+    reply = client.post(
+        "/v1/rerank", json={"model": "any", "query": QUERY, "documents": TEXTS}
+    ).raise_for_status()
     first, second = reply.json()["results"]
     assert (first["index"], second["index"]) == (1, 0)
     assert 1 >= first["relevance_score"] > second["relevance_score"] >= 0
@@ -17,7 +19,12 @@ def test_texts_are_ranked_and_their_sentences_scored(client):
 
 
 def test_top_n_and_documents_as_objects(client):
-    body = {"query": QUERY, "documents": [{"text": text} for text in TEXTS], "top_n": 1, "return_documents": True}
+    body = {
+        "query": QUERY,
+        "documents": [{"text": text} for text in TEXTS],
+        "top_n": 1,
+        "return_documents": True,
+    }
     (only,) = client.post("/v1/rerank", json=body).raise_for_status().json()["results"]
     assert only["document"] == {"text": TEXTS[1]}
 

@@ -25,7 +25,10 @@ def local(built_index):
 
 def same(found: list, expected: list) -> bool:
     def key(spans):
-        return [(s["doc_id"], s["start"], s["end"], s["text"], round(s["score"], 4), len(s["hits"])) for s in spans]
+        return [
+            (s["doc_id"], s["start"], s["end"], s["text"], round(s["score"], 4), len(s["hits"]))
+            for s in spans
+        ]
 
     return key(found) == key(expected)
 
@@ -45,7 +48,9 @@ def same(found: list, expected: list) -> bool:
     ],
 )
 def test_search_is_the_engines(client, local, options):
-    reply = client.post("/api/search", json={"query": QUESTION, **options}).raise_for_status().json()
+    reply = (
+        client.post("/api/search", json={"query": QUESTION, **options}).raise_for_status().json()
+    )
     options.pop("index", None)
     expected = [to_json(span) for span in local.search(QUESTION, **options)]
     assert expected
@@ -72,7 +77,9 @@ def test_a_client_learns_that_a_file_has_changed_and_of_no_folder_here(tmp_path)
 def test_fields_are_those_of_the_command_line(client, local):
     (span,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1}).json()["spans"]
     assert span.keys() == to_json(local.search(QUESTION, top_k=1)[0]).keys()
-    (explained,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1, "explain": True}).json()["spans"]
+    (explained,) = client.post(
+        "/api/search", json={"query": QUESTION, "top_k": 1, "explain": True}
+    ).json()["spans"]
     assert span["explanation"] is None and explained.keys() == span.keys()
     parts = sum(part["value"] * part["weight"] for part in explained["explanation"]["parts"])
     for factor in explained["explanation"]["factors"]:
@@ -82,13 +89,19 @@ def test_fields_are_those_of_the_command_line(client, local):
 
 def test_batch(client, local):
     queries = ["When are bonfires allowed?", QUESTION]
-    reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
+    reply = (
+        client.post("/api/search/batch", json={"queries": queries, "top_k": 2})
+        .raise_for_status()
+        .json()
+    )
     for result, query in zip(reply["results"], queries, strict=True):
         assert same(result["spans"], [to_json(span) for span in local.search(query, top_k=2)])
 
 
 CHINESE = "灯塔的管理员应该在黄昏时点亮灯吗当风暴来临时他要关闭北面的门" * 22
-HASHES = "which file has the checksum " + " ".join(f"{number * 2654435761 % 2**32:08x}" for number in range(1_000))
+HASHES = "which file has the checksum " + " ".join(
+    f"{number * 2654435761 % 2**32:08x}" for number in range(1_000)
+)
 
 
 @pytest.mark.parametrize("question", [CHINESE, HASHES], ids=["Chinese", "hashes"])
@@ -98,12 +111,18 @@ def test_a_question_of_many_tokens_is_no_error(client, question):
     history = [[question, question]] * 5
     client.post("/api/ask", json={"question": "And why?", "history": history}).raise_for_status()
     client.post("/v1/rerank", json={"query": question, "documents": [question]}).raise_for_status()
-    client.get("/api/documents/glass-river.txt/relevance", params={"query": question[:2_000]}).raise_for_status()
+    client.get(
+        "/api/documents/glass-river.txt/relevance", params={"query": question[:2_000]}
+    ).raise_for_status()
 
 
 def test_a_question_of_a_batch_fails_alone(client, server):
     queries = [QUESTION, "", HASHES, "x" * 10_001, " "]
-    reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
+    reply = (
+        client.post("/api/search/batch", json={"queries": queries, "top_k": 2})
+        .raise_for_status()
+        .json()
+    )
     alone = client.post("/api/search", json={"query": QUESTION, "top_k": 2}).json()
     first, *others = reply["results"]
     assert first == {**{name: alone[name] for name in ("spans", "notes", "blocks")}, "error": None}
@@ -114,18 +133,28 @@ def test_a_question_of_a_batch_fails_alone(client, server):
         found = remote.search_many(queries, top_k=2)
         answers = list(remote.ask_many(queries))
     for results in (found, answers):
-        assert [isinstance(result, UsageError) for result in results] == [False, True, False, True, True]
+        assert [isinstance(result, UsageError) for result in results] == [
+            False,
+            True,
+            False,
+            True,
+            True,
+        ]
     assert str(found[3]) == too_long and "at most 10000 characters" in str(answers[3])
 
 
 def test_ask(client, local):
-    reply = client.post("/api/ask", json={"question": "who approves leave?"}).raise_for_status().json()
+    reply = (
+        client.post("/api/ask", json={"question": "who approves leave?"}).raise_for_status().json()
+    )
     expected = answer_to_json("who approves leave?", local.ask("who approves leave?"))
     assert reply["text"] == expected["text"]
     assert reply["text"].startswith("harbour master\n\n> 3. Leave and relief\n>\n> ")
     assert "harbour master" in reply["short"][0]["text"]
     assert reply["confidence"] > 0.5
-    assert reply["citations"] == [{**citation, "path": citation["doc_id"]} for citation in expected["citations"]]
+    assert reply["citations"] == [
+        {**citation, "path": citation["doc_id"]} for citation in expected["citations"]
+    ]
     assert same(reply["spans"], expected["spans"])
 
 
@@ -152,12 +181,25 @@ def test_ask_streams(client):
 
 
 def test_nothing_answers(client):
-    reply = client.post("/api/ask", json={"question": "xqzzt vwoop grfbl?"}).raise_for_status().json()
+    reply = (
+        client.post("/api/ask", json={"question": "xqzzt vwoop grfbl?"}).raise_for_status().json()
+    )
     assert not reply["found"] and not reply["citations"]
 
 
-def test_a_language_model_reads_and_its_citations_are_checked(serve, built_index, chat_server, causal_model, tmp_path):
-    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
+def test_a_language_model_reads_and_its_citations_are_checked(
+    serve, built_index, chat_server, causal_model, tmp_path
+):
+    options = [
+        "--reader",
+        "openai",
+        "--base-url",
+        chat_server,
+        "--model",
+        causal_model,
+        "--index",
+        built_index,
+    ]
     with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
         body = {"question": "When are bonfires allowed?", "stream": True}
         with client.stream("POST", "/api/ask", json=body) as response:
@@ -170,12 +212,23 @@ def test_a_language_model_reads_and_its_citations_are_checked(serve, built_index
 
 
 def test_a_reader_that_fails_is_told_in_the_stream_and_out_of_it(serve, built_index, tmp_path):
-    options = ["--reader", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--index", built_index]
+    options = [
+        "--reader",
+        "openai",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--index",
+        built_index,
+    ]
     with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
         reply = client.post("/api/ask", json={"question": "When?"})
         assert reply.status_code == 502
         assert reply.json()["type"] == "urn:lmkrag:reader"
-        with client.stream("POST", "/api/ask", json={"question": "When?", "stream": True}) as response:
+        with client.stream(
+            "POST", "/api/ask", json={"question": "When?", "stream": True}
+        ) as response:
             events = events_of(response.iter_lines())
         assert [name for name, _ in events] == ["spans", "error"]
         assert events[-1][1]["status"] == 502
@@ -187,7 +240,10 @@ def test_several_indexes(serve, built_index, index, tmp_path):
     with serve(tmp_path, "--index", f"one={built_index}", "--index", f"two={index}") as running:
         with running.client() as client:
             found = client.get("/api/indexes").json()
-            assert [(item["name"], item["documents"]) for item in found["indexes"]] == [("one", 5), ("two", 4)]
+            assert [(item["name"], item["documents"]) for item in found["indexes"]] == [
+                ("one", 5),
+                ("two", 4),
+            ]
             assert client.get("/api/documents", params={"index": "two"}).json()["total"] == 4
             unnamed = client.post("/api/search", json={"query": "leave"})
             assert unnamed.status_code == 400
@@ -201,27 +257,47 @@ def test_extractive_reader_is_named(client):
 
 
 def test_citations_are_checked(client):
-    found = client.post("/api/search", json={"query": "how is leave accrued?", "top_k": 1}).json()["spans"][0]
+    found = client.post("/api/search", json={"query": "how is leave accrued?", "top_k": 1}).json()[
+        "spans"
+    ][0]
     cited = {name: found[name] for name in ("doc_id", "start", "end")}
-    body = {"citations": [cited | {"quote": found["text"]}, cited | {"quote": "Leave is a matter of taste."}]}
+    body = {
+        "citations": [
+            cited | {"quote": found["text"]},
+            cited | {"quote": "Leave is a matter of taste."},
+        ]
+    }
     checked = client.post("/api/check", json=body).json()["citations"]
     assert checked[0]["state"] == "same"
     assert checked[1]["state"] in ("gone", "reworded", "changed")
-    told = client.post("/api/check", json={"text": f'It says "{found["text"][:60]}".'}).json()["citations"]
+    told = client.post("/api/check", json={"text": f'It says "{found["text"][:60]}".'}).json()[
+        "citations"
+    ]
     assert told[0]["state"] == "same" and told[0]["doc_id"] == found["doc_id"]
 
 
 def test_blocks_history_and_words_of_a_span(client):
-    reply = client.post("/api/search", json={"query": "how is leave accrued?", "top_k": 2, "blocks": True}).json()
+    reply = client.post(
+        "/api/search", json={"query": "how is leave accrued?", "top_k": 2, "blocks": True}
+    ).json()
     assert len(reply["blocks"]) == len(reply["spans"]) == 2
     first = reply["spans"][0]
     assert (first["place"], first["weak"]) == ("lighthouse-handbook.md:50", False)
     assert first["section"].startswith("Keeper's Handbook of Skerry Light > 3.")
-    body = {"question": "And on what day of the month?", "history": [["how is leave accrued?", ""]], "blocks": True}
+    body = {
+        "question": "And on what day of the month?",
+        "history": [["how is leave accrued?", ""]],
+        "blocks": True,
+    }
     said = client.post("/api/ask", json=body).json()
     assert said["blocks"] and said["question"] == "And on what day of the month?"
-    assert {span["doc_id"] for span in said["spans"][:2]} == {"lighthouse-handbook.md"}  # nothing else says of what
-    assert client.post("/api/ask", json={"question": "x", "history": [["q", "a"]] * 21}).status_code == 422
+    assert {span["doc_id"] for span in said["spans"][:2]} == {
+        "lighthouse-handbook.md"
+    }  # nothing else says of what
+    assert (
+        client.post("/api/ask", json={"question": "x", "history": [["q", "a"]] * 21}).status_code
+        == 422
+    )
 
 
 @pytest.fixture
@@ -232,9 +308,18 @@ def libraries(tmp_path):
 
     with Engine.open(tmp_path / "index", create=True) as engine:
         secret = "The takeover of Brinmore closes in May. The price of Brinmore is nine million.\n"
-        engine.add(Document("private/plan.md", "plan.md", f"# Brinmore takeover\n\n{secret}", "Brinmore takeover"))
+        engine.add(
+            Document(
+                "private/plan.md",
+                "plan.md",
+                f"# Brinmore takeover\n\n{secret}",
+                "Brinmore takeover",
+            )
+        )
         public = "The library opens at nine. The library lends forty books to a reader. Fines are paid at the desk.\n"
-        engine.add(Document("public/rules.md", "rules.md", f"# Library rules\n\n{public}", "Library rules"))
+        engine.add(
+            Document("public/rules.md", "rules.md", f"# Library rules\n\n{public}", "Library rules")
+        )
     served = ServedIndexes({"docs": tmp_path / "index"}, ServerLimits())
     yield served.find("docs")
     served.close()

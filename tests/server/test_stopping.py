@@ -6,7 +6,16 @@ import time
 
 
 def test_requests_in_flight_end(serve_process, built_index, chat_server, causal_model, tmp_path):
-    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--rerank", "off"]
+    options = [
+        "--reader",
+        "openai",
+        "--base-url",
+        chat_server,
+        "--model",
+        causal_model,
+        "--rerank",
+        "off",
+    ]
     with (
         serve_process(tmp_path, *options, "--index", built_index, OPENAI_API_KEY="none") as running,
         running.client() as client,
@@ -55,7 +64,10 @@ def test_without_its_packages(built_index):
 def test_the_environment_names_indexes(serve, built_index, tmp_path):
     other = tmp_path / "other"
     other.symlink_to(built_index)
-    with serve(tmp_path, LMKRAG_INDEX=f"{built_index}:two={other}") as running, running.client() as client:
+    with (
+        serve(tmp_path, LMKRAG_INDEX=f"{built_index}:two={other}") as running,
+        running.client() as client,
+    ):
         names = [item["name"] for item in client.get("/api/indexes").json()["indexes"]]
         assert names == [built_index.name, "two"]
 
@@ -78,4 +90,6 @@ def test_an_interruption_after_a_visitor(serve_process, built_index, tmp_path):
         assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(40) == 130
-    assert running.log.read_text().splitlines() == [f"lmkrag: serving {built_index.name} on {running.url}"]
+    assert running.log.read_text().splitlines() == [
+        f"lmkrag: serving {built_index.name} on {running.url}"
+    ]

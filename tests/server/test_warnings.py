@@ -17,7 +17,13 @@ QUESTION = "how is leave accrued?"
 def careless(serve, built_index, careless_model, tmp_path_factory):
     """A server whose reader is a careless model."""
     folder = tmp_path_factory.mktemp("careless")
-    options = [*careless_model.options, "--rerank-timeout-ms", "30000", "--index", f"demo={built_index}"]
+    options = [
+        *careless_model.options,
+        "--rerank-timeout-ms",
+        "30000",
+        "--index",
+        f"demo={built_index}",
+    ]
     with serve(folder, *options, OPENAI_API_KEY="none") as running:
         yield running
 
@@ -33,7 +39,9 @@ def test_on_the_command_line(lmkrag, built_index, careless_model):
 
 def test_in_python(built_index, careless_model):
     with Engine.open(built_index) as engine:
-        answer = engine.ask(QUESTION, reader=load_reader("openai", model="m", base_url=careless_model.url))
+        answer = engine.ask(
+            QUESTION, reader=load_reader("openai", model="m", base_url=careless_model.url)
+        )
     assert answer.warnings == careless_model.warnings
     for warning in careless_model.warnings:
         assert f"\nWarning: {warning}" in str(answer)
@@ -42,7 +50,9 @@ def test_in_python(built_index, careless_model):
 
 def test_over_http(careless, careless_model):
     with careless.client() as client:
-        assert client.post("/api/ask", json={"question": QUESTION}).json()["warnings"] == list(careless_model.warnings)
+        assert client.post("/api/ask", json={"question": QUESTION}).json()["warnings"] == list(
+            careless_model.warnings
+        )
     with RemoteEngine(careless.url) as engine:
         assert engine.ask(QUESTION).warnings == careless_model.warnings
 
@@ -74,11 +84,15 @@ def hasty(serve, built_index, tmp_path_factory):
 def test_re_ranking_that_was_cut_short_is_told_over_http(hasty):
     with hasty.client() as client:
         found = client.post("/api/search", json={"query": QUESTION}).json()
-        (batched,) = client.post("/api/search/batch", json={"queries": [QUESTION]}).json()["results"]
+        (batched,) = client.post("/api/search/batch", json={"queries": [QUESTION]}).json()[
+            "results"
+        ]
         assert found["notes"] == batched["notes"] == [CUT_SHORT]
         asked = client.post("/api/ask", json={"question": QUESTION}).json()
         assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
-        whole = client.post("/api/ask", json={"question": QUESTION, "rerank_timeout_ms": 60_000}).json()
+        whole = client.post(
+            "/api/ask", json={"question": QUESTION, "rerank_timeout_ms": 60_000}
+        ).json()
         assert (whole["label"], whole["warnings"]) == ("strong", [])
         body = {"model": "demo", "messages": [{"role": "user", "content": QUESTION}]}
         assert client.post("/v1/chat/completions", json=body).json()["warnings"] == [CUT_SHORT]
@@ -94,5 +108,7 @@ async def test_re_ranking_that_was_cut_short_is_told_to_assistants(hasty):
         asked = (await client.call_tool("ask", {"question": QUESTION})).structured_content
         assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
         found = (await client.call_tool("search", {"query": QUESTION})).structured_content
-        gathered = (await client.call_tool("gather_evidence", {"question": QUESTION})).structured_content
+        gathered = (
+            await client.call_tool("gather_evidence", {"question": QUESTION})
+        ).structured_content
         assert found["notes"] == gathered["notes"] == [CUT_SHORT]

@@ -45,7 +45,11 @@ def data(tmp_path_factory):
     prose = "The lighthouse of Skerry burned in 1890. Its keeper was Anna Moe. The lens came from Paris. "
     text = prose + "Nobody was hurt that night at all. The lamp was lit again in May.\n\n"
     start = text.index("Its keeper was Anna Moe.")
-    question = ("Who kept the lighthouse of Skerry?", "report", (start, start + len("Its keeper was Anna Moe.")))
+    question = (
+        "Who kept the lighthouse of Skerry?",
+        "report",
+        (start, start + len("Its keeper was Anna Moe.")),
+    )
     write_set(folder / "tatqa_text", {"report": text + table}, [question])
     lists = "".join(
         f"The keeper of {lamp} needs these things every day:\n- oil for {lamp}\n- a wick\n- leather\n- a ladder\n\n"
@@ -65,20 +69,45 @@ def made(data, tmp_path_factory, run_module):
     """The contrasts of all three sets, with some reworded, notes, and questions for those who reword."""
     out = tmp_path_factory.mktemp("contrasts")
     first = out / "first"
-    run_module("contrasts.__main__", data, first, "--only", "tatqa_text", "faq_headings", "rfcs", "--ask", 100)
+    run_module(
+        "contrasts.__main__",
+        data,
+        first,
+        "--only",
+        "tatqa_text",
+        "faq_headings",
+        "rfcs",
+        "--ask",
+        100,
+    )
     asked = [json.loads(line) for line in (first / "asked.jsonl").read_text().splitlines()]
     chosen = next(each for each in asked if "/row/" in each["id"])
-    reworded = write_lines(out / "reworded.jsonl.gz", [{"id": chosen["id"], "question": "How bright is it?"}])
+    reworded = write_lines(
+        out / "reworded.jsonl.gz", [{"id": chosen["id"], "question": "How bright is it?"}]
+    )
     notes: list[dict[str, Any]] = [
-        {"group": "minutes", "place": f"Minutes of {month}", "text": f"{OPENING} {month}. It closed {end}."}
+        {
+            "group": "minutes",
+            "place": f"Minutes of {month}",
+            "text": f"{OPENING} {month}. It closed {end}.",
+        }
         for month, end in (("May", "at noon"), ("June", "at dusk"))
     ]
-    answered = {"question": "When did it close in May?", "sentence": "It closed at noon.", "short": "noon"}
-    notes[0]["questions"] = [answered | {"complete": 1}, {"question": "Who sang in May?", "sentence": ""}]
+    answered = {
+        "question": "When did it close in May?",
+        "sentence": "It closed at noon.",
+        "short": "noon",
+    }
+    notes[0]["questions"] = [
+        answered | {"complete": 1},
+        {"question": "Who sang in May?", "sentence": ""},
+    ]
     notes[1]["questions"] = []
     options = ["--reworded", reworded, "--notes", write_lines(out / "notes.jsonl.gz", notes)]
     again = out / "again"
-    run_module("contrasts.__main__", data, again, "--only", "tatqa_text", "faq_headings", "rfcs", *options)
+    run_module(
+        "contrasts.__main__", data, again, "--only", "tatqa_text", "faq_headings", "rfcs", *options
+    )
     return first, again, chosen, asked
 
 
@@ -122,7 +151,11 @@ def test_rows_are_asked_for_by_name_and_by_value(made):
 
 
 def test_half_a_list_is_not_complete(made):
-    answered = [each for each in read_mined(made[0] / "faq_headings-list.jsonl.gz") if each.passages[0].answers]
+    answered = [
+        each
+        for each in read_mined(made[0] / "faq_headings-list.jsonl.gz")
+        if each.passages[0].answers
+    ]
     assert answered
     for question, (whole, half, none, *rest) in answered:
         assert (whole.complete, half.complete, none.complete) == (1, 0, -1)
@@ -138,7 +171,11 @@ def test_only_the_place_tells_alike_documents_apart(made):
             continue  # asked as nothing answers it
         (good,) = answering
         assert good.place in question
-        others = [passage for passage in passages if ANSWER + " " in passage.sentences and passage is not good]
+        others = [
+            passage
+            for passage in passages
+            if ANSWER + " " in passage.sentences and passage is not good
+        ]
         assert len({passage.place for passage in others}) >= 2
         assert all(passage.place not in question for passage in others)
 
@@ -157,20 +194,28 @@ def test_questions_are_asked_again_in_other_words(made):
     _, again, chosen, asked = made
     ((question, passages),) = read_mined(again / "reworded" / "tatqa_text-rows.jsonl.gz")
     assert question == "How bright is it?"
-    original = {each.question: each.passages for each in read_mined(again / "tatqa_text-rows.jsonl.gz")}
+    original = {
+        each.question: each.passages for each in read_mined(again / "tatqa_text-rows.jsonl.gz")
+    }
     assert passages == original[chosen["question"]]
-    assert all("/list/" in each["id"] or "/row/" in each["id"] or "/alike/" in each["id"] for each in asked)
+    assert all(
+        "/list/" in each["id"] or "/row/" in each["id"] or "/alike/" in each["id"] for each in asked
+    )
     assert chosen["about"] == "report | columns: Lamp, Watts, Keeper"
 
 
 def test_a_passage_about_something_else():
-    passage = Passage("Bergen", ("Bergen had 12 boats. ", "Oslo sleeps."), (ANSWERS, NO_ANSWER), NO_SHORT)
+    passage = Passage(
+        "Bergen", ("Bergen had 12 boats. ", "Oslo sleeps."), (ANSWERS, NO_ANSWER), NO_SHORT
+    )
     other = exchange("How many boats had Bergen?", passage, ["Molde"], np.random.default_rng(0))
     assert other is not None
     assert other.place == "Molde" and other.sentences[0].startswith("Molde had ")
     assert "12" not in other.sentences[0] and other.sentences[1] == "Oslo sleeps."
     assert not other.answers
-    assert exchange("How many boats are there?", passage, ["Molde"], np.random.default_rng(0)) is None
+    assert (
+        exchange("How many boats are there?", passage, ["Molde"], np.random.default_rng(0)) is None
+    )
 
 
 @pytest.mark.parametrize("value", ["1892", "7", "1,250.5", "XR-20"])
@@ -185,11 +230,17 @@ def test_a_question_made_unanswerable():
     rng = np.random.default_rng(0)
     texts = ["Anna Berg planted the orchard in 1892, and Ivar Moe the hedge in 1901."]
     assert make_unanswerable("What did Anna Berg plant?", texts, rng) == "What did Ivar Moe plant?"
-    assert make_unanswerable("Who planted a tree in 1892?", texts, rng) == "Who planted a tree in 1901?"
+    assert (
+        make_unanswerable("Who planted a tree in 1892?", texts, rng)
+        == "Who planted a tree in 1901?"
+    )
     assert make_unanswerable("Which tree is the oldest?", texts, rng) == "Which tree is the newest?"
     assert make_unanswerable("why?", texts, rng) is None
     burnt = ["Bergen burned in 1702, Oslo in 1624."]
-    assert make_unanswerable("When did Bergen burn?", burnt, np.random.default_rng(0)) == "When did Oslo burn?"
+    assert (
+        make_unanswerable("When did Bergen burn?", burnt, np.random.default_rng(0))
+        == "When did Oslo burn?"
+    )
 
 
 def test_the_command_runs_from_a_clone():

@@ -62,9 +62,16 @@ def test_shipped_models_run_without_the_package(tmp_path):
 
 def test_a_model_without_a_graph_is_run_where_it_can_be_built(tmp_path, monkeypatch):
     folder = copy_without_graphs(find_model(None), tmp_path / "model")
-    built, shipped = (LandmarkEncoder.load(name, runtime="onnx", precision="float32") for name in (str(folder), None))
-    assert (built.encode_query("who approves leave?") == shipped.encode_query("who approves leave?")).all()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # as if nothing was installed
+    built, shipped = (
+        LandmarkEncoder.load(name, runtime="onnx", precision="float32")
+        for name in (str(folder), None)
+    )
+    assert (
+        built.encode_query("who approves leave?") == shipped.encode_query("who approves leave?")
+    ).all()
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None
+    )  # as if nothing was installed
     with pytest.raises(EncoderError, match="ONNX Runtime can't run this model; torch can"):
         LandmarkEncoder.load(str(folder), runtime="onnx")
 
@@ -73,10 +80,14 @@ def test_a_damaged_graph_is_named(tmp_path, monkeypatch):
     folder = shutil.copytree(find_model(None), tmp_path / "model")
     graph = folder / "float32.onnx"
     graph.write_bytes(graph.read_bytes()[:-1_000])
-    with pytest.raises(EncoderError, match=r"float32\.onnx: not the graph of the weights beside it"):
+    with pytest.raises(
+        EncoderError, match=r"float32\.onnx: not the graph of the weights beside it"
+    ):
         LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32").encode_query("why?")
     shutil.copyfile(find_model("landmark-multilingual") / "float32.onnx", graph)  # for more words
-    with pytest.raises(EncoderError, match=r"float32\.onnx: not the graph of the weights beside it"):
+    with pytest.raises(
+        EncoderError, match=r"float32\.onnx: not the graph of the weights beside it"
+    ):
         LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32").encode_query("why?")
     reranker = shutil.copytree(find_reranker(None), tmp_path / "reranker")
     (reranker / GRAPH).write_bytes(b"x")

@@ -54,7 +54,9 @@ def test_what_is_no_candidate_has_no_gradient():
 def test_without_negatives_there_is_nothing_to_learn():
     scores, weights, candidate, same = example()
     candidate[:] = False
-    assert float(landmark_loss(scores, weights, candidate, same, mixing=0.5, temperature=0.05)) == pytest.approx(0)
+    assert float(
+        landmark_loss(scores, weights, candidate, same, mixing=0.5, temperature=0.05)
+    ) == pytest.approx(0)
 
 
 def test_the_anchor_is_zero_at_the_base():
@@ -72,5 +74,7 @@ def test_imitation_is_the_divergence_from_the_teacher():
         for one, two in zip(student, teacher, strict=True):
             one, two = one / sum(student), two / sum(teacher)
             expected += two * math.log(two / one) / 3
-    assert float(imitation_loss(scores, taught, temperature=0.2)) == pytest.approx(expected, rel=1e-4)
+    assert float(imitation_loss(scores, taught, temperature=0.2)) == pytest.approx(
+        expected, rel=1e-4
+    )
     assert float(imitation_loss(taught, taught, temperature=0.2)) == pytest.approx(0, abs=1e-6)

@@ -34,7 +34,9 @@ sets = [{{path = "sample", task = "documents"}}]
 def start(small_decoder, tmp_path_factory):
     """The decoder with a landmark token."""
     folder = tmp_path_factory.mktemp("start")
-    create_student(ModelSettings(base=str(small_decoder), pooling="lmk", window=WINDOW, overlap=0.0), folder)
+    create_student(
+        ModelSettings(base=str(small_decoder), pooling="lmk", window=WINDOW, overlap=0.0), folder
+    )
     return folder
 
 
@@ -44,15 +46,21 @@ def read_packed(data, student, number):
     plan = plan_windows(map(len, ids), budget=WINDOW - len(title), overlap=0.0)
     windows = [ids[part.first : part.stop] for part in plan]
     with torch.no_grad():
-        return torch.cat([read(student, data.special, [window], [title]) for window in windows]).numpy()
+        return torch.cat(
+            [read(student, data.special, [window], [title]) for window in windows]
+        ).numpy()
 
 
 def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_path, run_module):
-    recipe, packed, trained, out = (tmp_path / name for name in ("recipe.toml", "data.npz", "run", "encoder"))
+    recipe, packed, trained, out = (
+        tmp_path / name for name in ("recipe.toml", "data.npz", "run", "encoder")
+    )
     recipe.write_text(RECIPE.format(data=json.dumps(str(sample_set.parent))))
     run_module("pack_documents", recipe, packed, "--encoder", start)
     options = f"--rank {RANK} --windows {WINDOW} --steps 3 --tokens 256 --accumulate 1 --learning-rate 0.1"
-    run_module("train_landmarks", packed, trained, "--start", start, "--watch", packed, *options.split())
+    run_module(
+        "train_landmarks", packed, trained, "--start", start, "--watch", packed, *options.split()
+    )
     first, *_, last = (trained / "log.txt").read_text().splitlines()
     assert first.startswith("before: sample ")
     assert last.startswith("after: sample ")
@@ -68,8 +76,13 @@ def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_
     adapter = Adapter(student.backbone, landmark, RANK)
     adapter.load_state_dict(torch.load(trained / "last.pt")["model"])
     assert not any(parameter.requires_grad for parameter in student.backbone.parameters())
-    before, after = (LandmarkEncoder.load(str(folder), dtype=torch.float32) for folder in (start, out))
-    by_title = {tuple(after.tokens.title(document.title)): document for document in load_dataset(sample_set).documents}
+    before, after = (
+        LandmarkEncoder.load(str(folder), dtype=torch.float32) for folder in (start, out)
+    )
+    by_title = {
+        tuple(after.tokens.title(document.title)): document
+        for document in load_dataset(sample_set).documents
+    }
     for number, title in enumerate(data.sets[0].titles):
         document = by_title[tuple(title)]
         for encoder, expected, error in (
@@ -83,7 +96,9 @@ def test_what_is_written_reads_documents_as_training_did(start, sample_set, tmp_
 
 
 def test_an_adapter_that_has_learnt_nothing_changes_nothing(start):
-    weights = {name: value.numpy() for name, value in load_file(start / "model.safetensors").items()}
+    weights = {
+        name: value.numpy() for name, value in load_file(start / "model.safetensors").items()
+    }
     landmark = len(weights["embed_tokens.weight"]) - 1
     adapter = Adapter(load_student(start).backbone, landmark, RANK)
     trained = {name: value.numpy() for name, value in adapter.state_dict().items()}

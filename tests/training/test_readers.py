@@ -17,7 +17,16 @@ from lmkrag.errors import UsageError
 from lmkrag.reranker.passages import PassageReranker
 from pipelines.train.loop import Loop
 from pipelines.train.mine import mine_set
-from pipelines.train.mined import ANSWERS, NO_ANSWER, NO_SHORT, UNKNOWN, Mined, Passage, read_mined, write_mined
+from pipelines.train.mined import (
+    ANSWERS,
+    NO_ANSWER,
+    NO_SHORT,
+    UNKNOWN,
+    Mined,
+    Passage,
+    read_mined,
+    write_mined,
+)
 from pipelines.train.packs import Pack, PackWriter
 from pipelines.train.passages import Passages, collate
 from pipelines.train.reader import Reader, label_losses, read_start, teacher_losses
@@ -42,11 +51,16 @@ passages = 3
 epochs = 1
 """
 QUESTION = "How often is the clockwork wound?"
-TEXTS = ["It is wound every three hours. The lens is wiped with leather.", "Nobody sings at the lighthouse."]
+TEXTS = [
+    "It is wound every three hours. The lens is wiped with leather.",
+    "Nobody sings at the lighthouse.",
+]
 CODES = Mined(
     "Which code has the lens?",
     (
-        Passage("Lens", ("The lens has the code XR-20, the lamp XR-4.",), (ANSWERS,), (0, 22, 27), 1),
+        Passage(
+            "Lens", ("The lens has the code XR-20, the lamp XR-4.",), (ANSWERS,), (0, 22, 27), 1
+        ),
         Passage("Lamp", ("The lamp has the code XR-4.", " It is old."), (NO_ANSWER, UNKNOWN)),
         Passage("Lens", ("The lens is clear.",), (ANSWERS,), NO_SHORT, 0),
     ),
@@ -93,7 +107,9 @@ def test_passages_hold_the_evidence_and_near_misses(mined):
                 number, start, end = passage.short
                 assert passage.labels[number] == ANSWERS
                 assert 0 <= start < end <= len(passage.sentences[number])
-    negatives = [passage for _, passages in questions for passage in passages if not passage.answers]
+    negatives = [
+        passage for _, passages in questions for passage in passages if not passage.answers
+    ]
     assert len(negatives) > len(questions)
     assert any(UNKNOWN in passage.labels for _, passages in questions for passage in passages)
 
@@ -110,9 +126,22 @@ def test_written_questions_are_mined_but_for_those_of_held_documents(recipe, tmp
     records: list[dict[str, Any]] = []
     for number in range(12):
         name, text = f"lamp-{number}.csv", f"lamp: Skerry {number} | watts: 1{number}"
-        records.append({"set": "tables", "doc_id": name, "title": name, "text": text, "kind": "csv"})
-        asked, short = f"power of Skerry {number}", [text.index("watts: ") + len("watts: "), len(text)]
-        records.append({"set": "tables", "doc_id": name, "question": asked, "spans": [[0, len(text)]], "short": short})
+        records.append(
+            {"set": "tables", "doc_id": name, "title": name, "text": text, "kind": "csv"}
+        )
+        asked, short = (
+            f"power of Skerry {number}",
+            [text.index("watts: ") + len("watts: "), len(text)],
+        )
+        records.append(
+            {
+                "set": "tables",
+                "doc_id": name,
+                "question": asked,
+                "spans": [[0, len(text)]],
+                "short": short,
+            }
+        )
     path = tmp_path / "questions.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
@@ -120,7 +149,9 @@ def test_written_questions_are_mined_but_for_those_of_held_documents(recipe, tmp
     run_module("mine", recipe, tmp_path / "held", "--written", path, "--held")
     learnt, held = (read_mined(tmp_path / name / "tables.jsonl.gz") for name in ("learnt", "held"))
     assert learnt and held
-    assert {question for question, _ in learnt + held} == {f"power of Skerry {number}" for number in range(12)}
+    assert {question for question, _ in learnt + held} == {
+        f"power of Skerry {number}" for number in range(12)
+    }
     for question, passages in learnt:
         (good,) = [passage for passage in passages if passage.answers]
         assert good.short is not None
@@ -204,7 +235,9 @@ def train_point(folder, **limits):
         built.append(number)
         return torch.tensor([float(number)])
 
-    Loop(folder=folder, learning_rate=0.1, warmup=2, **limits).run(model, build, model.compute, weights)
+    Loop(folder=folder, learning_rate=0.1, warmup=2, **limits).run(
+        model, build, model.compute, weights
+    )
     return model, built
 
 
@@ -247,7 +280,11 @@ def test_weights_travel_in_parts(tmp_path, monkeypatch):
     weights = {"a": torch.randn(60), "b": torch.randn(3, 5)}
     Loop(folder=tmp_path, learning_rate=0.0).write_parts(weights)
     parts = sorted(tmp_path.glob("part-*"))
-    assert max(part.stat().st_size for part in parts) == 100 < sum(part.stat().st_size for part in parts)
+    assert (
+        max(part.stat().st_size for part in parts)
+        == 100
+        < sum(part.stat().st_size for part in parts)
+    )
     loaded = load(b"".join(part.read_bytes() for part in parts))
     assert all(torch.equal(loaded[name], weights[name].half()) for name in weights)
 
@@ -323,7 +360,9 @@ def test_losses_of_passages_of_which_little_is_known(packed):
     assert losses["completeness"].item() == losses["sentences"].item() == 0
 
 
-def test_the_upper_layers_learn_from_several_packs_and_their_kept_states(recipe, packed, mined, run_module, capsys):
+def test_the_upper_layers_learn_from_several_packs_and_their_kept_states(
+    recipe, packed, mined, run_module, capsys
+):
     other = recipe.parent / "other.npz"
     run_module("pack_passages", recipe, mined, other, "--questions", 3)
     start = str(recipe.parent / "reader")
@@ -345,7 +384,16 @@ def test_the_upper_layers_learn_from_several_packs_and_their_kept_states(recipe,
 def test_other_passages_have_states_of_their_own(recipe, packed, run_module):
     start = str(recipe.parent / "reader")
     before = set(recipe.parent.glob("*.states"))
-    arguments = [recipe, packed, recipe.parent / "upper", "--start", start, "--trained", 1, "--prepare"]
+    arguments = [
+        recipe,
+        packed,
+        recipe.parent / "upper",
+        "--start",
+        start,
+        "--trained",
+        1,
+        "--prepare",
+    ]
     run_module("train_upper", *arguments, "--passages", 2)
     assert len(set(recipe.parent.glob("*.states")) - before) == 1
 
@@ -353,7 +401,9 @@ def test_other_passages_have_states_of_their_own(recipe, packed, run_module):
 RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("landmark-reranker-*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(RECIPES.glob("landmark-reranker-*.toml")), ids=lambda path: path.stem
+)
 def test_a_recipe_says_what_can_be_trained(path):
     settings = load_settings(path)
     assert find_model(settings.base).is_dir()

@@ -28,7 +28,9 @@ def test_defaults_and_relative_paths(config, tmp_path):
 
 
 def test_a_base_beside_the_configuration(config, tmp_path):
-    config.write_text(config.read_text().replace("[[stages]]", '[model]\nbase = "./base/encoder"\n[[stages]]'))
+    config.write_text(
+        config.read_text().replace("[[stages]]", '[model]\nbase = "./base/encoder"\n[[stages]]')
+    )
     assert load_settings(config).model.base == str(tmp_path / "base" / "encoder")
 
 
@@ -46,11 +48,23 @@ def test_a_base_beside_the_configuration(config, tmp_path):
         ("steps = 2", "steps = 2\ntitles = 1.5", "titles must be in [0, 1]"),
         ("steps = 2", 'steps = 2\nteacher = "me"', "teacher must be one of base, latest"),
         ("steps = 2", "steps = 2\nthorough = true", "thorough needs imitation or anchor"),
-        ("[[stages]]", "[model]\ntitle_tokens = -1\n[[stages]]", "model.title_tokens must be 0 or more"),
+        (
+            "[[stages]]",
+            "[model]\ntitle_tokens = -1\n[[stages]]",
+            "model.title_tokens must be 0 or more",
+        ),
         ('path = "sample"', 'path = "nowhere"', "no such set"),
-        ('task = "documents"', 'task = "dance"', "unknown task 'dance': one of pairs, shuffled, documents"),
+        (
+            'task = "documents"',
+            'task = "dance"',
+            "unknown task 'dance': one of pairs, shuffled, documents",
+        ),
         ("[[stages]]", '[model]\npooling = "sum"\n[[stages]]', "unknown pooling 'sum'"),
-        ("[[stages]]", '[model]\nlandmark = ""\n[[stages]]', "pooling 'lmk+mean' needs a landmark token"),
+        (
+            "[[stages]]",
+            '[model]\nlandmark = ""\n[[stages]]',
+            "pooling 'lmk+mean' needs a landmark token",
+        ),
         ("[[stages]]", '[evaluation]\nsets = ["gone"]\n[[stages]]', "evaluation: no such set"),
         ("[[stages]]", "keep_base = 1.0\n[[stages]]", "keep_base must be in [0, 1)"),
         ('out = "run"', "out = ", "not TOML"),

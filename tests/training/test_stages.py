@@ -54,7 +54,9 @@ def test_a_step_is_sound(data, tokens, task):
 
 
 @pytest.mark.parametrize("task", ["pairs", "shuffled", "documents"])
-def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths(data, tokens, task):
+def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths(
+    data, tokens, task
+):
     steps = stage_data(data, tokens, task, thorough=True, titles=1.0)
     plain = stage_data(data, tokens, task, titles=1.0)
     divided = 0
@@ -63,16 +65,21 @@ def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths
         assert np.array_equal(whole.input_ids, other.windows.input_ids)
         assert np.array_equal(halves.input_ids, step.windows.input_ids)
         for batch in step.taught:
-            tokens_of = [batch.input_ids[batch.owner == sentence].tolist() for sentence in range(batch.count)]
+            tokens_of = [
+                batch.input_ids[batch.owner == sentence].tolist() for sentence in range(batch.count)
+            ]
             assert tokens_of == [
-                whole.input_ids[whole.owner == sentence].tolist() for sentence in range(other.windows.count)
+                whole.input_ids[whole.owner == sentence].tolist()
+                for sentence in range(other.windows.count)
             ]
         divided += len(whole.input_ids) < len(halves.input_ids) < len(quarters.input_ids)
     assert divided or task == "pairs"  # which are short here
 
 
 def test_what_a_set_teaches_is_left_to_its_own_labels(data, tokens):
-    stage = StageSettings("one", [SetSettings("sample", "documents", taught=False)], steps=1, windows=[64])
+    stage = StageSettings(
+        "one", [SetSettings("sample", "documents", taught=False)], steps=1, windows=[64]
+    )
     assert not StageData(stage, [data], tokens, seed=1)[0].is_taught
     assert stage_data(data, tokens, "documents")[0].is_taught
 
@@ -80,7 +87,14 @@ def test_what_a_set_teaches_is_left_to_its_own_labels(data, tokens):
 def test_source_code_is_read_in_groups_of_lines(tokens, write_set, tmp_path):
     text = "def opens():\n    return 9\n\n\ndef shuts():\n    return 17\n"
     documents = [{"doc_id": "gate.py", "title": "gate", "text": text, "kind": "code"}]
-    queries = [{"query_id": "1", "query": "When does it shut?", "doc_id": "gate.py", "spans": [[28, len(text)]]}]
+    queries = [
+        {
+            "query_id": "1",
+            "query": "When does it shut?",
+            "doc_id": "gate.py",
+            "spans": [[28, len(text)]],
+        }
+    ]
     data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
     assert len(data.document(0).ids) == 1
 
@@ -120,7 +134,9 @@ def test_titles_stand_before_windows_and_are_no_sentences(data, tokens):
     for step in (steps[i] for i in range(8)):
         assert step.windows.input_ids.shape[1] <= 64 + 2
         assert int(step.windows.is_landmark.sum()) == step.windows.count
-        for ids, owner in zip(step.windows.input_ids.tolist(), step.windows.owner.tolist(), strict=True):
+        for ids, owner in zip(
+            step.windows.input_ids.tolist(), step.windows.owner.tolist(), strict=True
+        ):
             first = next(i for i, sentence in enumerate(owner) if sentence < step.windows.count)
             assert tuple(ids[1:first]) in titles
     without = stage_data(data, tokens, "documents", titles=0.0)[0].windows
@@ -129,8 +145,14 @@ def test_titles_stand_before_windows_and_are_no_sentences(data, tokens):
 
 def test_documents_asked_the_same_are_no_negatives(tokens, write_set, tmp_path):
     text = "The gate opens at nine. The gate shuts at noon. Dogs stay out."
-    documents = [{"doc_id": name, "title": "", "text": f"{name} park. {text} {name} is old."} for name in "ab"]
-    queries = [{"query_id": name, "query": "When does it open?", "doc_id": name, "spans": [[8, 31]]} for name in "ab"]
+    documents = [
+        {"doc_id": name, "title": "", "text": f"{name} park. {text} {name} is old."}
+        for name in "ab"
+    ]
+    queries = [
+        {"query_id": name, "query": "When does it open?", "doc_id": name, "spans": [[8, 31]]}
+        for name in "ab"
+    ]
     data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
     step = stage_data(data, tokens, "documents")[0]
     assert not (step.candidate & ~step.same).any()
@@ -155,12 +177,19 @@ def test_a_sentence_longer_than_the_windows_is_passed_over(tokens, write_set, tm
     text = "The gate opens at nine. " + "word " * 58 + "ends. It shuts at noon."
     queries = [
         {"query_id": "1", "query": "What ends?", "doc_id": "a", "spans": [[24, 320]]},
-        {"query_id": "2", "query": "When does it shut?", "doc_id": "a", "spans": [[len(text) - 18, len(text)]]},
+        {
+            "query_id": "2",
+            "query": "When does it shut?",
+            "doc_id": "a",
+            "spans": [[len(text) - 18, len(text)]],
+        },
     ]
     documents = [{"doc_id": "a", "title": "", "text": text}]
     data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
     chosen = SetSettings("sample", "documents")
-    steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
+    steps = StageData(
+        StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0
+    )
     for index in range(4):
         assert steps[index].windows.input_ids.shape[1] <= 34
 
@@ -170,7 +199,9 @@ def test_a_set_with_nothing_to_tell_apart_is_refused(tokens, write_set, tmp_path
     documents = [{"doc_id": "a", "title": "", "text": "word " * 58 + "ends."}]
     data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
     chosen = SetSettings("sample", "documents")
-    steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
+    steps = StageData(
+        StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0
+    )
     with pytest.raises(TrainingError, match="'one': 100 tries"):
         steps[0]
 
@@ -178,7 +209,14 @@ def test_a_set_with_nothing_to_tell_apart_is_refused(tokens, write_set, tmp_path
 def test_far_from_its_end_evidence_is_still_evidence(tokens, write_set, tmp_path):
     text = " ".join(f"Rule {number} holds here." for number in range(60))
     documents = [{"doc_id": "a", "title": "", "text": text}]
-    queries = [{"query_id": "1", "query": "Which rules hold?", "doc_id": "a", "spans": [[0, len(text) - 60]]}]
+    queries = [
+        {
+            "query_id": "1",
+            "query": "Which rules hold?",
+            "doc_id": "a",
+            "spans": [[0, len(text) - 60]],
+        }
+    ]
     data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
     chosen = [SetSettings("sample", "documents")]
     stage = StageSettings("one", chosen, steps=6, tokens=128, windows=[64], alpha=9.0, titles=0.0)

@@ -10,7 +10,9 @@ from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.readers.transformers import TransformersReader
 from lmkrag.types import Document
 
-synthesise = runpy.run_path(str(Path(__file__).parents[2] / "pipelines" / "generate_questions.py"))["synthesise"]
+synthesise = runpy.run_path(str(Path(__file__).parents[2] / "pipelines" / "generate_questions.py"))[
+    "synthesise"
+]
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,12 @@ def small_base(tmp_path_factory):
     for path in find_model(BASE_ENCODER).glob("*token*"):
         shutil.copyfile(path, folder / path.name)
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     BertModel(BertConfig(vocab_size=30_522, **sizes)).save_pretrained(folder)
     return folder
 
@@ -58,7 +63,11 @@ def make_settings(data, base, folder):
     return TrainSettings(
         out="run",
         data=str(data),
-        stages=[stage("distant", "pairs"), stage("weak", "shuffled"), stage("real", "documents", anchor=0.1)],
+        stages=[
+            stage("distant", "pairs"),
+            stage("weak", "shuffled"),
+            stage("real", "documents", anchor=0.1),
+        ],
         model=ModelSettings(base=str(base), window=64),
         keep_base=0.25,
         checkpoint_every=2,
@@ -100,7 +109,9 @@ def assert_trained_alike(one, other, start):
 
 
 def distance(one, other):
-    return sum(float((one[name].float() - other[name].float()).square().sum()) for name in one) ** 0.5
+    return (
+        sum(float((one[name].float() - other[name].float()).square().sum()) for name in one) ** 0.5
+    )
 
 
 def test_three_stages_make_an_encoder_that_learnt(large_settings, corpus):
@@ -113,13 +124,21 @@ def test_three_stages_make_an_encoder_that_learnt(large_settings, corpus):
     assert len(losses) == 8
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
     encoder = LandmarkEncoder.load(str(folder))
-    assert (encoder.spec.pooling, encoder.spec.window, encoder.spec.landmark) == ("lmk+mean", 64, "<LMK>")
+    assert (encoder.spec.pooling, encoder.spec.window, encoder.spec.landmark) == (
+        "lmk+mean",
+        64,
+        "<LMK>",
+    )
     text = (corpus / "glass-river.txt").read_text()
     sentences, vectors = encoder.encode(text, split_sentences(text))
-    best = sentences[int(np.argmax(vectors @ encoder.encode_query("Why was it called the Glass River?")))]
+    best = sentences[
+        int(np.argmax(vectors @ encoder.encode_query("Why was it called the Glass River?")))
+    ]
     assert "Glass River because" in " ".join(text[best.start : best.end].split())
     assert all(tensor.dtype == torch.float16 for tensor in weights(folder).values())
-    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
+    assert (
+        len({path.stat().st_mode for path in folder.iterdir()}) == 1
+    )  # safetensors writes for the owner alone
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
@@ -148,15 +167,28 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
 def test_two_processes_train_as_one_that_accumulates(sample_set, small_base, tmp_path):
     """Two stages, so that the second process has to wait for what the first one writes."""
     config = tmp_path / "two.toml"
-    stages = [STAGE.format(task=task, anchor=anchor) for task, anchor in (("pairs", 0.0), ("documents", 0.1))]
+    stages = [
+        STAGE.format(task=task, anchor=anchor)
+        for task, anchor in (("pairs", 0.0), ("documents", 0.1))
+    ]
     config.write_text(
-        RUN.format(data=json.dumps(str(sample_set.parent)), base=json.dumps(str(small_base))) + "".join(stages)
+        RUN.format(data=json.dumps(str(sample_set.parent)), base=json.dumps(str(small_base)))
+        + "".join(stages)
     )
     settings = load_settings(config)
     accumulating = [replace(stage, accumulate=2) for stage in settings.stages]
     alone = train(replace(settings, out="one", stages=accumulating))
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "lmkrag", "train", str(config)],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=2",
+            "-m",
+            "lmkrag",
+            "train",
+            str(config),
+        ],
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -164,7 +196,9 @@ def test_two_processes_train_as_one_that_accumulates(sample_set, small_base, tmp
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(tmp_path / "two" / "encoder")]  # said once
-    assert_trained_alike(weights(tmp_path / "two" / "encoder"), weights(alone), weights(alone.parent / "start"))
+    assert_trained_alike(
+        weights(tmp_path / "two" / "encoder"), weights(alone), weights(alone.parent / "start")
+    )
 
 
 RUN = """
@@ -218,10 +252,19 @@ def test_a_loss_that_is_not_finite_stops_the_run(settings):
 
 def test_recall_is_watched_and_the_best_weights_are_kept(settings, sample_set):
     """At a rate this high recall falls as training goes on: what is kept must be what was best, not what came last."""
-    watched = replace(settings.stages[2], steps=4, evaluate_every=2, patience=9, learning_rate=4e-3, warmup=0.0)
+    watched = replace(
+        settings.stages[2], steps=4, evaluate_every=2, patience=9, learning_rate=4e-3, warmup=0.0
+    )
     chosen = EvaluationSettings(sets=[str(sample_set)], queries=18)
     shipped = ModelSettings(window=64)
-    run = replace(settings, model=shipped, stages=[watched], evaluation=chosen, keep_base=0.0, precision="float32")
+    run = replace(
+        settings,
+        model=shipped,
+        stages=[watched],
+        evaluation=chosen,
+        keep_base=0.0,
+        precision="float32",
+    )
     folder = train(run)
     log = json.loads((folder.parent / "real" / "log.json").read_text())
     recalls = [entry["eval_recall"] for entry in log if "eval_recall" in entry]
@@ -240,14 +283,22 @@ def test_tensorboard_gets_the_losses(one_stage):
 def test_an_encoder_can_be_run_in_int8_when_it_is_trained(one_stage):
     folder = one_stage.resolve(one_stage.out) / "encoder"
     layers = read_config(folder)["num_hidden_layers"]
-    check_ranges(read_ranges(folder), fuse_weights(read_weights(folder / "model.safetensors"), layers), layers)
+    check_ranges(
+        read_ranges(folder),
+        fuse_weights(read_weights(folder / "model.safetensors"), layers),
+        layers,
+    )
 
 
 def test_averaging_is_the_weighted_mean(one_stage):
-    start, trained, mean = (one_stage.resolve(f"run/{name}") for name in ("start", "distant/encoder", "encoder"))
+    start, trained, mean = (
+        one_stage.resolve(f"run/{name}") for name in ("start", "distant/encoder", "encoder")
+    )
     name = "encoder.layer.0.output.dense.weight"
     expected = 0.25 * weights(start)[name] + 0.75 * weights(trained)[name]
-    torch.testing.assert_close(weights(mean)[name].float(), expected, rtol=1e-3, atol=1e-6)  # of float16
+    torch.testing.assert_close(
+        weights(mean)[name].float(), expected, rtol=1e-3, atol=1e-6
+    )  # of float16
     assert not torch.equal(weights(start)[name], weights(trained)[name])
 
 
@@ -288,7 +339,11 @@ def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(large_setti
     _, taught = LandmarkEncoder.load("landmark-mini", window=64).encode(text, sentences)
 
     def likeness(encoder):
-        return float((LandmarkEncoder.load(str(encoder), window=64).encode(text, sentences)[1] * taught).sum(1).mean())
+        return float(
+            (LandmarkEncoder.load(str(encoder), window=64).encode(text, sentences)[1] * taught)
+            .sum(1)
+            .mean()
+        )
 
     assert likeness(folder.parent / "start") < likeness(folder) < 0.999
 
@@ -302,7 +357,9 @@ def test_a_thorough_teacher_is_the_encoder_that_a_stage_begins_with(settings, mo
 
     class Recorded(trainer.LandmarkObjective):  # type: ignore[misc,name-defined]
         def __init__(self, student, stage, teacher):
-            teachers.append({name: value.clone() for name, value in teacher.backbone.state_dict().items()})
+            teachers.append(
+                {name: value.clone() for name, value in teacher.backbone.state_dict().items()}
+            )
             super().__init__(student, stage, teacher)
 
     monkeypatch.setattr(trainer, "LandmarkObjective", Recorded)
@@ -316,7 +373,11 @@ def test_a_thorough_teacher_is_the_encoder_that_a_stage_begins_with(settings, mo
 
 def test_frozen_words_stay_as_they_are(large_settings):
     stage = replace(large_settings.stages[2], steps=2, freeze_words=True)
-    folder = train(replace(large_settings, model=ModelSettings(base="landmark-mini", window=64), stages=[stage]))
+    folder = train(
+        replace(
+            large_settings, model=ModelSettings(base="landmark-mini", window=64), stages=[stage]
+        )
+    )
     after = weights(folder)
     before = {
         name: torch.from_numpy(value).half()
@@ -324,16 +385,27 @@ def test_frozen_words_stay_as_they_are(large_settings):
     }
     assert torch.equal(after[WORDS], before[WORDS])
     moved = {name for name in before if not torch.equal(after[name], before[name])}
-    assert {name.split(".")[2] for name in moved if name.startswith("encoder.layer")} == {"0", "1", "2", "3", "4", "5"}
+    assert {name.split(".")[2] for name in moved if name.startswith("encoder.layer")} == {
+        "0",
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+    }
 
 
 def test_an_encoder_of_a_packed_base_is_packed(large_settings, tmp_path):
     stage = replace(large_settings.stages[2], steps=2, learning_rate=1e-3, freeze_words=True)
-    model = ModelSettings(base=MULTILINGUAL_ENCODER, landmark="</s>", query_prefix="query: ", window=64)
+    model = ModelSettings(
+        base=MULTILINGUAL_ENCODER, landmark="</s>", query_prefix="query: ", window=64
+    )
     folder = train(replace(large_settings, model=model, stages=[stage]))
     base = find_model(MULTILINGUAL_ENCODER)
     assert is_packed(folder)
-    assert (folder / "model.safetensors").stat().st_size < 1.1 * (base / "model.safetensors").stat().st_size
+    assert (folder / "model.safetensors").stat().st_size < 1.1 * (
+        base / "model.safetensors"
+    ).stat().st_size
     after, before = (read_weights(path / "model.safetensors") for path in (folder, base))
     np.testing.assert_array_equal(after[WORDS], before[WORDS])
     name = "encoder.layer.0.output.dense.weight"

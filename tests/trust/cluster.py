@@ -43,12 +43,16 @@ print(report.added + report.unchanged, len(report.skipped))
 
 def main() -> None:
     """Run the trials."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+    )
     machines = [cluster.add_node(num_cpus=2) for _ in range(3)]
     ray.init(address=cluster.address, log_to_driver=False)
     counts: Counter[str] = Counter()
@@ -85,14 +89,20 @@ def main() -> None:
             print(trial, kind, said.strip(), flush=True)
     ray.shutdown()
     cluster.shutdown()
-    print(", ".join(f"{kind}: {count}" for kind, count in counts.items()), "- nothing lost, nothing wrong")
+    print(
+        ", ".join(f"{kind}: {count}" for kind, count in counts.items()),
+        "- nothing lost, nothing wrong",
+    )
 
 
 def write_texts(folder: Path) -> Path:
     """Files whose every sentence is of its own."""
     folder.mkdir()
     for number in range(DOCUMENTS):
-        sentences = (f"Pump {number} of yard {line} is oiled every {line + number} days." for line in range(80))
+        sentences = (
+            f"Pump {number} of yard {line} is oiled every {line + number} days."
+            for line in range(80)
+        )
         (folder / f"{number:02}.txt").write_text(" ".join(sentences))
     return folder
 

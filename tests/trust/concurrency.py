@@ -45,9 +45,13 @@ def commit(store: IndexStore, version: int) -> None:
     for number in range(DOCUMENTS):
         if number == version % (DOCUMENTS + 3):
             continue
-        text = f"Version{version} of report {number} about the harbour. It ends with version{version}."
+        text = (
+            f"Version{version} of report {number} about the harbour. It ends with version{version}."
+        )
         sentences = split_sentences(text)
-        staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
+        staged.append(
+            Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1))
+        )
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
     segment = store.stage_segment([np.array(vectors)], *build_tables(staged))
@@ -59,12 +63,23 @@ def look(store: IndexStore) -> int:
     versions = set()
     with store.reader.snapshot() as snapshot:
         for mode in ("dense", "lexical", "hybrid"):
-            spans = find_spans(snapshot, SearchQuery(vector(7), query_words("harbour report"), mode, 40))
+            spans = find_spans(
+                snapshot, SearchQuery(vector(7), query_words("harbour report"), mode, 40)
+            )
             found = {span.doc_id for span in spans}
-            versions |= {word.strip(".").lower() for span in spans for word in span.text.split() if "ersion" in word}
+            versions |= {
+                word.strip(".").lower()
+                for span in spans
+                for word in span.text.split()
+                if "ersion" in word
+            }
             (version,) = versions
             left_out = int(version.removeprefix("version")) % (DOCUMENTS + 3)
-            assert found == {f"d{number}" for number in range(DOCUMENTS) if number != left_out}, (mode, version, found)
+            assert found == {f"d{number}" for number in range(DOCUMENTS) if number != left_out}, (
+                mode,
+                version,
+                found,
+            )
     return int(version.removeprefix("version"))
 
 
@@ -106,7 +121,10 @@ def run(path: Path, seconds: float, processes: int, threads: int) -> tuple[int, 
         commit(store, 1)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    readers = [context.Process(target=read, args=(path, seconds, threads, results)) for _ in range(processes)]
+    readers = [
+        context.Process(target=read, args=(path, seconds, threads, results))
+        for _ in range(processes)
+    ]
     for reader in readers:
         reader.start()
     end, version = time.monotonic() + seconds + 2, 1
@@ -130,7 +148,9 @@ def run(path: Path, seconds: float, processes: int, threads: int) -> tuple[int, 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--threads", type=int, default=4)
@@ -140,7 +160,9 @@ def main() -> None:
         searches, states = run(work / "index", options.seconds, options.processes, options.threads)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{searches} searches by {options.processes} x {options.threads} readers, {states} states seen, none wrong")
+    print(
+        f"{searches} searches by {options.processes} x {options.threads} readers, {states} states seen, none wrong"
+    )
 
 
 if __name__ == "__main__":

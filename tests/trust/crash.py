@@ -60,7 +60,11 @@ State = dict[str, str]
 def write_text(name: str, version: int) -> str:
     """A short document that says which it is, in words no other has."""
     mark = f"{name[:2]}v{version}x"
-    lines = [f"This is {mark}, a report about the bridge.", "Its stones moved.", f"The end of {mark}."]
+    lines = [
+        f"This is {mark}, a report about the bridge.",
+        "Its stones moved.",
+        f"The end of {mark}.",
+    ]
     return " ".join([lines[0], *lines[1:2] * (version % 5), lines[2]])
 
 
@@ -73,7 +77,11 @@ class WordModel:
         self._vectors = np.random.default_rng(0).standard_normal((4_096, dimensions), np.float32)
 
     def read(self, windows: Sequence, titles: Sequence, *, exact: bool = False) -> Vectors:
-        sums = [self._vectors[np.array(ids) % len(self._vectors)].sum(0) for window in windows for ids in window]
+        sums = [
+            self._vectors[np.array(ids) % len(self._vectors)].sum(0)
+            for window in windows
+            for ids in window
+        ]
         vectors = np.stack(sums)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -100,12 +108,19 @@ class Job:
         for name in step.get("removed", []):
             (self.docs / name).unlink(missing_ok=True)
         if "files" in step:  # a killed step may have left others behind
-            step = {**step, "files": {path.name: path.read_text() for path in sorted(self.docs.iterdir())}}
+            step = {
+                **step,
+                "files": {path.name: path.read_text() for path in sorted(self.docs.iterdir())},
+            }
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
             if step.get("adopt"):
                 store = engine._store
-                ingest(store, lambda: self.encoder, Files([self.docs], encode=partial(self.adopt, store)))
+                ingest(
+                    store,
+                    lambda: self.encoder,
+                    Files([self.docs], encode=partial(self.adopt, store)),
+                )
             elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:
@@ -125,7 +140,9 @@ class Job:
             adopt_batch(store, out / batch.name, run)
         return []
 
-    def run(self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()) -> tuple[list, str]:
+    def run(
+        self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()
+    ) -> tuple[list, str]:
         """Run steps in a child, killed after ``delay`` seconds; return what it told and how it ended."""
 
         def child(tell: Callable[[str, dict], None]) -> None:
@@ -152,7 +169,9 @@ def fork(child: Callable, delay: float | None = None) -> tuple[list, str]:
             os.write(writing, json.dumps(["refused", {"error": str(error)}]).encode() + b"\n")
             code = 3
         except BaseException:
-            os.write(writing, json.dumps(["error", {"error": traceback.format_exc()}]).encode() + b"\n")
+            os.write(
+                writing, json.dumps(["error", {"error": traceback.format_exc()}]).encode() + b"\n"
+            )
             code = 4
         os._exit(code)
     os.close(writing)
@@ -173,7 +192,9 @@ def read_state(index: Path) -> State:
     store = IndexStore.open(index)
     with store.reader.snapshot(segments=False) as snapshot:
         rows = list(snapshot.all_documents())
-        state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        state = {
+            row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows
+        }
     store.close()
     return state
 
@@ -207,7 +228,11 @@ def check(job: Job, allowed: dict[str, set]) -> State:
                         found = [span for span in spans if mark in span.text]
                         assert found, f"{mark} is not found ({mode})"
                         assert {span.doc_id for span in found} == {name}
-                        assert all(text[span.start : span.end] == span.text for span in spans if span.doc_id == name)
+                        assert all(
+                            text[span.start : span.end] == span.text
+                            for span in spans
+                            if span.doc_id == name
+                        )
         tell("state", state)
 
     told, end = fork(child)
@@ -226,7 +251,11 @@ def compare(job: Job, fresh: Path) -> None:
             for row in snapshot.all_documents():
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
                 ends = catalog.read_stored(snapshot.connection, row).sentences.ends
-                found[row.doc_id] = (row.content_checksum, ends.tolist(), snapshot.read_vectors(ids))
+                found[row.doc_id] = (
+                    row.content_checksum,
+                    ends.tolist(),
+                    snapshot.read_vectors(ids),
+                )
         store.close()
         return found
 
@@ -273,7 +302,9 @@ def kills(job: Job, work: Path, count: int, rng: random.Random) -> str:
         if number % 50 == 49 or number == count - 1:
             shutil.rmtree(work / "fresh", ignore_errors=True)
             compare(job, work / "fresh")
-            state = check(job, {name: {None} | {p.read_text() for p in job.docs.glob(name)} for name in NAMES})
+            state = check(
+                job, {name: {None} | {p.read_text() for p in job.docs.glob(name)} for name in NAMES}
+            )
     return f"{count} kills, {inside} of them inside a step"
 
 
@@ -307,7 +338,11 @@ def faults(job: Job, work: Path, every: int, error: tuple[int, int] | None) -> s
             told, end = job.run(tested, arm=arm)
             if end == "error":
                 sys.exit(f"WRONG: call {call}: {told[-1][1]['error']}")
-            died, refused, trials = died + (end == "killed"), refused + (end == "refused"), trials + 1
+            died, refused, trials = (
+                died + (end == "killed"),
+                refused + (end == "refused"),
+                trials + 1,
+            )
             check(job, expect(before, told))
             told, end = job.run(tested)
             if end != "fine":
@@ -321,7 +356,11 @@ def backups(job: Job, work: Path, every: int) -> str:
     """A crash at each call of a backup, the first or beside one of an earlier state, of links and of copies."""
     base, tested = plan()
     assert job.run(base)[1] == "fine"
-    copy, earlier, elsewhere = work / "copies" / "copy", work / "earlier", Path(tempfile.mkdtemp(dir="/dev/shm"))
+    copy, earlier, elsewhere = (
+        work / "copies" / "copy",
+        work / "earlier",
+        Path(tempfile.mkdtemp(dir="/dev/shm")),
+    )
 
     def back_up(tell: Callable[[str, dict], None], arm: tuple = ()) -> None:
         if arm:
@@ -410,14 +449,18 @@ def preload(work: Path) -> None:
     """Start again with the library that makes calls fail."""
     library = work / "faults.so"
     source = Path(__file__).with_name("faults.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True
+    )
     os.environ.update(LD_PRELOAD=str(library), LMKRAG_CRASH_WORK=str(work))
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def main() -> None:
     """Run the trials asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["kills", "faults", "errors", "backups"])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--every", type=int, default=1)
@@ -441,8 +484,14 @@ def main() -> None:
         elif options.what == "backups":
             lines = [backups(job, work, options.every)]
         else:
-            kinds = {"disk full": (errno.ENOSPC, 15), "read-only": (errno.EROFS, 15), "no sync": (errno.EIO, SYNCS)}
-            lines = [f"{name}: {faults(job, work, options.every, kind)}" for name, kind in kinds.items()]
+            kinds = {
+                "disk full": (errno.ENOSPC, 15),
+                "read-only": (errno.EROFS, 15),
+                "no sync": (errno.EIO, SYNCS),
+            }
+            lines = [
+                f"{name}: {faults(job, work, options.every, kind)}" for name, kind in kinds.items()
+            ]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print("\n".join(lines), f"\nnothing lost, nothing wrong ({time.monotonic() - began:.0f} s)")

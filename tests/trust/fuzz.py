@@ -44,7 +44,9 @@ def check_sentences(data: bytes) -> None:
     text = provider.ConsumeUnicode(1 << 16)
     sentences = split_sentences(text, kind=kind)
     assert "".join(text[sentence.start : sentence.end] for sentence in sentences) == text
-    assert all(sentence.start < sentence.end and sentence.kind in SENTENCE_KINDS for sentence in sentences)
+    assert all(
+        sentence.start < sentence.end and sentence.kind in SENTENCE_KINDS for sentence in sentences
+    )
     borders = [0, *(sentence.end for sentence in sentences)]
     assert [sentence.start for sentence in sentences] == borders[:-1]
 
@@ -54,7 +56,9 @@ def check_windows(data: bytes) -> None:
     provider = atheris.FuzzedDataProvider(data)
     budget = provider.ConsumeIntInRange(1, 600)
     overlap = provider.ConsumeIntInRange(0, 99) / 100
-    counts = [provider.ConsumeIntInRange(1, budget) for _ in range(provider.ConsumeIntInRange(0, 400))]
+    counts = [
+        provider.ConsumeIntInRange(1, budget) for _ in range(provider.ConsumeIntInRange(0, 400))
+    ]
     owned: list[int] = []
     for window in plan_windows(counts, budget=budget, overlap=overlap):
         assert sum(counts[window.first : window.stop]) == window.tokens <= budget
@@ -73,7 +77,10 @@ def check_growth(data: bytes) -> None:
     before = provider.ConsumeIntInRange(-1, 5)
     taken: list[int] = []
     for first, stop, hit in grow_spans(
-        scores, sentences, documents, weights=replace(WEIGHTS, sentences_before=None if before < 0 else before)
+        scores,
+        sentences,
+        documents,
+        weights=replace(WEIGHTS, sentences_before=None if before < 0 else before),
     ):
         assert first <= hit < stop
         assert (np.diff(sentences[first:stop]) == 1).all()
@@ -114,7 +121,9 @@ def reader(name: str) -> Callable[[bytes], None]:
             assert "\n" not in str(error)
             return
         assert document.text.strip()
-        json.dumps([document.text, document.title, document.meta], allow_nan=False, ensure_ascii=False).encode("utf-8")
+        json.dumps(
+            [document.text, document.title, document.meta], allow_nan=False, ensure_ascii=False
+        ).encode("utf-8")
         assert list(document.page_starts) == sorted(document.page_starts)
 
     return check
@@ -129,7 +138,22 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], str]] = {
     **{
         suffix: (reader(f"x.{suffix}"), f"*.{suffix}")
         for suffix in (
-            *("txt", "md", "rst", "html", "epub", "pdf", "docx", "odt", "rtf", "pptx", "xlsx", "ipynb", "csv", "tsv"),
+            *(
+                "txt",
+                "md",
+                "rst",
+                "html",
+                "epub",
+                "pdf",
+                "docx",
+                "odt",
+                "rtf",
+                "pptx",
+                "xlsx",
+                "ipynb",
+                "csv",
+                "tsv",
+            ),
             *("json", "jsonl", "eml", "mbox", "srt", "vtt", "gz"),
         )
     },
@@ -142,7 +166,9 @@ def main() -> None:
         sys.exit(f"{__doc__}\nTARGETS: {', '.join(TARGETS)}")
     if sys.argv[1] == "all":
         for name in TARGETS:
-            done = subprocess.run([sys.executable, __file__, name, *sys.argv[2:]], capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, __file__, name, *sys.argv[2:]], capture_output=True, text=True
+            )
             last = [line for line in done.stderr.splitlines() if line.startswith("Done")]
             print(f"{name}: {last[-1] if last else done.stderr[-2_000:]}", flush=True)
             if done.returncode:

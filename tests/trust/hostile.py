@@ -60,14 +60,20 @@ def run(names: Iterable[str], size: int, kind: str) -> Iterator[str]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--megabytes", type=float, default=1)
     parser.add_argument("--kind", default="markdown")
     parser.add_argument("--only", choices=TEXTS, help="one of the texts")
     options = parser.parse_args()
-    print("| text | read as | million characters a second | sentences | peak MiB |\n|---|---|---|---|---|")
+    print(
+        "| text | read as | million characters a second | sentences | peak MiB |\n|---|---|---|---|---|"
+    )
     list(iter_sentences("Loads the model. Processes that are forked have it."))
-    for line in run([options.only] if options.only else TEXTS, int(options.megabytes * 1e6), options.kind):
+    for line in run(
+        [options.only] if options.only else TEXTS, int(options.megabytes * 1e6), options.kind
+    ):
         print(line, flush=True)
 
 

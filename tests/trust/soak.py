@@ -26,7 +26,12 @@ import httpx
 from lmkrag import Engine
 
 CORPUS = Path(__file__).parents[1] / "data" / "corpus"
-QUESTIONS = ("who approves leave?", "how far have the coping stones moved?", "what is the lamp made of?", "ls -la")
+QUESTIONS = (
+    "who approves leave?",
+    "how far have the coping stones moved?",
+    "what is the lamp made of?",
+    "ls -la",
+)
 GROWTH = 1.25  # of memory, from the second fifth to the last
 NAMES = ("pump", "valve", "gate", "lamp", "ferry", "winch", "stove", "mill")
 
@@ -45,7 +50,18 @@ class Client:
     def step(self) -> None:
         """Do one thing that is drawn at random."""
         kind = self.random.choices(
-            ["upload", "value", "report", "delete", "read", "search", "batch", "ask", "stream", "listing"],
+            [
+                "upload",
+                "value",
+                "report",
+                "delete",
+                "read",
+                "search",
+                "batch",
+                "ask",
+                "stream",
+                "listing",
+            ],
             [4, 3, 0.3, 4, 4, 8, 1, 3, 2, 1],
         )[0]
         getattr(self, kind)()
@@ -55,7 +71,8 @@ class Client:
         name = self.random.choice(NAMES)
         code = f"Q{self.number}X{next(self.count)}"
         lines = [
-            f"The {name} {code} of yard {self.random.randrange(99)} is oiled every {n + 2} days." for n in range(9)
+            f"The {name} {code} of yard {self.random.randrange(99)} is oiled every {n + 2} days."
+            for n in range(9)
         ]
         return f"Notes on {doc_id}\n\n" + " ".join(lines) + f" \u2028 ü 😀 {code}\n"
 
@@ -106,7 +123,9 @@ class Client:
         if self.texts:
             doc_id = self.random.choice(sorted(self.texts))
             text = self.texts[doc_id]
-            assert self._check(self.http.get(f"/api/documents/{doc_id}/text")).json()["text"] == text
+            assert (
+                self._check(self.http.get(f"/api/documents/{doc_id}/text")).json()["text"] == text
+            )
             body = {"query": text.split()[-1], "mode": "lexical", "top_k": 3}
             spans = self._check(self.http.post("/api/search", json=body)).json()["spans"]
             assert doc_id in [span["doc_id"] for span in spans], (doc_id, body)
@@ -116,7 +135,10 @@ class Client:
 
     def search(self) -> None:
         """Search."""
-        body = {"query": self.random.choice(QUESTIONS), "level": self.random.choice(["passage", "span", "document"])}
+        body = {
+            "query": self.random.choice(QUESTIONS),
+            "level": self.random.choice(["passage", "span", "document"]),
+        }
         self._check(self.http.post("/api/search", json=body))
 
     def batch(self) -> None:
@@ -210,10 +232,14 @@ def soak(work: Path, minutes: float, clients: int) -> list[str]:
             server.wait(60)
     with Engine.open(work / "index") as engine:
         wrong += engine.verify()
-        held = {info.doc_id: engine.read(info.doc_id) for info in engine.documents(filter="path=c*")}
+        held = {
+            info.doc_id: engine.read(info.doc_id) for info in engine.documents(filter="path=c*")
+        }
     expected = {doc_id: text for one in people for doc_id, text in one.texts.items()}
     if held != expected:
-        wrong.append(f"{len(held)} documents, {len(expected)} expected; differ: {held.keys() ^ expected.keys()}")
+        wrong.append(
+            f"{len(held)} documents, {len(expected)} expected; differ: {held.keys() ^ expected.keys()}"
+        )
     if "Traceback" in log.read_text():
         wrong.append(log.read_text()[-3_000:])
     fifth = max(1, len(samples) // 5)
@@ -222,7 +248,10 @@ def soak(work: Path, minutes: float, clients: int) -> list[str]:
         for part in (samples[fifth : 2 * fifth], samples[-fifth:])
     )
     print(f"done: {sum(done.values()):,} steps {done}; {len(held)} documents in the end")
-    print(f"memory {memory / 2**20:.0f} MiB in the second fifth, {last / 2**20:.0f} in the last; descriptors", end=" ")
+    print(
+        f"memory {memory / 2**20:.0f} MiB in the second fifth, {last / 2**20:.0f} in the last; descriptors",
+        end=" ",
+    )
     print(f"{descriptors:.0f} and {still:.0f}")
     if last > GROWTH * memory or still > descriptors + 10:
         wrong.append("memory or descriptors grow")
@@ -231,7 +260,9 @@ def soak(work: Path, minutes: float, clients: int) -> list[str]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--clients", type=int, default=4)
     options = parser.parse_args()

@@ -20,11 +20,15 @@ from lmkrag.index.store import IndexStore
 def small_disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("a file system can't be mounted here")
     yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)  # a traceback may hold what was about to be read
+    subprocess.run(
+        ["umount", "--lazy", folder], check=True
+    )  # a traceback may hold what was about to be read
 
 
 def fill(path):
@@ -42,7 +46,11 @@ def test_a_full_disk_is_told_and_removing_makes_room(small_disk, encoder):
         for number, text in enumerate(texts):
             engine.add(Document(f"d{number}", "", text))
         fill(small_disk / "other")
-        for call in (lambda: engine.remove("d0"), engine.compact, lambda: engine.add(Document("new", "", texts[0]))):
+        for call in (
+            lambda: engine.remove("d0"),
+            engine.compact,
+            lambda: engine.add(Document("new", "", texts[0])),
+        ):
             with pytest.raises(StorageError, match=r"disk is full|No space left on device") as told:
                 call()
             assert "what was committed before is kept" in str(told.value)
@@ -79,19 +87,28 @@ SAID = '"Leave is accrued by the month"'
 
 
 @pytest.mark.parametrize("command", READS)
-def test_an_index_is_read_where_not_a_byte_is_free(small_disk, built_index, lmkrag_process, lmkrag, command):
+def test_an_index_is_read_where_not_a_byte_is_free(
+    small_disk, built_index, lmkrag_process, lmkrag, command
+):
     """Nor for caches, settings and temporary files."""
     index = small_disk / "index"
     shutil.copytree(built_index, index, ignore=LOGS)
-    names = {"HOME": "home", "XDG_CACHE_HOME": "home/cache", "TMPDIR": "home", "XDG_CONFIG_HOME": "home/config"}
+    names = {
+        "HOME": "home",
+        "XDG_CACHE_HOME": "home/cache",
+        "TMPDIR": "home",
+        "XDG_CONFIG_HOME": "home/config",
+    }
     (small_disk / "home").mkdir()
     fill(small_disk / "other")
     places = {name: str(small_disk / place) for name, place in names.items()}
     result = lmkrag_process(*READS[command], "--index", index, env=places, stdin=SAID)
     assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
-    assert result.stdout == lmkrag(*READS[command], "--index", built_index, stdin=SAID).stdout.replace(
-        str(built_index), str(index)
-    ) or (command == "status" and "documents    5" in result.stdout)
+    assert result.stdout == lmkrag(
+        *READS[command], "--index", built_index, stdin=SAID
+    ).stdout.replace(str(built_index), str(index)) or (
+        command == "status" and "documents    5" in result.stdout
+    )
     for writing in (["remove", "glass-river.txt"], ["index-tools", "compact"]):
         result = lmkrag_process(*writing, "--index", index, env=places)
         assert (result.returncode, result.stderr.count("\n")) == (1, 1)
@@ -108,7 +125,13 @@ def test_an_index_is_read_by_who_may_write_no_byte(index, command):
     arguments = [sys.executable, "-m", "lmkrag", *READS[command], "--index", str(index)]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off"}
     result = subprocess.run(
-        arguments, capture_output=True, text=True, input=SAID, env=environment, preexec_fn=forbid, timeout=120
+        arguments,
+        capture_output=True,
+        text=True,
+        input=SAID,
+        env=environment,
+        preexec_fn=forbid,
+        timeout=120,
     )
     assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
     assert result.stdout
@@ -119,8 +142,12 @@ def test_a_reader_without_room_notices_a_writer(small_disk, built_index):
     shutil.copytree(built_index, index, ignore=LOGS)
     fill(small_disk / "other")
     with pytest.MonkeyPatch.context() as patch, contextlib.closing(IndexStore.open(index)) as store:
-        patch.setattr("tempfile.tempdir", str(small_disk))  # no room for a copy of the catalog, either
-        expired = pytest.raises(SnapshotExpired, match="somebody has written to the index meanwhile")
+        patch.setattr(
+            "tempfile.tempdir", str(small_disk)
+        )  # no room for a copy of the catalog, either
+        expired = pytest.raises(
+            SnapshotExpired, match="somebody has written to the index meanwhile"
+        )
         with expired, store.reader.snapshot() as snapshot:
             assert len(list(snapshot.all_documents())) == 5
             (small_disk / "other").unlink()
@@ -130,7 +157,9 @@ def test_a_reader_without_room_notices_a_writer(small_disk, built_index):
             assert len(list(snapshot.all_documents())) == 4
 
 
-def test_what_a_killed_writer_had_committed_is_read_where_not_a_byte_is_free(small_disk, built_index, lmkrag_process):
+def test_what_a_killed_writer_had_committed_is_read_where_not_a_byte_is_free(
+    small_disk, built_index, lmkrag_process
+):
     """The log of the catalog has it, since the process had no time to write it there."""
     index = small_disk / "index"
     shutil.copytree(built_index, index, ignore=LOGS)
@@ -156,7 +185,9 @@ def test_no_index_is_half_made(tmp_path, lmkrag_process, size):
     """The catalog of a new index may be in its log alone, which has another name then."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True
+    ).returncode:
         pytest.skip("a file system can't be mounted here")
     try:
         (tmp_path / "note.md").write_text("The gate is green.")
@@ -165,7 +196,10 @@ def test_no_index_is_half_made(tmp_path, lmkrag_process, size):
             assert (result.returncode, result.stderr.count("\n")) == (1, 1)
             assert re.search("No space left on device|disk is full", result.stderr), result.stderr
         subprocess.run(["mount", "-o", "remount,size=9m", disk], check=True)
-        assert "1 added" in lmkrag_process("index", tmp_path / "note.md", "--index", disk / "index").stderr
+        assert (
+            "1 added"
+            in lmkrag_process("index", tmp_path / "note.md", "--index", disk / "index").stderr
+        )
         assert lmkrag_process("verify", "--index", disk / "index").returncode == 0
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)

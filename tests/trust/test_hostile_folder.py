@@ -40,7 +40,9 @@ def hostile(tmp_path, corpus) -> Path:
     (folder / "lmkrag" / "__init__.py").write_text(trace)
     (folder / "fees.csv").write_text("boat,fee\nIda,four shillings\n")
     (folder / "note.html").write_text("<p>The gate opens at nine.</p>")
-    (folder / "report.pdf").write_bytes((corpus / "reports" / "viaduct-inspection.pdf").read_bytes())
+    (folder / "report.pdf").write_bytes(
+        (corpus / "reports" / "viaduct-inspection.pdf").read_bytes()
+    )
     return folder
 
 
@@ -52,11 +54,21 @@ def check(done: subprocess.CompletedProcess, folder: Path) -> None:
 
 
 def test_code_of_the_folder_is_not_run(hostile, tmp_path):
-    command = [str(Path(sys.executable).with_name("lmkrag")), "index", ".", "--index", str(tmp_path / "index")]
-    check(subprocess.run(command, cwd=hostile, capture_output=True, text=True, timeout=120), hostile)
+    command = [
+        str(Path(sys.executable).with_name("lmkrag")),
+        "index",
+        ".",
+        "--index",
+        str(tmp_path / "index"),
+    ]
+    check(
+        subprocess.run(command, cwd=hostile, capture_output=True, text=True, timeout=120), hostile
+    )
 
 
-def test_code_of_the_folder_is_not_run_by_a_loader_with_a_careless_path(hostile, tmp_path, monkeypatch):
+def test_code_of_the_folder_is_not_run_by_a_loader_with_a_careless_path(
+    hostile, tmp_path, monkeypatch
+):
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PYTHONPATH", f"{os.pathsep}{hostile}")
     for entry in ("", ".", str(hostile)):
@@ -108,7 +120,9 @@ def test_code_of_the_folder_is_not_run_where_it_is_served(hostile, tmp_path, mon
     assert not (tmp_path / "run").exists()
 
 
-def test_clients_are_told_a_command_that_does_not_run_code_of_their_folder(lmkrag, tmp_path, built_index, monkeypatch):
+def test_clients_are_told_a_command_that_does_not_run_code_of_their_folder(
+    lmkrag, tmp_path, built_index, monkeypatch
+):
     monkeypatch.setattr(install.shutil, "which", lambda name: None)
     told = lmkrag("install", "cursor", "--index", built_index, env={"HOME": str(tmp_path)}).stdout
     entry = json.loads(told[told.index("{") :])["mcpServers"]["lmkrag"]

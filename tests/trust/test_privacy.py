@@ -38,20 +38,28 @@ class Watched:
         self.folder = folder
         for name in ("docs", "home", "cache", "temporary", "here"):
             (folder / name).mkdir()
-        (folder / "docs" / "lamp.md").write_text("# Lamp\n\nThe crank is turned 62 times at dusk.\n")
+        (folder / "docs" / "lamp.md").write_text(
+            "# Lamp\n\nThe crank is turned 62 times at dusk.\n"
+        )
         picture = Image.new("RGB", (500, 100), "white")
         font = ImageFont.load_default(32)
         ImageDraw.Draw(picture).text((20, 30), "The gate is shut at nine", "black", font)
         picture.save(folder / "docs" / "gate.png")
         (folder / "answer.txt").write_text(ANSWER)
-        self._environment = {**os.environ, "HOME": f"{folder}/home", "XDG_CACHE_HOME": f"{folder}/cache"}
+        self._environment = {
+            **os.environ,
+            "HOME": f"{folder}/home",
+            "XDG_CACHE_HOME": f"{folder}/cache",
+        }
         self._environment |= {"TMPDIR": f"{folder}/temporary", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         log = self.folder / f"strace-{arguments[0]}.log"
         command = [*STRACE, "-o", str(log), sys.executable, "-m", "lmkrag", *map(str, arguments)]
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen(command, env=self._environment, cwd=self.folder / "here", text=True, **pipes)
+        return subprocess.Popen(
+            command, env=self._environment, cwd=self.folder / "here", text=True, **pipes
+        )
 
     def run(self, *arguments: object) -> str:
         process = self.start(*arguments)
@@ -116,7 +124,11 @@ def get_ready(get) -> str:
 def ask_assistant(watched: Watched) -> None:
     """Begin a session of MCP, search, and end the process that assistants share."""
     session = watched.start("mcp", "--index", f"docs={watched.folder / 'index'}")
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     call = {"name": "search", "arguments": {"query": "How often is the crank turned?"}}
     messages: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": client},
@@ -147,7 +159,11 @@ def test_commands_connect_to_no_other_machine_and_write_only_index_and_cache(wat
         served = pool.submit(ask_server, watched)
         assisted = pool.submit(ask_assistant, watched)
     assert "shut at nine" in searched.result()
-    assert "62 times" in asked.result() and "62 times" in matched.result() and "same" in checked.result()
+    assert (
+        "62 times" in asked.result()
+        and "62 times" in matched.result()
+        and "same" in checked.result()
+    )
     for done in (copied, served, assisted):
         done.result()
     assert (folder / "copy").is_dir()
@@ -155,12 +171,18 @@ def test_commands_connect_to_no_other_machine_and_write_only_index_and_cache(wat
     calls = list(watched.calls())
     asked_addresses = {(host, int(port)) for call in calls for port, host in ADDRESS.findall(call)}
     elsewhere = {
-        (host, port) for host, port in asked_addresses if port == NAMES or not ipaddress.ip_address(host).is_loopback
+        (host, port)
+        for host, port in asked_addresses
+        if port == NAMES or not ipaddress.ip_address(host).is_loopback
     }
     assert elsewhere == set()
-    written = {path for call in calls if (found := WRITTEN.match(call)) for path in found.groups() if path}
+    written = {
+        path for call in calls if (found := WRITTEN.match(call)) for path in found.groups() if path
+    }
     assert f"{folder}/index/catalog.sqlite" in written  # the watcher sees files
-    outside = {path for path in written if not path.startswith(f"{folder}/") and not IN_PASSING.match(path)}
+    outside = {
+        path for path in written if not path.startswith(f"{folder}/") and not IN_PASSING.match(path)
+    }
     assert outside == set()
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()]
     assert [name for name in left if not name.startswith(OURS)] == []

@@ -58,7 +58,9 @@ def test_power_lost_while_a_backup_is_made():
 
 
 def test_readers_beside_a_writer_see_whole_states():
-    assert "none wrong" in command("concurrency.py", "--seconds", "3", "--processes", "2", "--threads", "2")
+    assert "none wrong" in command(
+        "concurrency.py", "--seconds", "3", "--processes", "2", "--threads", "2"
+    )
 
 
 def test_hostile_texts_are_split_without_loss():
@@ -86,21 +88,34 @@ DAMAGE = {
     "words flipped": lambda index: flip(next((index / "segments").glob("*.words"))),
     "structure gone": lambda index: next((index / "segments").glob("*.structure")).unlink(),
     "text": lambda index: sql(index, "UPDATE text_block SET data = x'00' WHERE document = 2"),
-    "sentences": lambda index: sql(index, "UPDATE sentence_block SET data = x'00' WHERE document = 1"),
+    "sentences": lambda index: sql(
+        index, "UPDATE sentence_block SET data = x'00' WHERE document = 1"
+    ),
     "segment row": lambda index: sql(index, "UPDATE segment SET facts = '{}'"),
     "a document's row": lambda index: sql(index, "UPDATE document SET title = 'x' WHERE id = 3"),
-    "list of documents": lambda index: sql(index, "UPDATE meta SET value = '5' WHERE key = 'live_documents'"),
+    "list of documents": lambda index: sql(
+        index, "UPDATE meta SET value = '5' WHERE key = 'live_documents'"
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_named_and_a_backup_replaces_it(lmkrag, index, tmp_path, damage):
-    question = ("search", "How long must the lamp burn before the wick is trimmed?", "--index", index, "--json")
+    question = (
+        "search",
+        "How long must the lamp burn before the wick is trimmed?",
+        "--index",
+        index,
+        "--json",
+    )
     right = lmkrag(*question).stdout
     assert lmkrag("backup", index, tmp_path / "backup").returncode == 0
     DAMAGE[damage](index)
     done = lmkrag("verify", "--index", index)
-    assert (done.returncode, "restore a backup, or index the sources again, elsewhere" in done.stderr) == (1, True)
+    assert (
+        done.returncode,
+        "restore a backup, or index the sources again, elsewhere" in done.stderr,
+    ) == (1, True)
     shutil.rmtree(index)
     shutil.copytree(tmp_path / "backup", index)
     assert lmkrag("verify", "--index", index).returncode == 0
@@ -126,7 +141,10 @@ def damage_header(index: Path, size: int) -> None:
 def test_a_damaged_header_says_what_to_do(lmkrag, index, size):
     damage_header(index, size)
     refused = lmkrag("search", "lamp", "--index", index)
-    assert (refused.returncode, "restore a backup, or index the sources again" in refused.stderr) == (1, True)
+    assert (
+        refused.returncode,
+        "restore a backup, or index the sources again" in refused.stderr,
+    ) == (1, True)
 
 
 def test_renames_are_made_durable(index, monkeypatch):
@@ -170,12 +188,17 @@ def test_a_read_only_index_is_searched_and_writing_is_refused(read_only, encoder
 def test_a_full_disk_loses_nothing(tmp_path, encoder, corpus):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk]).returncode:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk]).returncode
+    ):
         pytest.skip("needs to mount a small file system")
     try:
         with Engine.open(disk / "index", create=True, encoder=encoder) as engine:
             engine.add([Document("a", "a", "The bridge is closed on Mondays.")])
-            long = "\n\n".join(f"Line {i}: {np.random.default_rng(i).bytes(8).hex()}." for i in range(120))
+            long = "\n\n".join(
+                f"Line {i}: {np.random.default_rng(i).bytes(8).hex()}." for i in range(120)
+            )
             with pytest.raises(StorageError, match=r"writing failed|can't be used"):
                 engine.add([Document("b", "b", long)])
             assert engine.verify() == ()
@@ -199,11 +222,18 @@ def contents(index: Path) -> dict:
         for row in snapshot.all_documents():
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             ends = catalog.read_stored(snapshot.connection, row).sentences.ends.tolist()
-            found[row.doc_id] = (row.first_sentence, row.content_checksum, ends, snapshot.read_vectors(ids))
+            found[row.doc_id] = (
+                row.first_sentence,
+                row.content_checksum,
+                ends,
+                snapshot.read_vectors(ids),
+            )
         return found
 
 
-def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, tmp_path, monkeypatch):
+def test_batches_threads_and_the_order_of_files_change_nothing(
+    encoder, corpus, tmp_path, monkeypatch
+):
     from lmkrag import LandmarkEncoder
     from lmkrag.encoder import landmark
     from lmkrag.ingest import pipeline as encoding
@@ -221,7 +251,9 @@ def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, 
     with Engine.open(tmp_path / "other", create=True, encoder=LandmarkEncoder.load()) as engine:
         engine.add(files[::-1])
         assert engine.verify() == ()
-    shutil.move(tmp_path / "other", tmp_path / "elsewhere")  # an index has no absolute paths of its own
+    shutil.move(
+        tmp_path / "other", tmp_path / "elsewhere"
+    )  # an index has no absolute paths of its own
     one, other = contents(tmp_path / "one"), contents(tmp_path / "elsewhere")
     assert list(one) == list(other)
     for name in one:
@@ -234,7 +266,16 @@ def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, 
 
 def test_nothing_is_unpickled_evaluated_or_fetched():
     package = Path(importlib.util.find_spec("lmkrag").origin).parent
-    banned = ("pickle", "torch.load(", "eval(", "exec(", "yaml.load(", "allow_pickle=True", "shell=True", "os.system")
+    banned = (
+        "pickle",
+        "torch.load(",
+        "eval(",
+        "exec(",
+        "yaml.load(",
+        "allow_pickle=True",
+        "shell=True",
+        "os.system",
+    )
     for path in package.rglob("*.py"):
         text = path.read_text("utf-8").replace(".eval()", "").replace('"eval(', "")
         assert [word for word in banned if word in text] == [], path
@@ -264,7 +305,11 @@ def test_code_and_pickles_that_come_with_a_model_are_not_run(tmp_path, encoder):
     shutil.copytree(find_model(None), folder)
     (folder / "evil.py").write_text(f"open({str(ran)!r}, 'w').write('x')\nclass Evil: pass\n")
     config = json.loads((folder / "config.json").read_text())
-    config["auto_map"] = {"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil", "AutoTokenizer": ["evil.Evil", None]}
+    config["auto_map"] = {
+        "AutoModel": "evil.Evil",
+        "AutoConfig": "evil.Evil",
+        "AutoTokenizer": ["evil.Evil", None],
+    }
     (folder / "config.json").write_text(json.dumps(config))
     with contextlib.suppress(EncoderError):
         LandmarkEncoder.load(str(folder))
@@ -301,6 +346,10 @@ for url in ("http://127.0.0.1:9/v1", "http://user@127.0.0.1:9/v1", "nonsense"):
         print(f"{{url}}: exit {{ended.code}}")
 """
     variables = {"OPENAI_API_KEY": secret, "OPENAI_LOG": "debug", "LMKRAG_DEBUG": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | variables)
-    assert [line.rpartition(": ")[2] in ("exit 1", "exit 2") for line in done.stdout.splitlines()] == [True] * 3
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | variables
+    )
+    assert [
+        line.rpartition(": ")[2] in ("exit 1", "exit 2") for line in done.stdout.splitlines()
+    ] == [True] * 3
     assert secret not in done.stdout + done.stderr

@@ -21,7 +21,9 @@ _MEANING = {
 
 
 def _folders() -> list[Path]:
-    """Where recipes ship: in the package when installed as a wheel, beside it when installed editable."""
+    """Where recipes ship: in the package when installed as a wheel, beside it when installed
+    editable.
+    """
     package = Path(str(files("lmkrag")))
     return [package / "recipes", package.parent / "indexes"]
 
@@ -50,7 +52,9 @@ def load_recipe(name: str) -> Recipe:
 
 
 def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
-    """Return the recipe of a segment of ``rows`` sentences: a tier by its size or ``of`` its index; exact if few."""
+    """Return the recipe of a segment of ``rows`` sentences: a tier by its size or ``of`` its index;
+    exact if few.
+    """
     for limit, name in recipe.tiers:
         if limit == 0 or max(rows, of) <= limit:
             return choose_recipe(load_recipe(name), rows)
@@ -64,7 +68,9 @@ def _read(path: Path) -> Recipe:
         raise UsageError(f"recipe {path}: not a TOML file ({error})") from error
     unknown = sorted(fields.keys() - _MEANING.keys())
     if unknown:
-        raise UsageError(f"recipe {path}: unknown key {unknown[0]!r}: use {', '.join(sorted(_MEANING))}")
+        raise UsageError(
+            f"recipe {path}: unknown key {unknown[0]!r}: use {', '.join(sorted(_MEANING))}"
+        )
     if not fields.get("factory") and not fields.get("tiers"):
         raise UsageError(f"recipe {path}: needs a 'factory' or 'tiers'")
     for key, value in fields.items():
@@ -79,10 +85,13 @@ def _is_valid(key: str, value: Any) -> bool:
     if key in ("minimum", "train"):
         return _is_count(value)
     if key == "search":
-        return isinstance(value, dict) and all(type(number) in (int, float) for number in value.values())
+        return isinstance(value, dict) and all(
+            type(number) in (int, float) for number in value.values()
+        )
     shipped = {path.stem for folder in _folders() for path in folder.glob("*.toml")}
     return isinstance(value, list) and all(
-        isinstance(tier, list) and len(tier) == 2 and _is_count(tier[0]) and tier[1] in shipped for tier in value
+        isinstance(tier, list) and len(tier) == 2 and _is_count(tier[0]) and tier[1] in shipped
+        for tier in value
     )
 
 

@@ -1,9 +1,10 @@
 """Segments: immutable FAISS files of sentence vectors. The only module that imports faiss.
 
-Traps that this file avoids (all seen with FAISS 1.15): IDMap2 over IVF returns wrong ids after a removal, so rows are
-never removed, only masked; a memory-mapped index dies when it is changed, so a mapped segment can only be read;
-``read_index`` trusts its input, so what it reads is compared with checksums first: of clusters of 8-bit vectors all but
-these, which are compared when a search visits their cluster or they are read; of every other kind of file, all.
+Traps that this file avoids (all seen with FAISS 1.15): IDMap2 over IVF returns wrong ids after a
+removal, so rows are never removed, only masked; a memory-mapped index dies when it is changed, so a
+mapped segment can only be read; ``read_index`` trusts its input, so what it reads is compared with
+checksums first: of clusters of 8-bit vectors all but these, which are compared when a search visits
+their cluster or they are read; of every other kind of file, all.
 """
 
 import math
@@ -30,15 +31,23 @@ _LEAST_SAMPLE = 32_768
 _CODED = 40_960  # vectors, about, that 8-bit codes are learned from: FAISS copies them twice
 _ITERATIONS = 8  # of k-means: with FAISS's 25, half a point of recall in three times the time
 _FEW = 1_000  # rows that are compared one by one rather than searched
-_FLAT_HEAD, _FLOAT16 = 81, 4  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
-_FIRST = 20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
-_NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
+_FLAT_HEAD, _FLOAT16 = (
+    81,
+    4,
+)  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
+_FIRST = (
+    20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
+)
+# share of the rows below which a graph is left aside: it would lose its way among those not allowed
+_NARROW = 0.1
 
 _first_process: int | None = None
 
 
 def _load_faiss() -> Any:
-    """Import FAISS; in a forked process with one thread, or it would wait for ever for the parent's."""
+    """Import FAISS; in a forked process with one thread, or it would wait for ever for the
+    parent's.
+    """
     global _first_process
     import faiss
 
@@ -50,7 +59,9 @@ def _load_faiss() -> Any:
 
 
 def check_factory(recipe: Recipe, dimensions: int) -> None:
-    """Have FAISS parse a recipe's factory string; one of tiers has none. Raises UsageError: FAISS can't build it."""
+    """Have FAISS parse a recipe's factory string; one of tiers has none. Raises UsageError: FAISS
+    can't build it.
+    """
     if not recipe.factory:
         return
     faiss = _load_faiss()
@@ -58,23 +69,30 @@ def check_factory(recipe: Recipe, dimensions: int) -> None:
         faiss.index_factory(dimensions, _factory(recipe, 1, dimensions), faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, ValueError) as error:
         why = str(error).strip().splitlines()[-1].rpartition("Error: ")[2]
-        raise UsageError(f"recipe {recipe.name!r}: FAISS can't build {recipe.factory!r} ({why})") from error
+        raise UsageError(
+            f"recipe {recipe.name!r}: FAISS can't build {recipe.factory!r} ({why})"
+        ) from error
 
 
 def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
-    """Write a vector file under a fresh name and make it durable; the caller's commit makes it exist.
+    """Write a vector file under a fresh name and make it durable; the caller's commit makes it
+    exist.
 
-    ``read`` yields the vectors ``[n, dimensions]`` in order, ``rows`` in all, and is called twice if they train
-    anything; the recipe is a factory, not tiers.
+    ``read`` yields the vectors ``[n, dimensions]`` in order, ``rows`` in all, and is called twice
+    if they train anything; the recipe is a factory, not tiers.
     """
     faiss = _load_faiss()
-    index = faiss.index_factory(dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT)
+    index = faiss.index_factory(
+        dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT
+    )
     if isinstance(index, faiss.IndexIVF):
         index.cp.niter = _ITERATIONS
     if not index.is_trained:
         sample = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
         vectors = _sample(read(), rows, sample, dimensions)
-        if type(index) is faiss.IndexIVFScalarQuantizer:  # learn the clusters first, the codes from fewer vectors
+        if (
+            type(index) is faiss.IndexIVFScalarQuantizer
+        ):  # learn the clusters first, the codes from fewer vectors
             index.train_q1(sample, faiss.swig_ptr(vectors), False, index.metric_type)
             vectors = vectors[:: max(1, sample // _CODED)].copy()
         index.train(vectors)
@@ -102,16 +120,22 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
 
 
 def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> None:
-    """Write what FAISS would write of a trained flat index with these vectors, which are never in memory together."""
+    """Write what FAISS would write of a trained flat index with these vectors, which are never in
+    memory together.
+    """
     index.ntotal = rows
     with path.open("wb") as file:
-        file.write(_cut(index, (0).to_bytes(8, "little")) + (rows * index.code_size).to_bytes(8, "little"))
+        file.write(
+            _cut(index, (0).to_bytes(8, "little")) + (rows * index.code_size).to_bytes(8, "little")
+        )
         written = sum(file.write(index.sa_encode(block).data) for block in blocks)
     _check_rows(written // index.code_size, rows)
 
 
 def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> int:
-    """Write what FAISS would write of a trained index of clusters; return how many bytes stand before the vectors."""
+    """Write what FAISS would write of a trained index of clusters; return how many bytes stand
+    before the vectors.
+    """
     faiss = _load_faiss()
     scratch, assigned = Scratch(path.parent, np.uint8), [np.zeros(0, np.int32)]
     for block in blocks:
@@ -122,15 +146,27 @@ def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) 
         assigned.append(lists[:, 0].astype(np.int32))
     clusters = np.concatenate(assigned)
     _check_rows(len(clusters), rows)
-    order, sizes = np.argsort(clusters, kind="stable"), np.bincount(clusters, minlength=index.nlist).astype("<i8")
+    order, sizes = (
+        np.argsort(clusters, kind="stable"),
+        np.bincount(clusters, minlength=index.nlist).astype("<i8"),
+    )
     starts = np.cumsum(sizes) - sizes
     places = np.empty(rows, np.int64)
-    places[order] = (clusters[order].astype(np.int64) << 32) + np.arange(rows) - starts[clusters[order]]
+    places[order] = (
+        (clusters[order].astype(np.int64) << 32) + np.arange(rows) - starts[clusters[order]]
+    )
     index.set_direct_map_type(faiss.DirectMap.Array)  # rows can be read back one by one
     faiss.copy_array_to_vector(places, index.direct_map.array)
     index.ntotal = rows
     shape = b"".join(size.to_bytes(8, "little") for size in (index.nlist, index.code_size))
-    head = _cut(index, b"ilar" + shape + b"sprs" + bytes(8)) + b"ilar" + shape + b"full" + shape[:8] + sizes.tobytes()
+    head = (
+        _cut(index, b"ilar" + shape + b"sprs" + bytes(8))
+        + b"ilar"
+        + shape
+        + b"full"
+        + shape[:8]
+        + sizes.tobytes()
+    )
     codes = scratch.read().reshape(rows, index.code_size)
     with path.open("wb") as file:
         file.write(head)
@@ -156,7 +192,11 @@ def _check_rows(written: int, rows: int) -> None:
 
 def _sample(slices: Iterable[Vectors], rows: int, size: int, dimensions: int) -> Vectors:
     """Return ``size`` rows at even distances."""
-    sample, chosen, row = np.zeros((size, dimensions), np.float32), np.arange(size) * rows // size, 0
+    sample, chosen, row = (
+        np.zeros((size, dimensions), np.float32),
+        np.arange(size) * rows // size,
+        0,
+    )
     for vectors in slices:
         first, stop = np.searchsorted(chosen, (row, row + len(vectors)))
         sample[first:stop] = vectors[chosen[first:stop] - row]
@@ -165,7 +205,9 @@ def _sample(slices: Iterable[Vectors], rows: int, size: int, dimensions: int) ->
 
 
 def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
-    return recipe.factory.replace("{lists}", str(_lists(rows))).replace("{dimensions}", str(dimensions))
+    return recipe.factory.replace("{lists}", str(_lists(rows))).replace(
+        "{dimensions}", str(dimensions)
+    )
 
 
 def _lists(rows: int) -> int:
@@ -177,30 +219,49 @@ class VectorFile:
 
     def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
         file.read(0, file.file.head or None)
-        self._file, self._content = file, np.frombuffer(file.content, np.uint8)  # the index has views of it
+        self._file, self._content = (
+            file,
+            np.frombuffer(file.content, np.uint8),
+        )  # the index has views of it
         self.rows = rows
         self._recipe = recipe
         self._codes = _find_codes(self._content, rows)
         self._is_first = self._codes is not None and rows <= _FIRST
         if self._codes is None:
             _ = self._index
-        if file.file.head:  # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
-            sizes = np.fromiter(map(self._index.invlists.list_size, range(self._index.nlist)), np.int64)
-            self._lists = file.file.head + np.append(0, np.cumsum(sizes * (self._index.code_size + 8)))
-            self._places: Ids = _load_faiss().rev_swig_ptr(self._index.direct_map.array.data(), rows)
+        if (
+            file.file.head
+        ):  # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
+            sizes = np.fromiter(
+                map(self._index.invlists.list_size, range(self._index.nlist)), np.int64
+            )
+            self._lists = file.file.head + np.append(
+                0, np.cumsum(sizes * (self._index.code_size + 8))
+            )
+            self._places: Ids = _load_faiss().rev_swig_ptr(
+                self._index.direct_map.array.data(), rows
+            )
 
     @computed_once
     def _index(self) -> Any:
         faiss = _load_faiss()
         try:
-            return faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size))
+            return faiss.read_index(
+                faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size)
+            )
         except RuntimeError as error:
-            raise IndexCorrupt(f"{self._file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
+            raise IndexCorrupt(
+                f"{self._file.path}: FAISS can't read this file ({error}); {REPAIR}"
+            ) from error
 
-    def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
-        """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those ``allowed`` ``[rows]``.
+    def search(
+        self, queries: Vectors, top_k: int, allowed: Mask | None = None
+    ) -> tuple[Scores, Ids]:
+        """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those
+        ``allowed`` ``[rows]``.
 
-        Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
+        Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where
+        there are no more.
         """
         top_k = min(top_k, self.rows)
         if self._is_first or (allowed is not None and np.count_nonzero(allowed) <= _FEW):
@@ -226,18 +287,29 @@ class VectorFile:
         return scores, rows
 
     def _search_lists(self, queries: Vectors, top_k: int, parameters: Any) -> tuple[Scores, Ids]:
-        """Search the clusters nearest to queries, once their vectors were compared with their checksums."""
+        """Search the clusters nearest to queries, once their vectors were compared with their
+        checksums.
+        """
         faiss = _load_faiss()
         nearest, lists = self._index.quantizer.search(queries, parameters.nprobe)
         visited = np.unique(lists[lists >= 0])
         self._file.check(self._lists[visited], self._lists[visited + 1])
-        scores, rows = np.empty((len(queries), top_k), np.float32), np.empty((len(queries), top_k), np.int64)
-        x, keys, distances, best, labels = map(faiss.swig_ptr, (queries, lists, nearest, scores, rows))
-        self._index.search_preassigned_c(len(queries), x, top_k, keys, distances, best, labels, False, parameters)
+        scores, rows = (
+            np.empty((len(queries), top_k), np.float32),
+            np.empty((len(queries), top_k), np.int64),
+        )
+        x, keys, distances, best, labels = map(
+            faiss.swig_ptr, (queries, lists, nearest, scores, rows)
+        )
+        self._index.search_preassigned_c(
+            len(queries), x, top_k, keys, distances, best, labels, False, parameters
+        )
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:
-        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
+        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are
+        stored.
+        """
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
         if self._file.file.head:
@@ -257,24 +329,36 @@ def _find_codes(content: NDArray[np.uint8], rows: int) -> NDArray[np.float16] | 
     """The float16 matrix at the end of FAISS's file of exact vectors; None for other files."""
     head = content[:_FLAT_HEAD].tobytes()
     dimensions = int.from_bytes(head[4:8], "little")
-    if head[:4] != b"IxSQ" or head[37] != _FLOAT16 or len(content) != _FLAT_HEAD + 2 * rows * dimensions:
+    if (
+        head[:4] != b"IxSQ"
+        or head[37] != _FLOAT16
+        or len(content) != _FLAT_HEAD + 2 * rows * dimensions
+    ):
         return None
     return content[_FLAT_HEAD:].view(np.float16).reshape(rows, dimensions)
 
 
 def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:
-    """FAISS search parameters for an index and everything it wraps; the fewer rows may be found, the wider it looks."""
+    """FAISS search parameters for an index and everything it wraps; the fewer rows may be found,
+    the wider it looks.
+    """
     faiss = _load_faiss()
     index = faiss.downcast_index(index)
     settings = recipe.search
     if isinstance(index, faiss.IndexRefine):
         inner = _parameters(index.base_index, recipe, selector, share)
-        return faiss.IndexRefineSearchParameters(k_factor=float(settings.get("k_factor", 4)), base_index_params=inner)
+        return faiss.IndexRefineSearchParameters(
+            k_factor=float(settings.get("k_factor", 4)), base_index_params=inner
+        )
     if isinstance(index, faiss.IndexPreTransform):
-        return faiss.SearchParametersPreTransform(index_params=_parameters(index.index, recipe, selector, share))
+        return faiss.SearchParametersPreTransform(
+            index_params=_parameters(index.index, recipe, selector, share)
+        )
     if isinstance(index, faiss.IndexIVF):
         probes = min(index.nlist, math.ceil(settings.get("nprobe", 32) / share))
         return faiss.SearchParametersIVF(sel=selector, nprobe=probes)
     if isinstance(index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(sel=selector, efSearch=math.ceil(settings.get("efSearch", 128) / share))
+        return faiss.SearchParametersHNSW(
+            sel=selector, efSearch=math.ceil(settings.get("efSearch", 128) / share)
+        )
     return faiss.SearchParameters(sel=selector)

@@ -1,4 +1,6 @@
-"""Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by BM25."""
+"""Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by
+BM25.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +18,9 @@ _COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
 class Totals(NamedTuple):
-    """What an index holds in all: what words and lengths are weighed by, and the languages words were stemmed in."""
+    """What an index holds in all: what words and lengths are weighed by, and the languages words
+    were stemmed in.
+    """
 
     documents: int
     sentences: int
@@ -25,7 +29,9 @@ class Totals(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The words of a question, where they are, segment by segment, what each word weighs, and in which whole."""
+    """The words of a question, where they are, segment by segment, what each word weighs, and in
+    which whole.
+    """
 
     words: Hashes
     postings: list[list[Posting]]
@@ -35,9 +41,19 @@ class Terms(NamedTuple):
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
     """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
-    postings = [[_live_posting(live, posting) for posting in live.segment.postings.find(words)] for live in segments]
-    matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
-    return Terms(words, postings, [inverse_document_frequency(count, totals.sentences) for count in matches], totals)
+    postings = [
+        [_live_posting(live, posting) for posting in live.segment.postings.find(words)]
+        for live in segments
+    ]
+    matches = (
+        sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True)
+    )
+    return Terms(
+        words,
+        postings,
+        [inverse_document_frequency(count, totals.sentences) for count in matches],
+        totals,
+    )
 
 
 def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
@@ -50,7 +66,9 @@ def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
 def search_terms(
     segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
 ) -> tuple[Ids, Scores]:
-    """Find sentences by BM25 over any of some words: ids and scores float32, at most ``top_k``, best first, by id."""
+    """Find sentences by BM25 over any of some words: ids and scores float32, at most ``top_k``,
+    best first, by id.
+    """
     if not terms.totals.sentences:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
     average = max(1, terms.totals.words) / terms.totals.sentences
@@ -70,28 +88,39 @@ def search_terms(
     return all_ids[order], all_scores[order]
 
 
-def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
-    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each as one text without its title.
+def score_documents(
+    segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms
+) -> Scores:
+    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each as one text
+    without its title.
 
-    A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
-    "Passage-level evidence in document retrieval", SIGIR 1994).
+    A passage of a document that is about the question as a whole is more often the one that is
+    meant (Callan, "Passage-level evidence in document retrieval", SIGIR 1994).
     """
     counts = np.zeros((len(terms.weights), len(positions)))
     for live, postings in zip(segments, terms.postings, strict=True):
         runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
-        borders = np.array([runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32)  # else each posting would be copied
+        borders = np.array(
+            [runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32
+        )  # else each posting would be copied
         for number, posting in enumerate(postings):
             first, stop = np.searchsorted(posting.rows, borders)
             matching = posting.counts[expand_ranges(first, stop - first)]
             counts[number] += np.bincount(np.repeat(owners, stop - first), matching, len(positions))
     lengths = count_document_words(segments, documents, positions)
     average = max(1, terms.totals.words) / max(1, terms.totals.documents)
-    scores: Scores = np.array(terms.weights) @ ((K1 + 1) * counts / (counts + _norm(lengths, average)))
+    scores: Scores = np.array(terms.weights) @ (
+        (K1 + 1) * counts / (counts + _norm(lengths, average))
+    )
     return scores.astype(np.float32)
 
 
-def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids) -> Ids:
-    """Return how many words each document has whose positions ``[k]``, increasing, are given: ``[k]``."""
+def count_document_words(
+    segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids
+) -> Ids:
+    """Return how many words each document has whose positions ``[k]``, increasing, are given:
+    ``[k]``.
+    """
     lengths = np.zeros(len(positions), np.int64)
     for live in segments:
         runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
@@ -100,8 +129,12 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
     return lengths
 
 
-def count_sentence_words(segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids) -> Ids:
-    """Return how many of some ``words``, which are among the terms, each of the ``sentences`` ``[k]`` has: ``[k]``."""
+def count_sentence_words(
+    segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids
+) -> Ids:
+    """Return how many of some ``words``, which are among the terms, each of the ``sentences``
+    ``[k]`` has: ``[k]``.
+    """
     counts = np.zeros(len(sentences), np.int64)
     chosen = np.flatnonzero(np.isin(terms.words, words))
     for live, postings in zip(segments, terms.postings, strict=True):
@@ -121,11 +154,19 @@ class Places(NamedTuple):
     roles: Bytes  # of the sentence, ``[k]``
 
 
-def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> list[Places]:
-    """Find where each word first stands in each document; a word in more than 100,000 sentences is left out."""
+def find_first(
+    segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms
+) -> list[Places]:
+    """Find where each word first stands in each document; a word in more than 100,000 sentences is
+    left out.
+    """
     places = []
     for column in zip(*terms.postings, strict=True):
-        owners, before, roles = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)]
+        owners, before, roles = (
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.uint8)],
+        )
         if sum(len(posting.rows) for posting in column) <= _COMMON:
             for live, posting in zip(segments, column, strict=True):
                 sentences = live.sentences(posting.rows.astype(np.int64))
@@ -143,14 +184,21 @@ def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms
 
 
 def inverse_document_frequency(matches: int, total: int) -> float:
-    """Return the weight of a word that is in ``matches`` of ``total`` sentences; never below 1e-6."""
+    """Return the weight of a word that is in ``matches`` of ``total`` sentences; never below
+    1e-6.
+    """
     return max(1e-6, float(np.log((total - matches + 0.5) / (matches + 0.5))))
 
 
 def score_rows(
-    postings: Sequence[Posting], weights: Sequence[float], lengths: NDArray[np.uint16], average: float
+    postings: Sequence[Posting],
+    weights: Sequence[float],
+    lengths: NDArray[np.uint16],
+    average: float,
 ) -> tuple[Ids, Scores]:
-    """Return every row that has a word, in no order, and its BM25 score by weights of words and lengths of rows."""
+    """Return every row that has a word, in no order, and its BM25 score by weights of words and
+    lengths of rows.
+    """
     total = np.zeros(len(lengths), np.float32)
     matching = [np.zeros(0, np.uint32)]
     for posting, weight in zip(postings, weights, strict=True):

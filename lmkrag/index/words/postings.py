@@ -1,8 +1,9 @@
 """Postings of a segment's sentences: an immutable file beside the vectors, with the same rows.
 
-Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The words of a document's title
-are in its first row, each under another hash, with the number of words of the title as its count. The file also names
-the languages other than English by whose rules words were stemmed.
+Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The words of a
+document's title are in its first row, each under another hash, with the number of words of the
+title as its count. The file also names the languages other than English by whose rules words were
+stemmed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,9 @@ class PostingsBuilder:
         self._languages: list[str] = []
 
     def add(self, sentences: Iterable[str], language: str = ENGLISH, title: str = "") -> None:
-        """Take the texts of the next rows, in a language as ISO 639-1 names it; a title with a document's first."""
+        """Take the texts of the next rows, in a language as ISO 639-1 names it; a title with a
+        document's first.
+        """
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
         titles = [query_words(title)] if title and words else []
@@ -60,22 +63,35 @@ class PostingsBuilder:
         lengths = np.fromiter(map(len, taken), np.int64, len(taken))
         of_titles = np.fromiter(map(len, titles), np.int64, len(titles))
         words = np.concatenate([_NO_WORDS, *taken, *(title ^ _TITLE for title in titles)])
-        owners = np.concatenate([np.repeat(np.arange(rows, dtype=np.uint32), each) for each in (lengths, of_titles)])
+        owners = np.concatenate(
+            [np.repeat(np.arange(rows, dtype=np.uint32), each) for each in (lengths, of_titles)]
+        )
         order = np.argsort(words, kind="stable")
         words, owners = words[order], owners[order]
         new = np.ones(len(words), bool)
         new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]]).clip(max=255).astype(np.uint8)
+        counts = (
+            np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]])
+            .clip(max=255)
+            .astype(np.uint8)
+        )
         distinct, sizes = np.unique(words[first], return_counts=True)
         return _tables(distinct, sizes, owners[first], counts, lengths.clip(max=65_535), languages)
 
 
 def _tables(
-    words: Hashes, sizes: Ids, rows: NDArray[np.uint32], counts: Bytes, lengths: NDArray[Any], languages: Iterable[str]
+    words: Hashes,
+    sizes: Ids,
+    rows: NDArray[np.uint32],
+    counts: Bytes,
+    lengths: NDArray[Any],
+    languages: Iterable[str],
 ) -> Tables:
-    """Tables of distinct words, how many rows each has, these rows end to end, and how often the word is in them."""
+    """Tables of distinct words, how many rows each has, these rows end to end, and how often the
+    word is in them.
+    """
     named = " ".join(sorted(set(languages) & (STEMMERS.keys() | {CODE})))
     return {
         "words": words,
@@ -99,16 +115,26 @@ class Postings:
 
     def find(self, words: Hashes) -> list[Posting]:
         """Return the postings of some words, empty ones for unknown words."""
-        borders = [self._starts[np.searchsorted(self._words, words, side)].tolist() for side in ("left", "right")]
+        borders = [
+            self._starts[np.searchsorted(self._words, words, side)].tolist()
+            for side in ("left", "right")
+        ]
         parts = zip(*borders, strict=True)
-        return [Posting(self._tables.read("rows", *part), self._tables.read("counts", *part)) for part in parts]
+        return [
+            Posting(self._tables.read("rows", *part), self._tables.read("counts", *part))
+            for part in parts
+        ]
 
     def find_titled(self, words: Hashes, rows: Ids) -> Ids:
-        """Return ``[words, rows]``: how many words the titles at these first rows have; 0 where the word is not one."""
+        """Return ``[words, rows]``: how many words the titles at these first rows have; 0 where the
+        word is not one.
+        """
         lengths = np.zeros((len(words), len(rows)), np.int64)
         for number, posting in enumerate(self.find(words ^ _TITLE)):
             if len(posting.rows):
-                place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
+                place = np.minimum(
+                    np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1
+                )
                 lengths[number] = np.where(posting.rows[place] == rows, posting.counts[place], 0)
         return lengths
 
@@ -123,16 +149,22 @@ class Postings:
         high = int(np.searchsorted(self._words, np.uint64(last), side="right"))
         start, stop = int(self._starts[low]), int(self._starts[high])
         words = np.repeat(self._words[low:high], np.diff(self._starts[low : high + 1]))
-        return words, self._tables.read("rows", start, stop), self._tables.read("counts", start, stop)
+        return (
+            words,
+            self._tables.read("rows", start, stop),
+            self._tables.read("counts", start, stop),
+        )
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
 
 def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Tables:
-    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end.
+    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid
+    end to end.
 
-    What grows with the postings lies in files without a name in ``folder``; a share of all words at a time is sorted.
+    What grows with the postings lies in files without a name in ``folder``; a share of all words at
+    a time is sorted.
     """
     places, first_row, most = [], 0, sum(len(postings) for postings, _ in parts)
     for postings, live in parts:
@@ -151,13 +183,19 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Table
             moved = place[its_rows]
             alive = moved != _DEAD
             gathered.append((its_words[alive], moved[alive], its_counts[alive]))
-        its_words, its_rows, its_counts = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+        its_words, its_rows, its_counts = (
+            np.concatenate(arrays) for arrays in zip(*gathered, strict=True)
+        )
         order = np.argsort(its_words, kind="stable")
         rows.append(its_rows[order])
         counts.append(its_counts[order])
         distinct, size = np.unique(its_words, return_counts=True)
         words.append(distinct)
         sizes.append(size)
-    lengths = np.concatenate([np.zeros(0, np.uint16), *(postings.lengths[live] for postings, live in parts)])
+    lengths = np.concatenate(
+        [np.zeros(0, np.uint16), *(postings.lengths[live] for postings, live in parts)]
+    )
     languages = frozenset[str]().union(*(postings.languages for postings, _ in parts))
-    return _tables(np.concatenate(words), np.concatenate(sizes), rows.read(), counts.read(), lengths, languages)
+    return _tables(
+        np.concatenate(words), np.concatenate(sizes), rows.read(), counts.read(), lengths, languages
+    )

@@ -46,7 +46,9 @@ class RetrievalBody(BaseModel):
 
     knowledge_id: str = Field(max_length=200)
     query: Question
-    retrieval_setting: RetrievalSetting = Field(default_factory=lambda: RetrievalSetting(top_k=8, score_threshold=0))
+    retrieval_setting: RetrievalSetting = Field(
+        default_factory=lambda: RetrievalSetting(top_k=8, score_threshold=0)
+    )
     metadata_condition: MetadataCondition | None = None
 
 
@@ -70,7 +72,9 @@ async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
     index = service.indexes.find(body.knowledge_id)
     options, condition = body.retrieval_setting, body.metadata_condition or MetadataCondition()
-    spans = await index.run(lambda engine: engine.search(body.query, top_k=options.top_k, filter=to_filter(condition)))
+    spans = await index.run(
+        lambda engine: engine.search(body.query, top_k=options.top_k, filter=to_filter(condition))
+    )
     records = [
         Record(
             content=span.text,
@@ -80,18 +84,28 @@ async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
         )
         for span in spans
     ]
-    return RetrievalReply(records=[record for record in records if record.score >= options.score_threshold])
+    return RetrievalReply(
+        records=[record for record in records if record.score >= options.score_threshold]
+    )
 
 
 def to_filter(condition: MetadataCondition) -> str | None:
-    """Return Dify's conditions as a filter; one on several names holds if it does for one. Raises UsageError."""
-    terms = ["(" + " or ".join(_to_term(name, item) for name in item.name) + ")" for item in condition.conditions]
+    """Return Dify's conditions as a filter; one on several names holds if it does for one. Raises
+    UsageError.
+    """
+    terms = [
+        "(" + " or ".join(_to_term(name, item) for name in item.name) + ")"
+        for item in condition.conditions
+    ]
     return f" {condition.logical_operator} ".join(terms) or None
 
 
 def _to_term(name: str, condition: Condition) -> str:
     name = quote_key(name)
-    operator, value = condition.comparison_operator, "" if condition.value is None else str(condition.value)
+    operator, value = (
+        condition.comparison_operator,
+        "" if condition.value is None else str(condition.value),
+    )
     if operator in _SIGNS or operator in ("=", "<", ">"):
         return f"{name}{_SIGNS.get(operator, operator)}{quote(value)}"
     if operator in _PATTERNS:

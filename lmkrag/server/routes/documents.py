@@ -1,6 +1,8 @@
-"""Documents: what there is, their texts, pages and relevance; adding and removing them, and the jobs that add them.
+"""Documents: what there is, their texts, pages and relevance; adding and removing them, and the
+jobs that add them.
 
-In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``%2F`` an id may even end in ``/text``.
+In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``%2F`` an id may even
+end in ``/text``.
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,9 @@ _Offset = Annotated[int, Query(ge=0, le=2**53)]
 _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
-def _read_doc_id(doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")]) -> str:
+def _read_doc_id(
+    doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")],
+) -> str:
     return unquote(doc_id)  # routes of documents are matched on the encoded path
 
 
@@ -48,26 +52,37 @@ DocId = Annotated[str, Depends(_read_doc_id)]
 
 def _require_uploads(service: Service) -> Uploads:
     if service.uploads is None:
-        raise Problem(403, "read-only", "Read-only", "documents can't be changed here: start with --writable")
+        raise Problem(
+            403, "read-only", "Read-only", "documents can't be changed here: start with --writable"
+        )
     return service.uploads
 
 
 @router.get(
-    "", response_model=schemas.DocumentsReply, response_model_exclude={"documents": {"__all__": {"page_starts"}}}
+    "",
+    response_model=schemas.DocumentsReply,
+    response_model_exclude={"documents": {"__all__": {"page_starts"}}},
 )
 async def list_documents(
     service: TheService,
     index: _IndexName = None,
     filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
-    after: Annotated[str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")] = "",
+    after: Annotated[
+        str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")
+    ] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
-    """List documents, by id: page by page with ``after``, which neither repeats nor skips one when the list changes."""
+    """List documents, by id: page by page with ``after``, which neither repeats nor skips one when
+    the list changes.
+    """
 
     def read(engine: Engine) -> dict[str, Any]:
         if filter:
             documents = engine.documents(filter=filter)
-            total, page = len(documents), [info for info in documents if info.doc_id > after][:limit]
+            total, page = (
+                len(documents),
+                [info for info in documents if info.doc_id > after][:limit],
+            )
         else:
             total, page = engine.status().documents, engine.documents(after=after, limit=limit)
         return {"documents": page, "total": total}
@@ -77,7 +92,11 @@ async def list_documents(
 
 @router.get("/{doc_id:path}/text", response_model=schemas.TextReply)
 async def read_text(
-    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Offset = 0, end: _End = None
+    doc_id: DocId,
+    service: TheService,
+    index: _IndexName = None,
+    start: _Offset = 0,
+    end: _End = None,
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
@@ -86,9 +105,15 @@ async def read_text(
 
 @router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
 async def read_blocks(
-    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Offset = 0, end: _End = None
+    doc_id: DocId,
+    service: TheService,
+    index: _IndexName = None,
+    start: _Offset = 0,
+    end: _End = None,
 ) -> Any:
-    """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters at most."""
+    """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters
+    at most.
+    """
 
     def read(engine: Engine) -> dict[str, Any]:
         (info,) = engine.documents(doc_ids=[doc_id])
@@ -98,7 +123,13 @@ async def read_blocks(
         stop += len(engine.read(doc_id, stop, stop + _LONGEST_LINE).partition("\n")[0])
         blocks = parse_blocks(engine.read(doc_id, first, stop), kind=info.kind, start=first)
         line = engine.read(doc_id, 0, first).count("\n") + 1
-        return {"blocks": blocks, "start": first, "end": stop, "line": line, "characters": info.characters}
+        return {
+            "blocks": blocks,
+            "start": first,
+            "end": stop,
+            "line": line,
+            "characters": info.characters,
+        }
 
     return await service.indexes.run(index, read)
 
@@ -109,7 +140,9 @@ async def score_sentences(
     service: TheService,
     query: Annotated[str, Query(min_length=1, max_length=schemas.MAX_QUERY)],
     index: _IndexName = None,
-    points: Annotated[int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")] = 2_000,
+    points: Annotated[
+        int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")
+    ] = 2_000,
 ) -> Any:
     """Say how well each sentence fits a question; of a long document the best of every few."""
     scores = await service.indexes.run(index, lambda engine: engine.score_sentences(query, doc_id))
@@ -117,7 +150,9 @@ async def score_sentences(
 
 
 def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
-    """Return the best sentence of each of ``points`` equal runs, in order; all sentences if there are fewer."""
+    """Return the best sentence of each of ``points`` equal runs, in order; all sentences if there
+    are fewer.
+    """
     if not points or len(scores) <= points:
         return list(scores)
     borders = [len(scores) * number // points for number in range(points + 1)]
@@ -134,7 +169,9 @@ async def find_places(
     def find(engine: Engine) -> dict[str, Any]:
         (info,) = engine.documents(doc_ids=[doc_id])
         places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
-        return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
+        return {
+            "places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]
+        }
 
     return await service.indexes.run(index, find)
 
@@ -149,7 +186,9 @@ async def draw_page(
     number: Annotated[int, Path(ge=1, le=1_000_000)],
     service: TheService,
     index: _IndexName = None,
-    scale: Annotated[float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")] = 1.5,
+    scale: Annotated[
+        float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")
+    ] = 1.5,
 ) -> Response:
     """Draw a page of a PDF, from the file that was indexed and no other."""
 
@@ -158,7 +197,10 @@ async def draw_page(
         return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
     fingerprint, image = await service.indexes.run(index, draw)
-    headers = {"ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"', "Cache-Control": "private, max-age=3600"}
+    headers = {
+        "ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"',
+        "Cache-Control": "private, max-age=3600",
+    }
     return Response(image, media_type="image/webp", headers=headers)
 
 
@@ -185,21 +227,36 @@ _BODIES = {
     openapi_extra={"requestBody": _BODIES},
 )
 async def put_document(
-    doc_id: DocId, request: Request, response: Response, service: TheService, index: _IndexName = None
+    doc_id: DocId,
+    request: Request,
+    response: Response,
+    service: TheService,
+    index: _IndexName = None,
 ) -> Any:
-    """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a job."""
+    """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a
+    job.
+    """
     uploads = _require_uploads(service)
     served = service.indexes.find(index)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
             body = schemas.DocumentBody.model_validate_json(await _read_json(request))
-            document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
+            document = Document(
+                doc_id,
+                body.path or doc_id,
+                body.text,
+                body.title or doc_id,
+                body.kind,
+                meta=body.meta,
+            )
             job = await uploads.add_document(served, document)
         else:
             job = await uploads.receive(served, doc_id, request.stream())
     except ValidationError as error:
-        raise RequestValidationError([{**item, "loc": ("body", *item["loc"])} for item in error.errors()]) from None
+        raise RequestValidationError(
+            [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
+        ) from None
     except LmkragError as error:
         raise served.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
@@ -208,7 +265,9 @@ async def put_document(
 
 @router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
 async def remove_document(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
-    """Remove a document from the index, and the file that was uploaded for it; another file is left where it is."""
+    """Remove a document from the index, and the file that was uploaded for it; another file is left
+    where it is.
+    """
     uploads, served = _require_uploads(service), service.indexes.find(index)
     return {"removed": await served.run(lambda _: uploads.remove(served, doc_id))}
 
@@ -219,7 +278,12 @@ async def _read_json(request: Request) -> bytes:
     async for piece in request.stream():
         data += piece
         if len(data) > _MOST_JSON:
-            raise Problem(413, "too-large", "Too large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file")
+            raise Problem(
+                413,
+                "too-large",
+                "Too large",
+                f"a text of more than {_MOST_JSON:,} bytes is sent as a file",
+            )
     return bytes(data)
 
 
@@ -227,5 +291,7 @@ async def _read_json(request: Request) -> bytes:
 async def find_job(job_id: str, service: TheService) -> Any:
     """Return a job."""
     if service.uploads is None:
-        raise Problem(404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs")
+        raise Problem(
+            404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs"
+        )
     return asdict(service.uploads.find(job_id))

@@ -1,4 +1,6 @@
-"""The indexes that are served, their first documents, the session of a page, and the health of the server."""
+"""The indexes that are served, their first documents, the session of a page, and the health of the
+server.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -38,13 +40,23 @@ async def list_indexes(service: TheService) -> Any:
             counts = dict.fromkeys(_COUNTS, 0)
             indexes.append({"name": index.name, **counts, "error": str(problem)})
         else:
-            indexes.append({"name": index.name, **{name: getattr(status, name) for name in _COUNTS}})
-    return {"indexes": indexes, "writable": service.uploads is not None, "reader": service.reader.name}
+            indexes.append(
+                {"name": index.name, **{name: getattr(status, name) for name in _COUNTS}}
+            )
+    return {
+        "indexes": indexes,
+        "writable": service.uploads is not None,
+        "reader": service.reader.name,
+    }
 
 
 @router.get("/status", response_model=StatusReply)
-async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
-    """Return what an index holds; of a folder that is served also how far indexing is, or since when it has failed."""
+async def read_status(
+    service: TheService, index: Annotated[str | None, Query(max_length=200)] = None
+) -> Any:
+    """Return what an index holds; of a folder that is served also how far indexing is, or since
+    when it has failed.
+    """
     served = service.indexes.find(index)
     state = service.settings.follower_state()
     status = asdict(await served.run(lambda engine: engine.status()))
@@ -59,7 +71,9 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
 
 
 @router.get("/summaries", response_model=SummariesReply)
-async def list_summaries(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
+async def list_summaries(
+    service: TheService, index: Annotated[str | None, Query(max_length=200)] = None
+) -> Any:
     """Return the first documents of an index, in a line each."""
 
     def summarize(engine: Engine) -> dict[str, Any]:
@@ -72,7 +86,9 @@ async def list_summaries(service: TheService, index: Annotated[str | None, Query
             else:
                 line = next(_read_prose(text), "")
             summary = shorten(line, _LONGEST, placeholder=" …")
-            documents.append({"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary})
+            documents.append(
+                {"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary}
+            )
         return {"documents": documents}
 
     return await service.indexes.run(index, summarize)
@@ -96,7 +112,9 @@ async def log_in(body: LoginBody, request: Request, service: TheService) -> Resp
     response = Response(status_code=204)
     if service.settings.token is not None:
         is_secure, name = request.url.scheme == "https", guard.sessions.begin()
-        response.set_cookie(COOKIE, name, SESSION, httponly=True, samesite="strict", secure=is_secure)
+        response.set_cookie(
+            COOKIE, name, SESSION, httponly=True, samesite="strict", secure=is_secure
+        )
     return response
 
 
@@ -121,20 +139,37 @@ async def is_alive() -> dict[str, str]:
 
 @health.get(
     "/readyz",
-    responses={503: {"description": "An index can't be read, a folder is not followed, or the server still warms up."}},
+    responses={
+        503: {
+            "description": (
+                "An index can't be read, a folder is not followed, or the server still warms up."
+            )
+        }
+    },
 )
 def is_ready(service: TheService) -> Response:
-    """Return 200 once a search has warmed every index up, while each can be read and the served folder is followed."""
+    """Return 200 once a search has warmed every index up, while each can be read and the served
+    folder is followed.
+    """
     if not service.ready:
-        raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
+        raise Problem(
+            503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"}
+        )
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
     if since := service.settings.follower_state().not_followed_since:
-        raise Problem(503, "not-followed", "Not followed", f"changes of the folder are not followed since {since}")
+        raise Problem(
+            503,
+            "not-followed",
+            "Not followed",
+            f"changes of the folder are not followed since {since}",
+        )
     return JSONResponse({"status": "ready"})
 
 
 @health.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def render_metrics(service: TheService) -> Response:
-    """Return requests, latencies, queues and the state of each index in Prometheus's text format."""
+    """Return requests, latencies, queues and the state of each index in Prometheus's text
+    format.
+    """
     return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,4 +1,6 @@
-"""The API that OpenAI's clients speak: an index is a model that answers from its documents, with citations."""
+"""The API that OpenAI's clients speak: an index is a model that answers from its documents, with
+citations.
+"""
 
 import time
 import uuid
@@ -56,22 +58,37 @@ class ChatBody(BaseModel):
 @router.get("/models")
 async def list_models(service: TheService) -> dict[str, Any]:
     """List the indexes as models."""
-    return {"object": "list", "data": [await retrieve_model(name, service) for name in service.indexes.by_name]}
+    return {
+        "object": "list",
+        "data": [await retrieve_model(name, service) for name in service.indexes.by_name],
+    }
 
 
 @router.get("/models/{model}")
 async def retrieve_model(model: str, service: TheService) -> dict[str, Any]:
     """Return an index as a model."""
-    return {"id": service.indexes.find(model).name, "object": "model", "created": 0, "owned_by": "lmkrag"}
+    return {
+        "id": service.indexes.find(model).name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "lmkrag",
+    }
 
 
 @router.post(
     "/chat/completions",
     response_model=None,
-    responses={200: {"content": {"application/json": {}, "text/event-stream": {}}, "description": "A completion."}},
+    responses={
+        200: {
+            "content": {"application/json": {}, "text/event-stream": {}},
+            "description": "A completion.",
+        }
+    },
 )
 async def complete_chat(body: ChatBody, request: Request, service: TheService) -> Any:
-    """Answer the last question of a conversation from an index's documents; earlier messages explain it."""
+    """Answer the last question of a conversation from an index's documents; earlier messages
+    explain it.
+    """
     index = service.indexes.find(body.model)
     history, question = read_conversation(body.messages)
     evidence = await find_evidence(index, service.reader, question, {}, history=history)
@@ -82,7 +99,12 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         return stream_events(_chunks(index, evidence, base, head, counted))
     reply = await answer(index, evidence)
     annotations = _annotate(reply, index, base)
-    message = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": annotations}
+    message = {
+        "role": "assistant",
+        "content": reply.text,
+        "refusal": None,
+        "annotations": annotations,
+    }
     return {
         **head,
         "object": "chat.completion",
@@ -94,23 +116,35 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 
 async def _count_tokens(index: ServedIndex, question: str, reply: Answer) -> dict[str, int]:
     texts = question, reply.text
-    counts = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
+    counts = await index.run(
+        lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts]
+    )
     return {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}
 
 
 def _describe_checks(answer: Answer) -> dict[str, Any]:
-    """Return the fields that OpenAI's API lacks: exact citations, the warnings of their check, and who answered."""
+    """Return the fields that OpenAI's API lacks: exact citations, the warnings of their check, and
+    who answered.
+    """
     citations = [citation.to_dict() for citation in answer.citations]
-    return {"citations": citations, "warnings": list(answer.warnings), "answered_by": answer.answered_by}
+    return {
+        "citations": citations,
+        "warnings": list(answer.warnings),
+        "answered_by": answer.answered_by,
+    }
 
 
-async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str) -> AsyncIterator[Event]:
+async def _chunks(
+    index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str
+) -> AsyncIterator[Event]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         return "", {**head, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
-    stream = evidence.reader.astream(evidence.question, evidence.spans).with_notes(evidence.spans.notes)
+    stream = evidence.reader.astream(evidence.question, evidence.spans).with_notes(
+        evidence.spans.notes
+    )
     try:
         async for piece in stream:
             yield chunk({"content": piece})
@@ -119,7 +153,14 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, 
         yield name, annotated | _describe_checks(reply)
         yield chunk({}, "stop")
         if counted:
-            yield "", {**chunk({})[1], "choices": [], "usage": await _count_tokens(index, counted, reply)}
+            yield (
+                "",
+                {
+                    **chunk({})[1],
+                    "choices": [],
+                    "usage": await _count_tokens(index, counted, reply),
+                },
+            )
         yield "", "[DONE]"
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
@@ -129,7 +170,9 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, head: Any, 
 
 
 def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]:
-    """Return the exchanges so far and the question that comes last. Raises Problem: there is none."""
+    """Return the exchanges so far and the question that comes last. Raises Problem: there is
+    none.
+    """
     exchanges: list[Exchange] = []
     question = ""
     for message in messages:
@@ -139,9 +182,16 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
             exchanges.append((question, message.text))
             question = ""
     if not question:
-        raise Problem(400, "usage", "No question", "the last message must be the user's, and have text")
+        raise Problem(
+            400, "usage", "No question", "the last message must be the user's, and have text"
+        )
     if len(question) > MAX_QUERY:
-        raise Problem(400, "usage", "The question is too long", f"a question has at most {MAX_QUERY:,} characters")
+        raise Problem(
+            400,
+            "usage",
+            "The question is too long",
+            f"a question has at most {MAX_QUERY:,} characters",
+        )
     return exchanges, question
 
 
@@ -149,17 +199,25 @@ def _find_mark(mark: str, answer: Answer) -> int:
     """Where the mark of a citation is in the text of an answer; -1 where it is not."""
     if not answer.quotes:
         return answer.text.find(mark)
-    # A quoted text may have the same words. The mark ends the quote, and only between quotes a line is empty.
+    # A quoted text may have the same words. The mark ends the quote, and only between quotes a line
+    # is empty.
     return f"{answer.text}\n\n".find(f"{mark}\n\n")
 
 
 def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
-    """Return an answer's citations as OpenAI's annotations: links to the page, opened at the quotation."""
+    """Return an answer's citations as OpenAI's annotations: links to the page, opened at the
+    quotation.
+    """
     annotations = []
     for citation in answer.citations:
         mark = f"[{citation.number}]"
         position = _find_mark(mark, answer)
-        state = {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
+        state = {
+            "index": index.name,
+            "doc": citation.span.doc_id,
+            "start": citation.start,
+            "end": citation.end,
+        }
         link = {
             "url": f"{base}?{urlencode(state)}",
             "title": citation.place,

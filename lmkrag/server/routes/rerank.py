@@ -1,4 +1,6 @@
-"""Rerank texts of the caller's own, in the form of Jina's and Cohere's APIs, which frameworks speak."""
+"""Rerank texts of the caller's own, in the form of Jina's and Cohere's APIs, which frameworks
+speak.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -25,7 +27,9 @@ class TextDocument(BaseModel):
 
 
 class RerankBody(BaseModel):
-    """A question, and the texts to rank by how well they answer it; the model is ours, whatever it is called."""
+    """A question, and the texts to rank by how well they answer it; the model is ours, whatever it
+    is called.
+    """
 
     model: str = Field("", max_length=200)
     query: Question
@@ -45,7 +49,9 @@ class HighlightModel(BaseModel):
 
 
 class RankedText(BaseModel):
-    """A text: its place in the request from 0, the probability that its best sentence answers, and every sentence's."""
+    """A text: its place in the request from 0, the probability that its best sentence answers, and
+    every sentence's.
+    """
 
     index: int
     relevance_score: float
@@ -63,14 +69,23 @@ class RerankReply(BaseModel):
 @router.post("/rerank", response_model_exclude_none=True)
 async def rerank(body: RerankBody, service: TheService) -> RerankReply:
     """Rank texts by how well they answer a question, and say which of their sentences do."""
-    texts = [document if isinstance(document, str) else document.text for document in body.documents]
+    texts = [
+        document if isinstance(document, str) else document.text for document in body.documents
+    ]
     if sum(map(len, texts)) > _MAX_CHARACTERS:
-        raise Problem(413, "too-large", "Too much text", f"the texts have more than {_MAX_CHARACTERS:,} characters")
+        raise Problem(
+            413,
+            "too-large",
+            "Too much text",
+            f"the texts have more than {_MAX_CHARACTERS:,} characters",
+        )
 
     workers = service.indexes.workers
     until = workers.find_deadline()
     ranked = [  # one after the other, so that other requests get their turn in between
-        await workers.run(partial(_rank, number, body.query, text, body.return_documents), until=until)
+        await workers.run(
+            partial(_rank, number, body.query, text, body.return_documents), until=until
+        )
         for number, text in enumerate(texts)
     ]
     results = sorted(ranked, key=lambda text: -text.relevance_score)
@@ -82,6 +97,8 @@ def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:
     return RankedText(
         index=number,
         relevance_score=max((sentence.score for sentence in highlights), default=0.0),
-        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights],
+        highlights=[
+            HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights
+        ],
         document=TextDocument(text=text) if returned else None,
     )

@@ -40,12 +40,21 @@ async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
 @router.post(
     "/ask",
     response_model=schemas.AnswerReply,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or events with `stream`."}},
+    responses={
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "The answer, or events with `stream`.",
+        }
+    },
 )
 async def ask(body: schemas.AskBody, service: TheService) -> Any:
-    """Answer a question from the documents, with citations; with `stream`, as server-sent events."""
+    """Answer a question from the documents, with citations; with `stream`, as server-sent
+    events.
+    """
     index = service.indexes.find(body.index)
-    evidence = await find_evidence(index, service.reader, body.question, body.options(), history=body.history)
+    evidence = await find_evidence(
+        index, service.reader, body.question, body.options(), history=body.history
+    )
     if body.stream:
         return stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
     reply = await answer(index, evidence)

@@ -18,4 +18,9 @@ def read(data: bytes, name: str) -> Loaded:
     except (binascii.Error, UnicodeDecodeError) as error:
         raise DocumentError(f"not a recipe ({error})") from error
     fields = dict(line.split(" = ", 1) for line in lines)
-    return Loaded(f"{fields['steps']}\n", "recipe", title=fields["name"], meta={"serves": int(fields["serves"])})
+    return Loaded(
+        f"{fields['steps']}\n",
+        "recipe",
+        title=fields["name"],
+        meta={"serves": int(fields["serves"])},
+    )
