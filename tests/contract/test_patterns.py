@@ -38,7 +38,7 @@ _LENGTH = 4_000  # characters of a text
 _SUSPICIOUS = 0.0015  # seconds for so many characters; linear patterns take a tenth of it
 _TOO_LONG = 1.0  # seconds of processor time after which a pattern is stopped
 _MOST_GROWTH = 2.5  # of the time for twice the characters
-_TRIALS = 3
+_TRIALS = 6
 
 _EXAMPLES = 4  # texts that are made of a part of a pattern
 _MOST_PIECES = 80  # of a pattern, that are repeated
