@@ -177,7 +177,7 @@ def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
 
 
 def _checksum_fixed(meta: dict[str, str]) -> str:
-    """The checksum of the values that never change: format, encoder and recipe."""
+    """The checksum of format, encoder and recipe, in hexadecimal digits."""
     return codec.checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
