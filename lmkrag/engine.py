@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError, needs
+from lmkrag.index.location import is_address
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import (
     AskOptions,
@@ -18,7 +19,6 @@ from lmkrag.search.request import (
     search_each,
     show_options,
 )
-from lmkrag.system import is_address
 from lmkrag.types import (
     Document,
     DocumentInfo,
@@ -206,7 +206,7 @@ class Engine:
                     "ray encodes into a directory: copy it to Qdrant afterwards, lmkrag "
                     "index-tools copy"
                 )
-            from lmkrag.ray_encoding import encode_on_ray
+            from lmkrag.ingest.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
         documents = make_source(

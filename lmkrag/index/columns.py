@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.arrays import Ids, Mask
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, codec
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
+from lmkrag.types.arrays import Ids, Mask
 
 _BLOCK = 512  # documents; as many rows are read where one of them changes
 _SHARED = 32  # columns that the keys of front matter share: documents may have any number of keys

@@ -23,8 +23,8 @@ from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import to_json_value
 from lmkrag.types import DocumentInfo
+from lmkrag.types.json_values import to_json_value
 
 Test = Callable[[Any], bool]
 """A test of a field's value, which is None where a document has none, and a list where it has

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmkrag.arrays import Hashes, Scores
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow
@@ -45,8 +44,9 @@ from lmkrag.search.results import Results
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
-from lmkrag.system import stop_if_late
+from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import Level, SentenceScore
+from lmkrag.types.arrays import Hashes, Scores
 
 if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders

@@ -11,10 +11,10 @@ from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, Test, parse_filter, to_expression
-from lmkrag.system import is_local_path
+from lmkrag.system.files import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
+from lmkrag.types.json_values import replace_surrogates
 
 _REMEMBERED = 32  # filters
 
