@@ -319,7 +319,7 @@ def test_what_can_not_be_encoded_on_a_cluster(
 def test_workers_import_no_modules_of_the_working_directory(tmp_path):
     code = """
 import sys
-from lmkrag.ray_encoding import connected
+from lmkrag.ingest.ray_encoding import connected
 class Actor:
     def folders(self):
         return sys.path
