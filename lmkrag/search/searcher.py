@@ -29,7 +29,7 @@ from lmkrag.search.candidates import (
 )
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.explaining import Growth
-from lmkrag.search.filters import to_expression
+from lmkrag.search.filters import Expression, to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
 from lmkrag.search.fusion import fuse
 from lmkrag.search.growth import Grown
@@ -206,7 +206,7 @@ class Searcher:
             notes.append(CUT_SHORT)
         return SpanList(spans, notes)
 
-    def _select(self, snapshot: Snapshot, expression: str) -> Selection:
+    def _select(self, snapshot: Snapshot, expression: Expression) -> Selection:
         return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
     def _start_reranking(
