@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError, needs
+from lmkrag.index.location import is_address
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import (
     AskOptions,
@@ -20,7 +21,6 @@ from lmkrag.search.request import (
     search_each,
     show_options,
 )
-from lmkrag.system import is_address
 from lmkrag.types import (
     Document,
     DocumentInfo,
@@ -265,7 +265,7 @@ class Engine:
                     "ray encodes into a directory: copy it to Qdrant afterwards, lmkrag "
                     "index-tools copy"
                 )
-            from lmkrag.ray_encoding import encode_on_ray
+            from lmkrag.ingest.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
         # Say what is to be indexed; nothing is read so far.

@@ -14,9 +14,9 @@ import click
 from lmkrag.cli import output
 from lmkrag.engine import Engine
 from lmkrag.errors import REPAIR, LmkragError, UsageError
+from lmkrag.index.location import is_address
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo
 
 _PAGE = 1_000  # documents in memory while all are listed

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
-from lmkrag.system import absolute_index, locate_index
+from lmkrag.index.location import absolute_index, locate_index
 
 _logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import re
 
 from lmkrag.language.keys import find_keys, holds
 from lmkrag.language.terms import drop_stop_words, hash_words, split_words
-from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
+from lmkrag.rendering.places import is_record
 from lmkrag.reranker.passages import Reading
 from lmkrag.results import Citation, ShortAnswer
 from lmkrag.sentences.table_rows import is_row

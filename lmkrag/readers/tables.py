@@ -14,9 +14,9 @@ from typing import NamedTuple
 from lmkrag.language.keys import find_exact_words, find_keys, holds
 from lmkrag.language.languages import asks_in_english
 from lmkrag.language.terms import drop_stop_words, split_words
-from lmkrag.places import is_record
 from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_singles
 from lmkrag.readers.weights import ANSWERS
+from lmkrag.rendering.places import is_record
 from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import (
     is_header,

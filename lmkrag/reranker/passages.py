@@ -10,7 +10,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from tokenizers import Encoding, Tokenizer
 
-from lmkrag.arrays import Scores, Vectors
 from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.language.quantities import respell
@@ -18,6 +17,7 @@ from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.landmark import find_reranker, read_folder
+from lmkrag.types.arrays import Scores, Vectors
 
 SCORE, ENDS = OUTPUTS = ("score", "ends")
 """Outputs of the graph for one question and text: ``[1, 1]`` and ``[tokens, 2]`` float32."""

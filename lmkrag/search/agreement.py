@@ -20,8 +20,8 @@ from lmkrag.language.differences import (
     read_sentence,
     read_tokens,
 )
+from lmkrag.language.patterns import LateRegex
 from lmkrag.results import Contrast, Span
-from lmkrag.system import LateRegex
 
 _COMPARED = 12  # passages, the best ones
 _BEST = 3  # passages; each pair that is compared has one of them

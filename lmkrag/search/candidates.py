@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Floats, Hashes, Ids, Mask, Scores
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
@@ -22,6 +21,7 @@ from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
+from lmkrag.types.arrays import Floats, Hashes, Ids, Mask, Scores
 
 _TITLED = 1_000  # documents whose titles are matched
 

@@ -18,7 +18,8 @@ from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
-from lmkrag.system import FileStamp, find_path, hash_file, stop_if_late
+from lmkrag.system.deadline import stop_if_late
+from lmkrag.system.files import FileStamp, find_path, hash_file
 
 _LOOKED_AT = 5_000  # files in which a moved file is looked for
 _REMEMBERED = 10  # seconds for which the files of a folder are remembered

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
-from lmkrag.places import LINED
+from lmkrag.rendering.places import LINED
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
@@ -18,6 +17,7 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
+from lmkrag.types.arrays import Scores
 
 Run = tuple[
     int, int, tuple[int, ...]

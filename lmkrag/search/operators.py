@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lmkrag.arrays import Mask
 from lmkrag.language.keys import holds
 from lmkrag.language.question import Question, normalize_phrase
 from lmkrag.search.candidates import Candidates
+from lmkrag.types.arrays import Mask
 
 
 def apply_operators(

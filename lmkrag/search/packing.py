@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmkrag.places import count_paragraphs
+from lmkrag.rendering.places import count_paragraphs
 from lmkrag.results import Span
 
 Cost = Callable[[int, Span], int]  # tokens of a span with its frame, by its number from 1

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmkrag.arrays import Floats
 from lmkrag.results import Span
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
 from lmkrag.types import ScoreFactor
+from lmkrag.types.arrays import Floats
 
 if TYPE_CHECKING:
     from lmkrag.reranker.passages import PassageReranker

@@ -9,7 +9,7 @@ import numpy as np
 from lmkrag.language.dates import find_date, first_day
 from lmkrag.search.candidates import Candidates, Views
 from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage
-from lmkrag.search.filters import PredicateFilter, Test, parse_filter
+from lmkrag.search.filters import Expression, PredicateFilter, Test, parse_filter
 from lmkrag.search.results import find_headings
 
 _DAY = 10  # characters of a date that names a day
@@ -40,7 +40,7 @@ class Period(NamedTuple):
         return bool(day) and day[: len(since)] >= since and day[: len(until)] <= until
 
 
-def filter_period(expression: str | None, period: Period) -> PredicateFilter:
+def filter_period(expression: Expression | None, period: Period) -> PredicateFilter:
     """Return a filter for documents that may have passages from a period, and that match an
     expression if given.
     """

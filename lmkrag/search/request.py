@@ -25,10 +25,10 @@ from typing import (
 )
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import replace_surrogates
 from lmkrag.results import SpanList
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
+from lmkrag.types.json_values import replace_surrogates
 
 DEFAULT_TOP_K = 8
 _BLANK = "the question is empty"

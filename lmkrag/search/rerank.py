@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Scores
 from lmkrag.index.view import DocumentView
 from lmkrag.reranker.base import (
     PASSAGE_CHARS,
@@ -24,6 +23,7 @@ from lmkrag.search.candidates import Candidates, Views
 from lmkrag.search.growth import Grown
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Level
+from lmkrag.types.arrays import Ids, Scores
 
 _AT_A_TIME = 2  # passages that are read at once while time is limited, each on a processor
 _Key = tuple[

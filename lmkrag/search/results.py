@@ -5,10 +5,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import islice
 
-from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import hash_forms
-from lmkrag.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates, Views
 from lmkrag.search.code_blocks import find_definitions
@@ -17,6 +16,7 @@ from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
+from lmkrag.types.arrays import Scores
 
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmkrag.arrays import Hashes, Scores
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow
@@ -30,7 +29,7 @@ from lmkrag.search.candidates import (
 )
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.explaining import Growth
-from lmkrag.search.filters import to_expression
+from lmkrag.search.filters import Expression, to_expression
 from lmkrag.search.freshness import find_boxes, mark_stale
 from lmkrag.search.fusion import fuse
 from lmkrag.search.growth import Grown
@@ -45,8 +44,9 @@ from lmkrag.search.results import Results
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
-from lmkrag.system import stop_if_late
+from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import Level, SentenceScore
+from lmkrag.types.arrays import Hashes, Scores
 
 if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
@@ -206,7 +206,7 @@ class Searcher:
             notes.append(CUT_SHORT)
         return SpanList(spans, notes)
 
-    def _select(self, snapshot: Snapshot, expression: str) -> Selection:
+    def _select(self, snapshot: Snapshot, expression: Expression) -> Selection:
         return self._filters.select(snapshot, expression, names_folders=self.names_folders)
 
     def _start_reranking(

@@ -13,11 +13,12 @@ from typing import Any, TypeVar, cast
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.index.location import absolute_index
 from lmkrag.index.searchable import retry_expired
 from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import DEADLINE, Deadline, RequestEnded, absolute_index
+from lmkrag.system.deadline import DEADLINE, Deadline, RequestEnded
 
 Result = TypeVar("Result")
 _LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cache import cache_path, make_private
+from lmkrag.system.cache import cache_path, make_private
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
@@ -29,7 +29,7 @@ _ENVIRONMENT = (
     "CUDA_",
 )  # prefixes of variables that set models and readers
 _THREADS = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # see lmkrag.system.set_wait_policy
+    "OMP_WAIT_POLICY": "PASSIVE",  # see set_wait_policy of lmkrag.system.processes
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
 _START = 60.0  # seconds in which a process opens its indexes
@@ -77,7 +77,7 @@ class SharedServer:
         """Start the process with a listening socket."""
         import subprocess
 
-        from lmkrag.system import PYTHON
+        from lmkrag.system.processes import PYTHON
 
         self.path.unlink(missing_ok=True)
         with (

@@ -23,10 +23,10 @@ from pathlib import Path, PurePosixPath
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, StorageError, UsageError
 from lmkrag.index.files import sync
+from lmkrag.index.location import is_address
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import is_address
 from lmkrag.types import MAX_DOC_ID, Document, IndexReport
 
 _JSON = ".lmkrag.json"

@@ -15,7 +15,7 @@ from lmkrag.errors import UsageError
 from lmkrag.reranker.highlights import prune
 from lmkrag.search.checking import check_quotation
 from lmkrag.search.quotations import Quotation, read_quotations
-from lmkrag.system import DEADLINE, Deadline, RequestEnded
+from lmkrag.system.deadline import DEADLINE, Deadline, RequestEnded
 
 WORDS = (
     "harbour",

@@ -288,7 +288,7 @@ def test_the_next_session_imports_little(cache, built_index, monkeypatch, tmp_pa
 
     imported = [begin() for _ in range(2)]
     assert [" click" in names for names in imported] == [True, False]
-    assert "platformdirs" in imported[1] and "lmkrag.system" not in imported[1]
+    assert "platformdirs" in imported[1] and "lmkrag.system.processes" not in imported[1]
     index.unlink()
     index.symlink_to(shutil.copytree(built_index, tmp_path / "other"))  # which is another index
     assert " click" in begin()
