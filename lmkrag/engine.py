@@ -31,6 +31,8 @@ from lmkrag.types import (
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
+    from lmkrag.evidence.checking import CitationCheck
+    from lmkrag.evidence.quotations import Source as Cited
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
@@ -39,9 +41,7 @@ if TYPE_CHECKING:
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
     from lmkrag.reranker.base import Reranker
-    from lmkrag.search.checking import CitationCheck
     from lmkrag.search.filters import Filter
-    from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
 
 
@@ -90,7 +90,7 @@ class Engine:
         unless given.
         """
         from lmkrag.encoder.index_encoder import IndexEncoders
-        from lmkrag.search.searcher import Searcher
+        from lmkrag.evidence.finder import EvidenceFinder
         from lmkrag.search.weights import WEIGHTS
 
         if isinstance(store, str | Path):
@@ -98,7 +98,7 @@ class Engine:
         SearchRequest(rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
         self._store = store
         self.encoders = IndexEncoders(store.place, store.encoder, encoder)
-        self.searcher = Searcher(
+        self.finder = EvidenceFinder(
             store.reader.snapshot,
             self.encoders,
             reranker,
@@ -106,7 +106,7 @@ class Engine:
             rerank_timeout_ms=rerank_timeout_ms,
             weights=weights or WEIGHTS,
         )
-        self.pages = self.searcher.pages
+        self.pages = self.finder.pages
 
     @classmethod
     def open(
@@ -279,14 +279,14 @@ class Engine:
         Raises:
             UsageError: an option is out of range, or the filter can't be parsed.
         """
-        return self.searcher.search([query], SearchRequest(**options))[0]
+        return self.finder.search([query], SearchRequest(**options))[0]
 
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Like :meth:`search`, without blocking the event loop."""
         import asyncio
 
-        return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
+        return (await asyncio.to_thread(self.finder.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
     def search_many(
@@ -298,9 +298,7 @@ class Engine:
         a blank one, the error instead.
         """
         request = SearchRequest(**options)
-        return search_each(
-            check_queries(queries), lambda asked: self.searcher.search(asked, request)
-        )
+        return search_each(check_queries(queries), lambda asked: self.finder.search(asked, request))
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``, from its first to its last
@@ -311,7 +309,7 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: the question is empty.
         """
-        return self.searcher.score_sentences(query, partial(self._find, doc_id=doc_id))
+        return self.finder.score_sentences(query, partial(self._find, doc_id=doc_id))
 
     # Asking
 
@@ -356,9 +354,7 @@ class Engine:
             SearchRequest(**options),
             check_queries(questions),
         )
-        found = search_each(
-            questions, lambda asked: self.searcher.search_for(reader, asked, request)
-        )
+        found = search_each(questions, lambda asked: self.finder.search_for(reader, asked, request))
         asked = [
             question
             for question, spans in zip(questions, found, strict=True)
@@ -382,7 +378,7 @@ class Engine:
         from lmkrag.readers.choose import load_reader
 
         reader = reader or load_reader()
-        (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
+        (spans,) = self.finder.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans).with_notes(spans.notes)
 
     @show_options(AskOptions)
@@ -398,9 +394,7 @@ class Engine:
         reader, request = reader or load_reader(), SearchRequest(**options)
 
         async def begin() -> AsyncAnswerStream:
-            (spans,) = await asyncio.to_thread(
-                self.searcher.search_for, reader, [question], request
-            )
+            (spans,) = await asyncio.to_thread(self.finder.search_for, reader, [question], request)
             return reader.astream(question, spans).with_notes(spans.notes)
 
         return AsyncAnswerStream.begin_with(begin)
@@ -412,9 +406,7 @@ class Engine:
         """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``,
         with sources.
         """
-        (context,) = self.searcher.build_contexts(
-            [question], SearchRequest(**options), layout=layout
-        )
+        (context,) = self.finder.build_contexts([question], SearchRequest(**options), layout=layout)
         return context
 
     # Reading
@@ -426,7 +418,7 @@ class Engine:
         Raises:
             UsageError: the source has no citations.
         """
-        from lmkrag.search.checking import check_citations
+        from lmkrag.evidence.checking import check_citations
 
         return check_citations(self, source)
 
@@ -456,7 +448,7 @@ class Engine:
         with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
-            names_folders = self.searcher.names_folders
+            names_folders = self.finder.names_folders
             return list_documents(
                 snapshot, filter, check_doc_id(after or ""), limit, names_folders=names_folders
             )
