@@ -22,11 +22,11 @@ from lmkrag.errors import (
     UsageError,
     make_error,
 )
+from lmkrag.evidence.checking import CitationCheck, check_citations
+from lmkrag.evidence.quotations import Source
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader
 from lmkrag.results import Answer, Span, SpanList
-from lmkrag.search.checking import CitationCheck, check_citations
 from lmkrag.search.filters import Filter, to_expression
-from lmkrag.search.quotations import Source
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     AskOptions,

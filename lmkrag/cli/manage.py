@@ -312,7 +312,7 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
     documents as they are indexed now, each citation is the same, moved, elsewhere, changed,
     stitched, reworded or gone. Exits with 1 where one is changed, stitched, reworded or gone.
     """
-    from lmkrag.search.checking import FAILED
+    from lmkrag.evidence.checking import FAILED
 
     with output.open_engine(index_path, server) as engine:
         checks = engine.check(output.decode(source.read(), getattr(source, "name", "-")))

@@ -69,7 +69,8 @@ class IndexReader:
 
     Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A
     closed reader refuses new snapshots; those that are held stay good, and the last one closes what
-    is left. In a forked process the reader refuses: see :func:`lmkrag.system.processes.refuse_fork`.
+    is left. In a forked process the reader refuses: see
+    :func:`lmkrag.system.processes.refuse_fork`.
 
     Attributes:
         path: the directory of the index.

@@ -5,6 +5,7 @@ score them.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,19 @@ class Candidates:
     words: dict[tuple[int, ...], float]  # the weight of each word of the question, by its hashes
     fused: Fused  # the scores with their parts
     weights: Weights  # of the search
+    views: "Views"  # their documents
+
+    def view(self, candidate: int) -> DocumentView:
+        """Return the document that a candidate (a position) is of."""
+        return self.views.view(int(self.documents[candidate]))
+
+    def ordinal(self, candidate: int) -> int:
+        """Return which sentence of its document a candidate is."""
+        return int(self.sentences[candidate]) - self.view(candidate).row.first_sentence
+
+    def sentence(self, candidate: int) -> str:
+        """Return the text of a candidate."""
+        return self.view(candidate).sentence(self.ordinal(candidate))
 
     def times(self, name: str, factor: Scores) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
@@ -86,27 +100,11 @@ class Candidates:
 
 
 class Views:
-    """The documents of some candidates, each looked up once."""
+    """Documents of a snapshot by their row ids, each looked up once."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
-        self._snapshot, self._candidates = snapshot, candidates
-        self._views: dict[int, DocumentView] = {}
+    def __init__(self, snapshot: Snapshot) -> None:
         self.languages = snapshot.totals.languages
-
-    def view(self, candidate: int) -> DocumentView:
-        """Return the document that a candidate (a position) is of."""
-        key = int(self._candidates.documents[candidate])
-        if key not in self._views:
-            self._views[key] = self._snapshot.view_document(key)
-        return self._views[key]
-
-    def ordinal(self, candidate: int) -> int:
-        """Return which sentence of its document a candidate is."""
-        return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
-
-    def sentence(self, candidate: int) -> str:
-        """Return the text of a candidate."""
-        return self.view(candidate).sentence(self.ordinal(candidate))
+        self.view = cache(snapshot.view_document)
 
 
 class SearchQuery(NamedTuple):
@@ -391,6 +389,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         words=words,
         fused=fused,
         weights=weights,
+        views=Views(snapshot),
     )
 
 

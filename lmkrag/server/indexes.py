@@ -122,7 +122,7 @@ class ServedIndex:
 
     def _open(self) -> Engine:
         engine = self._open_engine()
-        engine.searcher.names_folders = self.for_owner
+        engine.finder.names_folders = self.for_owner
         return engine
 
     def _reopen(self, old: Engine) -> Engine:

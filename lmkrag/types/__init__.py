@@ -55,7 +55,8 @@ class Document:
         """Check every value, so that what an index accepts it can also store, show and send.
 
         Lone surrogates in the text and title become U+FFFD, one for one, so that offsets stay the
-        same. Metadata become what JSON can hold: see :func:`lmkrag.types.json_values.to_json_value`.
+        same. Metadata become what JSON can hold: see
+        :func:`lmkrag.types.json_values.to_json_value`.
 
         Raises:
             UsageError: a value is of another type, or out of range.
