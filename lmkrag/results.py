@@ -164,13 +164,14 @@ class Span:
     superseded_by: str = ""
     contrasts: tuple[Contrast, ...] = ()
     boxes: tuple[PageBox, ...] = ()
-    derived: ClassVar = (
-        "place",
-        "url",
-        "section",
-        "weak",
-        "instructs_model",
-    )  # of its JSON, beside the fields
+    derived: ClassVar[Mapping[str, str]] = {
+        "place": "Where it is: `notes.md:12`, `report.pdf, page 3`.",
+        "url": "The address of the web page that it is of, or empty.",
+        "section": "The title and the headings that it stands under.",
+        "weak": "Little speaks for an answer in it.",
+        "instructs_model": "It speaks to a language model: words to be distrusted.",
+    }
+    """Properties that its JSON has beside the fields, and what they are."""
 
     def __str__(self) -> str:
         """Return its place and section, and, quoted, the header of its table and its text."""
@@ -273,12 +274,12 @@ class Span:
         """The lesser results of the same file, such as ``+2 more in core.py: 12, 97``; empty if
         there are none.
         """
-        lines = ", ".join(map(str, self.more[:_MORE])) + ", …" * (len(self.more) > _MORE)
-        return (
-            f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}"
-            if self.more
-            else ""
-        )
+        if not self.more:
+            return ""
+        lines = ", ".join(map(str, self.more[:_MORE]))
+        if len(self.more) > _MORE:
+            lines += ", …"
+        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}"
 
     @property
     def instructs_model(self) -> bool:
@@ -483,7 +484,10 @@ class Answer:
     confidence: float | None = None
     quotes: tuple[Quote, ...] = ()
     answered_by: str = ""
-    derived: ClassVar = ("label",)  # of its JSON, beside the fields
+    derived: ClassVar[Mapping[str, str]] = {
+        "label": "`strong`, `fair` or `weak`; empty where a language model answered."
+    }
+    """Properties that its JSON has beside the fields, and what they are."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` writes them; citations name their spans by

@@ -303,6 +303,18 @@ def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int,
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 
 
+def count_noun(count: int, noun: str) -> str:
+    """Return a count in words: ``no problems``, ``1 problem``, ``2 problems``.
+
+    Args:
+        count: at least 0.
+        noun: in the singular, whose plural ends in ``s``.
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count or 'no'} {noun}s"
+
+
 def one_line(text: str) -> str:
     """Return text with line breaks and control codes escaped."""
     return "".join(
