@@ -44,6 +44,9 @@ class Scores:
     ranks: Floats
 
 
+_Pieces = list[list[Piece]]  # of each query
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``scores[system][set]``, lmkrag first; ``queries[set]`` names the rows."""
@@ -73,9 +76,9 @@ class _Ranking(NamedTuple):
     are relevant.
     """
 
-    pieces: list[list[Piece]]
-    units: list[list[Piece]]
-    relevant: list[list[Piece]]
+    pieces: _Pieces
+    units: _Pieces
+    relevant: _Pieces
 
 
 def compare(
@@ -151,7 +154,7 @@ def _ours(
 
 def _search(
     engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
-) -> list[list[Piece]]:
+) -> _Pieces:
     search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
         results = [

@@ -3,12 +3,15 @@
 """
 
 import re
+from typing import TypeAlias
 
 from lxml import etree
 
 from lmkrag.formats.base import fold, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
+
+Element: TypeAlias = etree._Element  # which has no public name
 
 # rt: how to pronounce the text below it; del: what is no longer so
 _SKIPPED = frozenset(
@@ -39,7 +42,7 @@ _SOURCES = (
 _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
-def render(root: etree._Element) -> str:
+def render(root: Element) -> str:
     """Return the text of a tree: headings as ``#``, list items as ``-`` or numbered, a line a row
     of a table.
     """
@@ -121,7 +124,7 @@ class _Renderer:
             )
             self._lines[-1].write(shown[1:] if is_double else shown)
 
-    def open(self, element: etree._Element) -> None:
+    def open(self, element: Element) -> None:
         tag, lines = element.tag, self._lines[-1]
         if _is_superscript(element):
             self._raised = not (element.tail or "").startswith(("/", "⁄"))
@@ -150,7 +153,7 @@ class _Renderer:
             if tag == "table":
                 self._tables.append(Grid() if _holds_data(element) else None)
 
-    def close(self, element: etree._Element) -> None:
+    def close(self, element: Element) -> None:
         tag, self._raised = element.tag, False
         if tag in _CELLS and self._table:
             self._cells -= 1
@@ -185,7 +188,7 @@ class _Renderer:
             code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
         self._lines[-1].write(code)
 
-    def _break_line(self, element: etree._Element) -> None:
+    def _break_line(self, element: Element) -> None:
         if next(element.iterancestors(*_HEADINGS), None) is not None:
             self.write(" ")
         else:
@@ -195,7 +198,7 @@ class _Renderer:
     def _table(self) -> Grid | None:
         return self._tables[-1] if self._tables else None
 
-    def _mark_item(self, element: etree._Element) -> str:
+    def _mark_item(self, element: Element) -> str:
         kind, last = self._lists[-1] if self._lists else ("", 0)
         if not kind:
             return "- "
@@ -213,7 +216,7 @@ class _Renderer:
         ).strip()
 
 
-def _is_superscript(element: etree._Element) -> bool:
+def _is_superscript(element: Element) -> bool:
     """Whether an element, such as the number of a note, is shown above its line."""
     if element.tag == "sup" or "noteref" in element.get("epub:type", element.get("role", "")):
         return True
@@ -226,7 +229,7 @@ def _read_span(written: str) -> int:
     return (int(digits[1]) or MOST_COVERED) if digits else 1
 
 
-def _holds_data(table: etree._Element) -> bool:
+def _holds_data(table: Element) -> bool:
     """Whether a table is one: short cells side by side. Others lay out pages, mails and notes with
     a picture.
     """
@@ -246,7 +249,7 @@ def _holds_data(table: etree._Element) -> bool:
     return True
 
 
-def read_math(node: etree._Element) -> str:
+def read_math(node: Element) -> str:
     """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its
     parts stand.
     """
@@ -259,7 +262,7 @@ def read_math(node: etree._Element) -> str:
         return fold("".join(node.itertext()))
 
 
-def _read_math(node: etree._Element) -> str:
+def _read_math(node: Element) -> str:
     name = etree.QName(node).localname
     parts = [
         _read_math(child)

@@ -11,7 +11,7 @@ from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, 
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import AFTER, Session
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors, Weights
 
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
@@ -32,7 +32,7 @@ class Bert:
 
     def __init__(
         self,
-        weights: dict[str, Vectors],
+        weights: Weights,
         config: dict[str, Any],
         ranges: Ranges | None = None,
         folder: Path | None = None,
@@ -88,7 +88,7 @@ class Bert:
         weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
         return self._start("int8", weights)
 
-    def _start(self, precision: str, weights: dict[str, Vectors]) -> Session:
+    def _start(self, precision: str, weights: Weights) -> Session:
         if self._folder is not None and (graph := self._folder / f"{precision}.onnx").is_file():
             return Session(graph, weights)
         from lmkrag.models.graph import build_bert
@@ -132,7 +132,7 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
 
 def read_weights(
     path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None
-) -> dict[str, Vectors]:
+) -> Weights:
     """Return tensors in float32, but the embeddings of all words, or of ``words`` in their order,
     as stored.
 
@@ -200,7 +200,7 @@ def expected_names(config: dict[str, Any]) -> set[str]:
     }
 
 
-def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+def fuse_weights(weights: Weights, layers: int) -> Weights:
     """Return the weights of layers as the graph needs them: transposed, with the projections of
     attention in one.
     """
@@ -210,7 +210,7 @@ def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]
     return embeddings | fuse_layers(weights, layers)
 
 
-def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+def fuse_layers(weights: Weights, layers: int) -> Weights:
     """Return the same of the layers alone, without embeddings."""
     fused = {}
     for layer in range(layers):
@@ -281,7 +281,7 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
         module = f"encoder.layer.{layer}."
         weights = read_weights(path, only=module)
 
-        def project(states: Vectors, name: str, weights: dict[str, Vectors] = weights) -> Vectors:
+        def project(states: Vectors, name: str, weights: Weights = weights) -> Vectors:
             return states @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
         parts = [project(states, f"{module}attention.self.{part}") for part in PROJECTIONS]

@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, helper, parser
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
 from lmkrag.models.session import AFTER, BEFORE
-from lmkrag.types.arrays import Vectors
+from lmkrag.types.arrays import Vectors, Weights
 
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is
 # ONNX Runtime's own.
@@ -35,16 +35,14 @@ BERT_INPUTS = (
 )
 
 
-def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
+def build_bert(config: dict[str, Any], weights: Weights, *, int8: bool) -> bytes:
     """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and
     :func:`build_model`.
     """
     return build_model(bert_nodes(config, weights, int8=int8), BERT_INPUTS, [AFTER], weights)
 
 
-def build_model(
-    nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]
-) -> bytes:
+def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: Weights) -> bytes:
     """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named
     but left out.
     """

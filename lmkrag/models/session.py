@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError
-from lmkrag.types.arrays import Vectors
+from lmkrag.types.arrays import Vectors, Weights
 
 BEFORE, AFTER = "before", "after"
 """Outputs of graphs: states around BERT's layers, ``[texts * length, dimensions]`` float32."""
@@ -25,7 +25,7 @@ class Session:
     its own session.
     """
 
-    def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
+    def __init__(self, graph: bytes | Path, weights: Weights) -> None:
         """Take a graph or its file, without weights, and these by name. Raises OSError;
         EncoderError: it is damaged.
         """

@@ -23,7 +23,8 @@ def number_paragraph(before: str, line: str, kind: str) -> int:
     """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names
     not counted.
     """
-    return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
+    number = 1 + count_paragraphs(before, kind)
+    return number + 1 if kind in TABLES and is_record(line) else number
 
 
 def is_record(line: str) -> bool:

@@ -17,7 +17,7 @@ from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model
 from lmkrag.models.quantization import product_names, quantize, read_ranges, write_ranges
 from lmkrag.models.session import AFTER, Session
 from lmkrag.sentences.split import split_sentences
-from lmkrag.types.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors, Weights
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 
@@ -63,8 +63,8 @@ class RangeMeter:
     ``ranges``.
     """
 
-    def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
-        self.ranges: dict[str, Vectors] = {}
+    def __init__(self, fused: Weights, config: dict[str, Any]) -> None:
+        self.ranges: Weights = {}
         nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
@@ -90,7 +90,7 @@ class RangeMeter:
 class _MeteredBert(Bert):
     """A model that notes what it multiplies."""
 
-    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
+    def __init__(self, weights: Weights, config: dict[str, Any]) -> None:
         super().__init__(weights, config)
         self.meter = RangeMeter(self._fused, config)
 

@@ -28,6 +28,9 @@ _SPARE = 24  # tokens, so that a window falls into two halves, and not into two 
 Row = list[list[int]]  # a window: its sentences' token ids
 
 
+Range = tuple[int, int]  # from a place up to another
+
+
 class TokenDocument(NamedTuple):
     """A document's sentences, each with its token ids and the hash of its words, and where they
     lie.
@@ -47,7 +50,7 @@ class Question(NamedTuple):
     text: str
     ids: list[int]
     document: int
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Range, ...]
 
 
 class TrainingSet:
@@ -90,7 +93,7 @@ class TrainingSet:
         ]
         return TokenDocument([piece.ids for piece in pieces], words, bounds[:, 0], bounds[:, 1])
 
-    def _locate(self, index: int) -> list[tuple[int, int]]:
+    def _locate(self, index: int) -> list[Range]:
         """The evidence of a question as (first, stop) sentences, one pair a span."""
         question = self.questions[index]
         document = self.document(question.document)
@@ -291,7 +294,7 @@ class StepBuilder:
         size = self._window - len(title)
         others = [other for other in self._data.by_document[number] if other != index]
         self._rng.shuffle(others)
-        taken: list[tuple[int, int]] = []
+        taken: list[Range] = []
         for candidate in [index, *others]:
             if len(taken) == count:
                 break
@@ -311,8 +314,8 @@ class StepBuilder:
             self._ask(number, taken)
 
     def _window_around(
-        self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
-    ) -> tuple[int, int] | None:
+        self, document: TokenDocument, index: int, taken: list[Range], size: int
+    ) -> Range | None:
         """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span
         most often.
         """
@@ -325,8 +328,8 @@ class StepBuilder:
         return self._free_window(document, target, taken, size)
 
     def _free_window(
-        self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
-    ) -> tuple[int, int] | None:
+        self, document: TokenDocument, target: int, taken: list[Range], size: int
+    ) -> Range | None:
         """A full window that holds the target sentence at a random passage and touches none of the
         others.
         """
@@ -347,7 +350,7 @@ class StepBuilder:
             stop += 1
         return first, stop
 
-    def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
+    def _ask(self, number: int, taken: list[Range]) -> None:
         fitting = [
             index
             for index in self._data.by_document[number]
