@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 
 from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
-from lmkrag.models.session import AFTER, Session
+from lmkrag.models.session import AFTER, Config, Session
 from lmkrag.system.processes import computed_once
 from lmkrag.types.arrays import Ids, Vectors, Weights
 
@@ -33,7 +32,7 @@ class Bert:
     def __init__(
         self,
         weights: Weights,
-        config: dict[str, Any],
+        config: Config,
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
@@ -120,7 +119,7 @@ def group_texts(lengths: Sequence[int]) -> list[Ids]:
     return groups
 
 
-def is_plain_bert(config: dict[str, Any]) -> bool:
+def is_plain_bert(config: Config) -> bool:
     """Return whether :class:`Bert` runs a model of such a configuration."""
     return (
         config.get("model_type") == "bert"
@@ -175,7 +174,7 @@ def _tensor_names(folder: Path) -> set[str]:
         return set(file.keys())
 
 
-def expected_names(config: dict[str, Any]) -> set[str]:
+def expected_names(config: Config) -> set[str]:
     """Return the names of the tensors that a model of such a configuration has."""
     parts = [
         "attention.self.query",
@@ -235,7 +234,7 @@ class LateBert:
     That takes less time than starting ONNX Runtime. State: whether a text was read, and the model.
     """
 
-    def __init__(self, weights: Path, config: dict[str, Any], make: Callable[[], Bert]) -> None:
+    def __init__(self, weights: Path, config: Config, make: Callable[[], Bert]) -> None:
         self._weights, self._config, self._make, self._is_first = weights, config, make, True
 
     @computed_once
@@ -257,7 +256,7 @@ class LateBert:
         return self._bert.read(ids, lengths, exact=exact)
 
 
-def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
+def read_text(path: Path, config: Config, ids: Ids) -> Vectors:
     """Return the last states ``[tokens, dimensions]`` of one text, with weights that are read layer
     by layer.
     """

@@ -10,13 +10,12 @@ module and the package ``onnx``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from onnx import ModelProto, TensorProto, helper, parser
 
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
-from lmkrag.models.session import AFTER, BEFORE
+from lmkrag.models.session import AFTER, BEFORE, Config
 from lmkrag.types.arrays import Vectors, Weights
 
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is
@@ -35,7 +34,7 @@ BERT_INPUTS = (
 )
 
 
-def build_bert(config: dict[str, Any], weights: Weights, *, int8: bool) -> bytes:
+def build_bert(config: Config, weights: Weights, *, int8: bool) -> bytes:
     """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and
     :func:`build_model`.
     """
@@ -64,9 +63,7 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
     return parser.parse_model(f"{_HEADER} model ({inputs}) => ({results}) {{{nodes}}}")
 
 
-def bert_nodes(
-    config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False
-) -> str:
+def bert_nodes(config: Config, weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
     """Return the nodes from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`, by
     ``config.json``.
     """
@@ -84,7 +81,7 @@ def bert_nodes(
         {layer_nodes(config, int8=int8)}"""
 
 
-def shape_nodes(config: dict[str, Any], sized: str) -> str:
+def shape_nodes(config: Config, sized: str) -> str:
     """Return the nodes with shapes for :func:`layer_nodes`; ``sized`` is an input ``[texts, length,
     ...]``.
     """
@@ -99,7 +96,7 @@ def shape_nodes(config: dict[str, Any], sized: str) -> str:
         value = Constant <value_int = 2> ()"""
 
 
-def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
+def layer_nodes(config: Config, *, int8: bool = False) -> str:
     """Return BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see :func:`bert_nodes`."""
     last = config["num_hidden_layers"]
     names = [BEFORE, *(f"{layer}.states" for layer in range(last - 1)), AFTER]
@@ -109,13 +106,13 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     )
 
 
-def normalize(config: dict[str, Any], states: str, name: str, out: str) -> str:
+def normalize(config: Config, states: str, name: str, out: str) -> str:
     """Return the node of a layer norm, whose weights' names begin with ``name``."""
     options = f"axis = -1, epsilon = {config['layer_norm_eps']}"
     return f'"{out}" = LayerNormalization <{options}> ("{states}", "{name}weight", "{name}bias")'
 
 
-def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool) -> str:
+def _layer(config: Config, name: str, states: str, out: str, int8: bool) -> str:
     """One layer, from ``states`` to ``out``."""
     multiply = _multiply_int8 if int8 else _multiply
     attention, wide = f"{name}attention.self.", f"{name}intermediate.dense."

@@ -13,6 +13,8 @@ from typing import Any
 from lmkrag.errors import EncoderError
 from lmkrag.types.arrays import Vectors, Weights
 
+Config = dict[str, Any]  # a model's config.json
+
 BEFORE, AFTER = "before", "after"
 """Outputs of graphs: states around BERT's layers, ``[texts * length, dimensions]`` float32."""
 
