@@ -216,7 +216,7 @@ class Span:
             return f"{self.doc_id}, {_PAGES.get(self.kind, 'page')} {self.page}"
         if self.paragraph is None:
             return f"{self.doc_id}:{start}-{self.end}"
-        heading = "".join(self.headings[-1:])
+        heading = self.headings[-1] if self.headings else ""
         head, separator, rest = before.rpartition(heading) if heading else ("", "", before)
         if separator and not head.rpartition("\n")[2].strip(
             "# "
@@ -245,12 +245,10 @@ class Span:
             return f"{url}#page={self.page}"
         if self.kind == "html" and self.hits:
             line = _MARK.sub("", self.best_sentence.partition("\n")[0])
-            words = next(
-                iter(wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)), ""
-            )
-            if (
-                0 < len(words) <= _LONGEST and "|" not in words
-            ):  # the cells of a row are no running text there
+            wrapped = wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)
+            words = wrapped[0] if wrapped else ""
+            # The cells of a row are no running text there.
+            if 0 < len(words) <= _LONGEST and "|" not in words:
                 return f"{urldefrag(url).url}#:~:text={quote(words, safe='').replace('-', '%2D')}"
         return url
 
@@ -277,9 +275,8 @@ class Span:
         if not self.more:
             return ""
         lines = ", ".join(map(str, self.more[:_MORE]))
-        if len(self.more) > _MORE:
-            lines += ", …"
-        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}"
+        rest = ", …" if len(self.more) > _MORE else ""
+        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}{rest}"
 
     @property
     def instructs_model(self) -> bool:
@@ -504,7 +501,9 @@ class Answer:
         """``strong``, ``fair`` or ``weak``, by its confidence; empty if the confidence is None."""
         if self.confidence is None:
             return ""
-        return "weak" if not self.found else "strong" if self.confidence >= STRONG else "fair"
+        if not self.found:
+            return "weak"
+        return "strong" if self.confidence >= STRONG else "fair"
 
     def to_blocks(self) -> "list[Node]":
         """Return the answer as a tree of elements (:mod:`lmkrag.rendering`).

@@ -205,10 +205,10 @@ def _print_status(record: dict[str, Any]) -> None:
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     for root, count in roots.items():
         click.echo(f"{'root':12} {output.one_line(root)} ({count} documents)")
-    for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
-        click.echo(
-            f"{'skipped':12} {output.one_line(file['path'])}: {output.one_line(file['reason'])}"
-        )
+    if logging.getLogger("lmkrag").isEnabledFor(logging.INFO):
+        for file in skipped:
+            path, reason = output.one_line(file["path"]), output.one_line(file["reason"])
+            click.echo(f"{'skipped':12} {path}: {reason}")
 
 
 class _Check(NamedTuple):

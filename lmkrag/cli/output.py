@@ -112,7 +112,9 @@ def tell_leftovers(path: str | Path, *, job: str = "", writes: bool = False) -> 
     """
     from lmkrag.index.working import JOBS, WorkingFolder
 
-    for folder in () if is_address(path) else (WorkingFolder(Path(path), each) for each in JOBS):
+    if is_address(path):
+        return
+    for folder in (WorkingFolder(Path(path), each) for each in JOBS):
         if not folder.is_left_over():
             continue
         fate = "it is removed" if writes else "the next command that writes to the index removes it"

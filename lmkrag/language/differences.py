@@ -113,17 +113,11 @@ class Difference(NamedTuple):
             first: the first text.
             second: the second text.
         """
-        ours, theirs = (
-            " ".join(first[slice(*self.first)].split()),
-            " ".join(second[slice(*self.second)].split()),
-        )
-        return (
-            f"{ours} for {theirs}"
-            if ours and theirs
-            else f"{ours} added"
-            if ours
-            else f"{theirs} left out"
-        )
+        ours = " ".join(first[slice(*self.first)].split())
+        theirs = " ".join(second[slice(*self.second)].split())
+        if ours and theirs:
+            return f"{ours} for {theirs}"
+        return f"{ours} added" if ours else f"{theirs} left out"
 
 
 def read_tokens(text: str) -> list[Token]:
