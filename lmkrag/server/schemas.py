@@ -146,7 +146,7 @@ SpanModel: Any = create_model("Span", **describe(Span))
 _SPANS: Any = {"spans": list[SpanModel], "blocks": list[Blocks] | None}
 
 SpansReply = to_model(serialization.SpansReply, **_SPANS)
-BatchResult = to_model(serialization.BatchResult, **_SPANS)
+BatchResult: Any = to_model(serialization.BatchResult, **_SPANS)
 BatchReply = to_model(serialization.BatchReply, results=list[BatchResult])
 AnswerReply: Any = create_model(
     "AnswerReply",
