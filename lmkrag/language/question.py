@@ -107,11 +107,6 @@ class Question(NamedTuple):
         )
 
     @property
-    def has_operators(self) -> bool:
-        """Whether candidates are compared with it word by word."""
-        return bool(self.phrases or self.exact or self.excluded)
-
-    @property
     def is_english(self) -> bool:
         """Whether it is in English; the model that tells languages apart is loaded only in
         doubt.
@@ -125,8 +120,6 @@ class Question(NamedTuple):
         words = normalize_phrase(text)
         return any(phrase in words for phrase in self.excluded)
 
-
-NO_QUESTION = Question("", Keys((), (), ()))  # of a search by a vector and words alone
 
 detect_once = lru_cache(maxsize=256)(detect_language)
 
