@@ -328,6 +328,8 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
         return 0.0, -1, -1
     # 1. As many words as the quotation has, word by word: some may be exchanged.
     near = fuzz.partial_ratio_alignment(ours, theirs)
+    if near is None:
+        return 0.0, -1, -1
     first, last = near.dest_start, near.dest_end
     share = sum(map(eq, theirs[first:last], ours)) / len(ours)
     best = (share, share, spans[first][0], spans[last - 1][1])
