@@ -11,7 +11,9 @@ RECORDS = frozenset(
 _CHARACTERS = 2_000  # of words
 _REACH = 20_000  # characters in the middle of a document that they are taken from
 _LETTERS = 100  # of a sample, at least, for its language to be detected
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>", re.DOTALL)
+_CODE = re.compile(
+    r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>|[\w+/]{60,}=*", re.DOTALL | re.ASCII
+)
 # Words in a row: not those in cells of a table, nor numbers, source code and pictures as base64.
 _WORDS = re.compile(r"(?:(?![ \u00a0]{2})[^\d_|<>{}=+*/\\#@$%^~\t]){25,}")
 _ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, pairwise
 
+from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
@@ -231,7 +232,8 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     head = list(islice(lines, _ADOC_HEAD))
     lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
-    close = partial(_close, is_marked=document_kind in _WRAPPED or is_asciidoc or is_latex)
+    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
+    close = partial(_close, is_marked=is_marked)
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
@@ -255,10 +257,11 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
                 kind, fence = "code", line.strip()
-        elif block and not blank and _underlines(line, block[-1]):
-            heading = block.pop()
-            yield from close(start, block, kind)
-            yield position - len(heading), heading + line, "heading"
+        elif ruled := _find_ruled(line, [] if blank else block, is_marked=is_marked):
+            first, ruled_kind = ruled
+            above = "".join([*block[first:], line])
+            yield from close(start, block[:first], kind)
+            yield end - len(above), above, ruled_kind
             start, kind, block, blank = end, None, [], True
         elif opening := _FENCE.match(line):
             yield from close(start, block, kind)
@@ -267,13 +270,18 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             block.append(line)
             blank = True
         else:
-            line_kind = _line_kind(line, blank, block, in_table=rules > 0)
+            line_kind = _line_kind(line, blank, block, in_table=rules > 0, is_marked=is_marked)
             rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
-            if line_kind != "text" or (blank and not (kind == "record" and line[0].isspace())):
+            if (
+                line_kind != "text"
+                or is_admonition(line)
+                or (blank and not (kind == "record" and line[0].isspace()))
+            ):
                 yield from close(start, block, kind)
                 start, kind, block = position, line_kind, []
             block.append(line)
-            blank = line_kind in ("heading", "row")  # one line is the whole block
+            # one line is the whole block
+            blank = line_kind in ("heading", "row", "metadata") or is_admonition(line)
         position = end
     yield from close(start, block, kind)
 
@@ -301,6 +309,17 @@ def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]
     return [], chain(head, lines)
 
 
+def _find_ruled(line: str, block: list[str], *, is_marked: bool) -> tuple[int, SentenceKind] | None:
+    """The first line of a block that a rule below it closes, and what the rule makes of them: a
+    heading, or a slide's front matter.
+    """
+    if is_marked and block and measure_matter([*block, line]):
+        return 0, "metadata"
+    if block and _underlines(line, block[-1]):
+        return len(block) - 1, "heading"
+    return None
+
+
 def _underlines(line: str, title: str) -> bool:
     """Whether a line makes a heading of the one before it."""
     rule = _UNDERLINE.match(line)
@@ -321,7 +340,11 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
     return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
 
 
-def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> SentenceKind:
+def _line_kind(
+    line: str, blank: bool, block: list[str], *, in_table: bool, is_marked: bool
+) -> SentenceKind:
+    if is_marked and UNSEEN_LINE.fullmatch(line):
+        return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
     if _LOGGED.match(line) or _MAIL_HEADER.match(line):
@@ -349,7 +372,7 @@ def _close(
         return
     kind = kind or "text"
     group: list[str] = []
-    if kind not in ("heading", "row", "record"):
+    if kind not in BLOCK_KINDS:
         lengths = sorted(len(line.rstrip()) for line in block)
         width = lengths[-1 - len(lengths) // 4]  # a few lines may be longer: those with an address
         for line, following in pairwise(block):
