@@ -23,13 +23,13 @@ TEXTS = {
     "fr": "La capitaine du port de Brest prend la direction du Bureau des Marées au printemps, si le Conseil est "
     "d'accord. L'art. 5 s'applique aux bateaux de la Compagnie du Nord. Le bureau ouvre à neuf heures.",
     "es": "La capitana del puerto de Vigo toma la dirección de la Oficina de Mareas en marzo, si el Consejo está de "
-    "acuerdo. Su casa está en el núm. 5 de la calle Mayor. La oficina abre a las nueve y cierra a las cinco.",
+    "acuerdo. Su casa está en el núm. 5 de la plaza Mayor. La oficina abre a las nueve y cierra a las cinco.",
     "it": "La comandante del porto di Genova prende la direzione dell'Ufficio delle Maree in marzo, se il Consiglio è "
     "d'accordo. L'art. 5 si applica alle barche della Compagnia. L'ufficio apre alle nove e chiude alle cinque.",
     "nl": "De havenmeester van Vlissingen neemt in maart de leiding van het Bureau van de Getijden over, als de Raad "
     "het goed vindt. Zie afb. 5 en blz. 12 van het Verslag. Het bureau gaat om negen uur open.",
     "pl": "Kapitan portu w Gdyni obejmuje w marcu kierownictwo Biura Pływów, jeżeli Rada Miasta wyrazi na to zgodę. "
-    "Pokazuje to rys. 5 w Sprawozdaniu Rady. Biuro otwiera się o dziewiątej i zamyka o piątej.",
+    "Pokazuje to rys. 5 w Sprawozdaniu Biura. Biuro otwiera się o dziewiątej i zamyka o piątej.",
     "ru": "Капитан порта Находка принимает в марте руководство Бюро приливов, если Совет города на это согласится. "
     "См. рис. 3 и табл. 2 в отчёте Совета. Бюро открывается в девять часов и закрывается в пять.",
 }
