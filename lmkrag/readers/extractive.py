@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp, log
 
+from lmkrag.formats.markup import UNSEEN, unescape
 from lmkrag.language.dates import find_days
 from lmkrag.language.keys import add_fiscal_years, find_exact_words, find_keys, holds
 from lmkrag.language.languages import asks_in_english, detect_language
@@ -292,10 +293,8 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         )  # what stands together there is together here
         lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
-        text = _read_rst(text) if span.kind == "rst" else text
-        lines += (
-            text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
-        )
+        text = _read_marked(text, span.kind) if span.kind in ("markdown", "rst") else text
+        lines += text.splitlines() if span.kind == CODE else _reflow(text, span.kind)
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = (
             [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
@@ -305,13 +304,15 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     return written
 
 
-def _read_rst(text: str) -> str:
-    """Text in reStructuredText as Markdown, in which only code is indented, with the visible text
-    of roles.
+def _read_marked(text: str, kind: str) -> str:
+    """Markdown without lines that nobody is meant to see; reStructuredText as Markdown, in which
+    only code is indented, with the visible text of roles.
     """
-    from lmkrag.rendering.lines import shape_rst, split_lines
+    from lmkrag.rendering.lines import hide_unseen, shape_rst, split_lines
     from lmkrag.rendering.markdown import ROLE
 
+    if kind == "markdown":
+        return "\n".join(line.shown for line in hide_unseen(split_lines(text, 0))).strip()
     parts = "\n".join(line.shown for line in shape_rst(split_lines(text, 0))).split("```")
     for number in range(0, len(parts), 2):
         prose = ROLE.sub(lambda role: (role[2] or role[3] or role[4]).lstrip("~!"), parts[number])
@@ -319,11 +320,12 @@ def _read_rst(text: str) -> str:
     return "```".join(parts).strip()
 
 
-def _reflow(text: str, *, is_marked: bool) -> list[str]:
+def _reflow(text: str, kind: str) -> list[str]:
     """The lines of a text, those of a paragraph or an item joined, without the marks of
     Markdown.
     """
     lines: list[str] = []
+    is_marked = kind != "text"
     before, fenced = "", False
     code: set[int] = set()  # numbers of lines
     for line in _REMAINS.sub("", text).splitlines():
@@ -346,6 +348,8 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
         lines[number] = _LINK.sub(
             lambda link: link[1] + f" ({link[2]})" * (link[2] not in (None, link[1])), line
         )
+        if kind == "markdown":
+            lines[number] = unescape(UNSEEN.sub("", lines[number]))
     shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
 
