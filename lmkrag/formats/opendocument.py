@@ -25,17 +25,16 @@ from lmkrag.formats.html_render import read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
+Element = etree._Element
+
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _NAMES = ("drawing", "office", "presentation", "style", "table", "text")
 _DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_HEADING, _PARAGRAPH, _NOTE, _COMMENT = (
-    f"{_TEXT}h",
-    f"{_TEXT}p",
-    f"{_TEXT}note",
-    f"{_OFFICE}annotation",
-)
+_HEADING, _PARAGRAPH = f"{_TEXT}h", f"{_TEXT}p"
+_NOTE, _COMMENT = f"{_TEXT}note", f"{_OFFICE}annotation"
+_LINES = (_PARAGRAPH, _HEADING)
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _MARGINS = [
     f"{_STYLE}{margin}{pages}"
@@ -70,9 +69,8 @@ def read(data: bytes, name: str) -> Loaded:
         DocumentError: it is encrypted, or too large.
     """
     with open_archive(data, "OpenDocument") as archive:
-        content, styles, about = (
-            _open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml")
-        )
+        names = ("content.xml", "styles.xml", "meta.xml")
+        content, styles, about = (_open(archive, part) for part in names)
         _insert_equations(content, archive)
     return _read_parts(content, styles, about)
 
@@ -83,24 +81,19 @@ def read_flat(data: bytes, name: str) -> Loaded:
     return _read_parts(root, root, root)
 
 
-def _read_parts(content: etree._Element, styles: etree._Element, about: etree._Element) -> Loaded:
+def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
     parts = Parts()
     _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
-    margins = [
-        line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)
-    ]
+    margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(*_LINES)]
     head = read_margins(map(_text, margins))
     kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
     if content.find(f"{body}spreadsheet") is not None:
-        sheets = (
-            (sheet.get(f"{_TABLE}name", ""), sheet) for sheet in content.iter(f"{_TABLE}table")
-        )
-        read = (
-            parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or ""
-            for name, sheet in sheets
-        )
-        kind, pages = "ods", [_join(read)]
+        sheets = []
+        for sheet in content.iter(f"{_TABLE}table"):
+            name = sheet.get(f"{_TABLE}name", "")
+            sheets.append(parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "")
+        kind, pages = "ods", [_join(sheets)]
     elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
         kind = "odp"
         pages = [
@@ -115,7 +108,7 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
     return Loaded(text, kind, title, starts if kind == "odp" else (), meta, left_out=parts.left_out)
 
 
-def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
+def _open(archive: zipfile.ZipFile, name: str) -> Element:
     """Return the root of a part of the archive; an empty element if it has no such part."""
     root = None
     with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
@@ -123,7 +116,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
     return etree.Element("none") if root is None else root
 
 
-def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
+def _insert_equations(content: Element, archive: zipfile.ZipFile) -> None:
     """Put the text of equations in place of their frames; they are files of their own in the
     archive.
     """
@@ -132,13 +125,13 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
         frame = shape.getparent()
         if etree.QName(root).localname != "math" or frame.getparent() is None:
             continue
-        is_inline = next(frame.iterancestors(_PARAGRAPH, _HEADING), None) is not None
+        is_inline = next(frame.iterancestors(*_LINES), None) is not None
         shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
         shown.text, shown.tail = read_math(root), frame.tail
         frame.getparent().replace(frame, shown)
 
 
-def _read_styles(content: etree._Element, styles: etree._Element) -> None:
+def _read_styles(content: Element, styles: Element) -> None:
     """Put a sign before exponents and numbers of notes, which are spans in superscript; empty those
     struck through.
     """
@@ -154,18 +147,16 @@ def _read_styles(content: etree._Element, styles: etree._Element) -> None:
         if name in struck:
             span.clear()
             span.tail = tail
-        elif (
-            name in raised
-            and (part := next((part for part in span.iter() if part.text), None)) is not None
-        ):
-            part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
+        elif name in raised:
+            for part in [part for part in span.iter() if part.text][:1]:
+                part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
 
 
 def _join(blocks: Iterable[str]) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
-def _read_sheet(name: str, sheet: etree._Element) -> str:
+def _read_sheet(name: str, sheet: Element) -> str:
     lines = table_lines(_read_rows(sheet))
     for cell in sheet.iter(f"{_TABLE}table-cell", f"{_TABLE}shapes"):
         value = _text(cell)
@@ -173,7 +164,7 @@ def _read_sheet(name: str, sheet: etree._Element) -> str:
     return "\n\n".join([f"# {name}", "\n".join(lines)]) if lines else ""
 
 
-def _read_rows(table: etree._Element) -> list[list[str]]:
+def _read_rows(table: Element) -> list[list[str]]:
     """Return the rows of a table; tables in its cells are left out."""
     grid = Grid()
     for row in table.iter(f"{_TABLE}table-row"):
@@ -190,33 +181,29 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
     return grid.rows
 
 
-def _value(cell: etree._Element) -> str:
+def _value(cell: Element) -> str:
     """Return the value of a cell as it is shown, else as it is stored, else its formula."""
-    text, date = (
-        _text(cell),
-        cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " "),
-    )
+    text, date = _text(cell), cell.get(f"{_OFFICE}date-value", "")
+    date = date.removesuffix("T00:00:00").replace("T", " ")
     numbers = {int(number) for number in re.findall(r"\d{1,9}", text)}
-    if (
-        len(date) == _DAY and numbers and int(date[-2:]) not in numbers
-    ):  # only its month or year is shown
-        date = date[:4] if text.isdecimal() else date[:7]
+    if len(date) == _DAY and numbers and int(date[-2:]) not in numbers:
+        date = date[:4] if text.isdecimal() else date[:7]  # only its month or year is shown
     shown = date or ("" if _TOO_NARROW.fullmatch(text) else text)
     stored = next(filter(None, (cell.get(f"{_OFFICE}{kind}value") for kind in _KINDS)), None)
     formula = cell.get(f"{_TABLE}formula", "").partition("=")[2]
     return shown or stored or (f"={formula} {NOT_COMPUTED}" if formula else "")
 
 
-def _count(node: etree._Element, what: str) -> int:
+def _count(node: Element, what: str) -> int:
     """Return how many equal rows or columns an element stands for, or covers."""
     return min(read_whole(node.get(f"{_TABLE}number-{what}"), 1), _MOST_REPEATED)
 
 
-def _read_page(slide: etree._Element) -> str:
+def _read_page(slide: Element) -> str:
     return _join(_read_slide(slide))
 
 
-def _read_slide(slide: etree._Element) -> Iterator[str]:
+def _read_slide(slide: Element) -> Iterator[str]:
     for child in slide.iterchildren("*"):
         blocks = _read(child)
         if child.get(f"{_PRESENTATION}class") == "title" and any(blocks):
@@ -227,83 +214,69 @@ def _read_slide(slide: etree._Element) -> Iterator[str]:
         yield from _read(notes)
 
 
-def _read(node: etree._Element) -> list[str]:
+def _read(node: Element) -> list[str]:
     """Return the blocks below an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
-        if child.tag in (_HEADING, _PARAGRAPH):
-            blocks.append(_mark(child) + _text(child))
+        if child.tag in _LINES:
+            blocks += [_mark(child) + _text(child), *_beside(child)]
         elif child.tag == f"{_TEXT}list":
-            items = [
-                item for item in child.iter(_PARAGRAPH, _HEADING) if not _is_aside(item, child)
-            ]
-            blocks.append(
-                "\n".join((_mark(item) or "- ") + text for item in items if (text := _text(item)))
-            )
+            items = [item for item in child.iter(*_LINES) if not _is_aside(item, child)]
+            lines = [(_mark(item) or "- ") + text for item in items if (text := _text(item))]
+            blocks += ["\n".join(lines), *_beside(child)]
         elif child.tag == f"{_TABLE}table":
-            blocks.append("\n".join(bar_lines(_read_rows(child))))
-        elif child.tag in _NO_TEXT:
-            continue
-        else:
+            blocks += ["\n".join(bar_lines(_read_rows(child))), *_beside(child)]
+        elif child.tag not in _NO_TEXT:
             blocks += _read(child)
-            continue
-        blocks += _beside(child)
     return blocks
 
 
-def _mark(node: etree._Element) -> str:
+def _mark(node: Element) -> str:
     """Return the mark of a heading; an empty string for a paragraph."""
-    return (
-        "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " "
-        if node.tag == _HEADING
-        else ""
-    )
+    level = read_whole(node.get(f"{_TEXT}outline-level"), 1)
+    return "#" * min(6, level) + " " if node.tag == _HEADING else ""
 
 
-def _text(node: etree._Element) -> str:
+def _text(node: Element) -> str:
     """Return the text of an element on one line, without what is anchored in it."""
     return fold("".join(_pieces(node)).replace(SOFT_HYPHEN, ""))
 
 
-def _pieces(node: etree._Element) -> Iterator[str]:
+def _pieces(node: Element) -> Iterator[str]:
     yield node.text or ""
     for child in node.iterchildren("*"):
         if child.tag in _SPACES:
             yield " "
         elif not _is_anchored(child) and child.tag != f"{_TEXT}ruby-text":
             yield from _pieces(child)
-            if child.tag in (_HEADING, _PARAGRAPH):
+            if child.tag in _LINES:
                 yield " "
         yield child.tail or ""
 
 
-def _is_anchored(node: etree._Element) -> bool:
+def _is_anchored(node: Element) -> bool:
     """Return whether an element is a note, a comment or a drawing, which is anchored in a paragraph
     but no part of its text.
     """
     return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
 
 
-def _is_aside(node: etree._Element, top: etree._Element) -> bool:
+def _is_aside(node: Element, top: Element) -> bool:
     """Return whether an element is inside something anchored below ``top``."""
     return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
 
 
-def _beside(node: etree._Element) -> list[str]:
+def _beside(node: Element) -> list[str]:
     """Return the notes and the text of drawings that are anchored in an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag == _NOTE:
-            mark, body = (
-                " ".join(map(_text, child.iter(f"{_TEXT}note-{part}")))
-                for part in ("citation", "body")
-            )
+            mark = " ".join(map(_text, child.iter(f"{_TEXT}note-citation")))
+            body = " ".join(map(_text, child.iter(f"{_TEXT}note-body")))
             blocks.append(f"[^{mark}]: {body}")
         elif child.tag == _COMMENT:
-            author, text = (
-                child.findtext(f"{_DC}creator"),
-                " ".join(map(_text, child.iter(_PARAGRAPH))),
-            )
+            author = child.findtext(f"{_DC}creator")
+            text = " ".join(map(_text, child.iter(_PARAGRAPH)))
             blocks.append(f"[{author}: {text}]" if author else f"[{text}]")
         else:
             blocks += _read(child) if _is_anchored(child) else _beside(child)
