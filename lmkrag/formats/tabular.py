@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, groupby, pairwise, zip_longest
+from itertools import accumulate, chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.errors import DocumentError
@@ -15,14 +15,15 @@ from lmkrag.formats.base import Loaded, fold, table_row
 from lmkrag.formats.columns import YEAR
 from lmkrag.formats.text import decode
 
+Row = Sequence[str]
+Rows = Sequence[Row]
+
 _SAMPLE = 100_000  # characters that tell the delimiter
 _LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
-_SAYS_DELIMITER = re.compile(
-    r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE
-)  # the first line, as Excel has it
-_VALUE = re.compile(
-    r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://"
-)  # a number, date, address: no column's name
+# The first line of a file that says its delimiter, as Excel has it.
+_SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)
+# A number, date, address: no column's name.
+_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://")
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
     rf"(?:(?:{YEAR}(?:[-/.](?:\d\d?|{YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
     rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ "
@@ -39,16 +40,13 @@ _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 MOST_COVERED = 1_000  # rows or columns that a cell covers
-_MOST_REPEATED, _BORDER = (
-    30_000_000,
-    3,
-)  # characters of a table's cells that are there again, and of a border
+_MOST_REPEATED = 30_000_000  # characters of a table's cells that are there again
+_BORDER = 3  # characters between two cells
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
-_EXCEL_TEXT = re.compile(
-    r'="(.*)"', re.DOTALL
-)  # a text that looks like a number, as Excel exports it
+# A text that looks like a number, as Excel exports it.
+_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
@@ -65,38 +63,48 @@ def read_csv(data: bytes, name: str) -> Loaded:
     if said := _SAYS_DELIMITER.match(text):
         delimiters, text = said[1], text[said.end() :]
     sample = text[:_SAMPLE].rpartition("\n")[0] if len(text) > _SAMPLE else text
-    dialect: dict[str, Any] = {"skipinitialspace": True}
+    csv.field_size_limit(_LONGEST_CELL)
+    dialect = _find_dialect(sample)
+    divided = {sign: _parse(sample, {**dialect, "delimiter": sign}) for sign in delimiters}
+    dialect["delimiter"] = max(divided, key=lambda sign: _are_regular(divided[sign]))
+    rows = _parse(text, dialect)
+    quote = dialect["quotechar"]
+    is_open = text.count(quote) % 2 and rows and rows[-1] and "\n" in rows[-1][-1]
+    if is_open:  # a quotation mark is never closed: from its line on none counts
+        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
+        rest = text[text.rfind("\n", 0, opened) + 1 :]
+        rows[-1:] = _parse(rest, {**dialect, "quoting": csv.QUOTE_NONE})
+    lines = table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
+    return Loaded("\n".join(lines), "csv")
+
+
+def _find_dialect(sample: str) -> dict[str, Any]:
+    """Return how cells are quoted, as options of the csv module."""
+    dialect: dict[str, Any] = {"skipinitialspace": True, "quotechar": '"'}
     if '\\"' in sample and '""' not in sample:
         dialect |= {"escapechar": "\\", "doublequote": False}
-    if '"' not in sample and all(
-        line.startswith("'") for line in sample.split("\n") if line.strip()
-    ):
+    lines = filter(str.strip, sample.split("\n"))
+    if '"' not in sample and all(line.startswith("'") for line in lines):
         dialect["quotechar"] = "'"
+    return dialect
 
-    def parse(lines: str, **changed: Any) -> list[list[str]]:
-        return list(csv.reader(io.StringIO(lines, newline=""), **{**dialect, **changed}))
 
-    def is_regular(delimiter: str) -> tuple[bool, float, int]:
-        """Return whether a delimiter divides the sample, the share of the rows with the usual
-        number of cells, and that.
-        """
-        counts = Counter(len(row) for row in parse(sample, delimiter=delimiter) if any(row))
-        usual, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
-        return usual > 1, rows / max(1, counts.total()), usual
+def _parse(lines: str, dialect: dict[str, Any]) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(lines, newline=""), **dialect))
 
-    csv.field_size_limit(_LONGEST_CELL)
-    dialect["delimiter"] = max(delimiters, key=is_regular)
-    rows = parse(text)
-    quote = dialect.get("quotechar", '"')
-    if (
-        rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2
-    ):  # one that is never closed
-        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
-        rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
-    return Loaded(
-        "\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)),
-        "csv",
-    )
+
+def _are_regular(rows: Rows) -> tuple[bool, float, int]:
+    """Return whether rows have several cells, the share of those with the usual number of cells,
+    and that number.
+    """
+    counts = Counter(len(row) for row in rows if any(row))
+    usual = _most_frequent(counts)
+    return usual > 1, counts[usual] / max(1, counts.total()), usual
+
+
+def _most_frequent(counts: Counter[int]) -> int:
+    """Return the most frequent number, the largest of several; 0 if there is none."""
+    return max(counts, key=lambda number: (counts[number], number), default=0)
 
 
 class Repeats:
@@ -140,9 +148,8 @@ class Grid:
         self.rows: list[list[str]] = []
         self._row: list[str] = []
         self._values = 0
-        self._above: dict[
-            int, tuple[int, str]
-        ] = {}  # by column: rows that a cell still covers, and its text
+        # By column: rows that a cell still covers, and its text.
+        self._above: dict[int, tuple[int, str]] = {}
         self._repeats = Repeats()
 
     def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
@@ -226,78 +233,68 @@ class Table(NamedTuple):
         records: the rows below.
     """
 
-    captions: Sequence[Sequence[str]]
-    names: Sequence[str]
-    records: Sequence[Sequence[str]]
+    captions: Rows
+    names: Row
+    records: Rows
 
 
-def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(rows: Iterable[Row]) -> list[str]:
     """Return a line for each row, each value beside its column's name if the column has one.
 
     Blank rows divide tables.
     """
     lines: list[str] = []
-    names: Sequence[str] = ()
-    above: Sequence[Sequence[str]] = ()
-    stripped = [_strip(row) for row in rows]
+    names: Row = ()
+    above: Rows = ()
+    stripped = [*map(_strip, rows)]
     is_wide = any(len(row) > 1 for row in stripped)
     groups = _divide(stripped)
     for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
-        records: Sequence[Sequence[str]] = ()
-        is_table = not is_wide or any(
-            sum(map(bool, row)) > 1 for row in captions
-        )  # else it is a title or a remark
+        records: Rows = ()
+        # Rows of one cell each above a wider table are a title or a remark.
+        is_table = not is_wide or any(sum(map(bool, row)) > 1 for row in captions)
         if is_table and (above or not _are_labels(captions, below)):
             captions, names, records = split_table(
                 captions, () if _are_unlike(above, captions) else names
             )
             above = records
-        lines += [_show_unnamed([cell for cell, _ in groupby(caption)]) for caption in captions]
-        for row in records:
-            is_remark = len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
-            is_named = (
-                names and not is_remark
-            )  # a note below a table, or a label of the rows that follow
-            lines.append(
-                format_record(zip_longest(names, row, fillvalue=""))
-                if is_named
-                else _show_unnamed(row)
-            )
+        lines += [_show_row([cell for cell, _ in groupby(caption)]) for caption in captions]
+        lines += [_show_row(row, () if _is_remark(row) else names) for row in records]
     return lines
 
 
-def _show_unnamed(row: Sequence[str]) -> str:
-    """Return a row without names of columns: ``From: 1 May | To: 3 May`` if its cells are labels
-    and values.
+def _is_remark(row: Row) -> bool:
+    """Return whether a row is a note below a table, or a label of the rows that follow."""
+    return len(row) == 1 and bool(row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
+
+
+def _show_row(row: Row, names: Row = ()) -> str:
+    """Return a row with the names of its columns; without names as ``From: 1 May | To: 3 May`` if
+    its cells are labels and values.
     """
-    return format_record(("", cell) for cell in row).replace(": | ", ": ")
+    shown = format_record(zip_longest(names, row, fillvalue=""))
+    return shown if names else shown.replace(": | ", ": ")
 
 
-def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
+def _divide(rows: Rows) -> list[Rows]:
     """Return the rows between blank rows, as groups.
 
     A header alone between blank rows joins the rows below it. If each row has a blank row after it,
     the blank rows divide nothing.
     """
-    groups: list[Sequence[Sequence[str]]] = [
-        list(group)
-        for is_blank, group in groupby(rows, key=lambda row: not any(row))
-        if not is_blank
-    ]
+    groups: list[Rows] = [list(group) for is_filled, group in groupby(rows, key=any) if is_filled]
     if len(groups) > 2 and all(len(group) == 1 < len(group[0]) for group in groups):
-        return [[row for group in groups for row in group]]
+        return [[*chain(*groups)]]
     for number in range(len(groups) - 2, -1, -1):
         first, below = groups[number : number + 2]
         joined = [*first, *below]
-        is_open = (
-            len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
-        )
-        if is_open and _has_figures_below(joined, 0):
+        is_alone = len(first) == 1 < len(first[0])
+        if is_alone and _find_header(below, False) is None and _has_figures_below(joined, 0):
             groups[number : number + 2] = [joined]
     return groups
 
 
-def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -> bool:
+def _are_labels(rows: Rows, below: Rows) -> bool:
     """Return whether the rows above the first table are labels and their values, such as ``Customer
     | Ada Byrne``.
 
@@ -307,19 +304,18 @@ def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -
     return is_narrow and any(_find_kind(row[-1]) == "words" for row in rows[1:])
 
 
-def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
+def _are_unlike(above: Rows, rows: Rows) -> bool:
     """Return whether rows can't continue the table above a blank row.
 
     They can't if a column has words where the table above has figures.
     """
     columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
-    is_new = (
+    return len(rows) > 1 and any(
         all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns
     )
-    return len(rows) > 1 and any(is_new)
 
 
-def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+def bar_lines(rows: Iterable[Row]) -> list[str]:
     """Return the rows of a table between bars, captions and boxes around words as plain lines.
 
     A row of blank cells is the header of a table without names of columns, as Markdown has it.
@@ -335,7 +331,7 @@ def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     return [*captions, *map(table_row, [names, *table.records] if names else table.records)]
 
 
-def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
+def split_table(rows: Rows, names: Row = ()) -> Table:
     """Split a table at its header.
 
     A header of several rows is joined, and one that is repeated is no record.
@@ -370,7 +366,7 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     return Table(captions, joined, records)
 
 
-def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
+def _repeats(row: Row, names: Row) -> bool:
     """Return whether a row repeats the names of the columns; the first may have a remark: ``Port
     (continued)``.
     """
@@ -382,7 +378,7 @@ def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
     )
 
 
-def _has_units(rows: Sequence[Sequence[str]]) -> bool:
+def _has_units(rows: Rows) -> bool:
     """Return whether the rows below a header begin with a row of units.
 
     Units are short words above figures; the first cell, which would name the row, is blank.
@@ -396,15 +392,14 @@ def _has_units(rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
+def _reach_over(groups: Row, names: Row) -> list[str] | None:
     """Return the names of groups of columns as if their cells were merged; None if they are not
     needed.
 
     They are needed if columns of different groups have the same name.
     """
-    filled: list[str] = []
-    for group, _ in zip_longest(groups, names, fillvalue=""):
-        filled.append(group if group or not filled else filled[-1])
+    cells = (group for group, _ in zip_longest(groups, names, fillvalue=""))
+    filled = list(accumulate(cells, lambda left, cell: cell or left))
     pairs = Counter(zip_longest(filled, names))
     return filled if max(Counter(names).values()) > 1 == max(pairs.values()) else None
 
@@ -429,7 +424,7 @@ class _Column(NamedTuple):
         return _count_matches(_VALUE, self.cells)
 
 
-def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_Column]:
+def _read_columns(row: Row, below: Rows) -> list[_Column]:
     """Return the name that a row gives to each column, with the values below it."""
     return [
         _Column(name, [other[place] for other in below if place < len(other) and other[place]])
@@ -438,7 +433,7 @@ def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_C
     ]
 
 
-def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | None:
+def _find_header(rows: Rows, need_figures: bool) -> int | None:
     """Return the number of the row that names the columns; None if there is none.
 
     Rows with fewer cells, such as captions and groups of columns, may stand above it.
@@ -467,13 +462,13 @@ def _is_better(rank: _Rank, best: _Rank) -> bool:
     return rank > best and (rank.has_figures or best.names < 2)
 
 
-def _has_figures_below(rows: Sequence[Sequence[str]], number: int) -> bool:
+def _has_figures_below(rows: Rows, number: int) -> bool:
     """Return whether a row names columns, and one of the columns has figures."""
     rank = _rank(rows, number)
     return rank is not None and rank.has_figures
 
 
-def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
+def _rank(rows: Rows, number: int) -> _Rank | None:
     """Return how well a row names columns; None for a record, prose, or a row with too few names.
 
     Args:
@@ -487,11 +482,10 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
     columns = _read_columns(row, below)
     values = [column for column in columns if _VALUE.match(column.name)]
     count, usual = _count(row), _usual_count(below)
-    if not below or 2 * count < usual or (values and count < usual):
-        return None  # too few names
-    if _is_prose(row, below, columns) or _is_record(row, below, columns):
+    has_few_names = 2 * count < usual or (values and count < usual)
+    if not below or has_few_names or _is_prose(row, below, columns):
         return None
-    if not all(_names_column(column, row) for column in values):
+    if _is_record(row, below, columns) or not all(_names_column(each, row) for each in values):
         return None
     has_figures = any(
         column.cells and 2 * column.count_figures() >= len(column.cells) for column in columns
@@ -499,9 +493,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
     return _Rank(has_figures, count, not values)
 
 
-def _is_prose(
-    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
-) -> bool:
+def _is_prose(row: Row, below: Rows, columns: Sequence[_Column]) -> bool:
     """Return whether a row and the rows below it are prose: sentences, lines of a text, or
     paragraphs side by side.
     """
@@ -519,9 +511,7 @@ def _has_paragraphs(column: _Column) -> bool:
     return len(column.name) > _LONG_NAME and 2 * len(long_cells) >= len(column.cells)
 
 
-def _is_record(
-    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
-) -> bool:
+def _is_record(row: Row, below: Rows, columns: Sequence[_Column]) -> bool:
     """Return whether a row looks like the rows below it, so that it is a record and no header."""
     has_value = any(column.name in column.cells or _has_code(column) for column in columns)
     return has_value or _has_label(row, below) or (len(below) > 1 and _is_written_alike(columns))
@@ -533,17 +523,14 @@ def _has_code(column: _Column) -> bool:
     G5210 above G5200 and G5220 is one; MTFCC10 above them is a name.
     """
     shape = _find_shape(column.name)
-    if (
-        not shape
-        or not any(map(str.isdigit, column.name))
-        or {*map(_find_shape, column.cells)} != {shape}
-    ):
+    has_number = any(map(str.isdigit, column.name))
+    if not shape or not has_number or {*map(_find_shape, column.cells)} != {shape}:
         return False
-    prefixes = {*map(_drop_numbers, column.cells)}
-    return len(column.cells) == 1 or len(prefixes) > 1 or _drop_numbers(column.name) in prefixes
+    prefix, *prefixes = (_NUMBER.sub("", code) for code in (column.name, *column.cells))
+    return len(prefixes) == 1 or len({*prefixes}) > 1 or prefix in prefixes
 
 
-def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def _has_label(row: Row, below: Rows) -> bool:
     """Return whether a row is a label and its value: ``From: | 1 May``, or ``IBAN | DE12 3456``
     above values of other kinds.
     """
@@ -570,7 +557,7 @@ def _is_lower(cell: str) -> bool | None:
     return cell.islower() if any(map(str.isalpha, cell)) else None
 
 
-def _names_column(column: _Column, row: Sequence[str]) -> bool:
+def _names_column(column: _Column, row: Row) -> bool:
     """Return whether a number or a date is the name of a column.
 
     It is if it is a period (2023, 1 May), or, beside words, a span (5 %, 100-499) or one of a
@@ -589,12 +576,11 @@ def _names_column(column: _Column, row: Sequence[str]) -> bool:
     return has_words and (bool(is_span) or _is_series(row))
 
 
-def _is_series(row: Sequence[str]) -> bool:
+def _is_series(row: Row) -> bool:
     """Return whether the small numbers of a row count from 0 or 1."""
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
-    return (
-        len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
-    )
+    steps = {right - left for left, right in pairwise(digits)}
+    return len(digits) > 2 and digits[0] < 2 and steps == {1}
 
 
 def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
@@ -608,36 +594,30 @@ def _find_shape(cell: str) -> str:
     return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
 
 
-def _drop_numbers(code: str) -> str:
-    return _NUMBER.sub("", code)
-
-
 def _find_kind(cell: str) -> str:
-    kinds = {
-        "period": _PERIOD.match(cell),
-        "address": "@" in cell or "//" in cell,
-        "figure": cell[:1].isdigit() or _VALUE.match(cell),
-    }
-    return next((kind for kind, is_it in kinds.items() if is_it), "words")
+    if _PERIOD.match(cell):
+        return "period"
+    if "@" in cell or "//" in cell:
+        return "address"
+    return "figure" if cell[:1].isdigit() or _VALUE.match(cell) else "words"
 
 
-def _count(row: Sequence[str]) -> int:
+def _count(row: Row) -> int:
     """Return the number of values of a row; a blank corner above the names of rows counts, too."""
     return sum(map(bool, row)) + (len(row) > 2 and not row[0])
 
 
-def _usual_count(rows: Sequence[Sequence[str]]) -> int:
+def _usual_count(rows: Rows) -> int:
     """Return the most frequent number of values in a row."""
-    counts = Counter(sum(map(bool, row)) for row in rows)
-    return max(counts, key=lambda count: (counts[count], count), default=0)
+    return _most_frequent(Counter(sum(map(bool, row)) for row in rows))
 
 
-def _has_groups(row: Sequence[str]) -> bool:
+def _has_groups(row: Row) -> bool:
     """Return whether a name covers several columns, as a year above its quarters does."""
     return any(left and left == right for left, right in pairwise(row))
 
 
-def _strip(row: Sequence[str]) -> list[str]:
+def _strip(row: Row) -> list[str]:
     """Return the cells of a row without white space at their ends, and without the blank cells at
     its end.
     """
