@@ -139,9 +139,9 @@ def check_quotation(
 ) -> CitationCheck:
     """Look a quotation up in its document, then in those that ``find`` returns for its words."""
     documents = []
-    for doc_id in dict.fromkeys([*filter(None, [cited.doc_id]), *find(cited.text)]):
+    for doc_id in dict.fromkeys([cited.doc_id, *find(cited.text)]):
         stop_if_late()
-        document = read(doc_id)
+        document = read(doc_id) if doc_id else None
         if document is None:
             continue
         if exact := _find_exact(cited, document):

@@ -115,11 +115,14 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
     except OSError:  # it is unknown
         return "", row.path
     with suppress(OSError):
-        if stamp == (row.size, row.mtime_ns) or (
-            stamp.size == row.size and hash_file(path, stamp) == row.fingerprint
-        ):
+        if stamp == (row.size, row.mtime_ns) or _has_content(path, stamp, row):
             return "", row.path
     return "changed", row.path
+
+
+def _has_content(path: Path, stamp: FileStamp, row: DocumentRow) -> bool:
+    """Whether a file has the content that was indexed."""
+    return stamp.size == row.size and hash_file(path, stamp) == row.fingerprint
 
 
 def _find_moved(row: DocumentRow) -> str:
@@ -128,8 +131,7 @@ def _find_moved(row: DocumentRow) -> str:
     """
     for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
-            stamp = FileStamp.of(path.stat())
-            if stamp.size == row.size and hash_file(path, stamp) == row.fingerprint:
+            if _has_content(path, FileStamp.of(path.stat()), row):
                 return str(path)
     return ""
 

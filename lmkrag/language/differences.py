@@ -193,12 +193,13 @@ def find_differences(first: str, second: str) -> list[Difference]:
     moved, movable = _find_moved(changes), _find_movable(ours, theirs)
     differences = []
     for removed, added, *places in changes:
-        has_both = removed and added
-        if not has_both and _have_moved([*removed, *added], moved, movable):
+        tokens = [*removed, *added]
+        is_one_sided = not (removed and added)
+        if is_one_sided and all(each.value in moved and each.kind in movable for each in tokens):
             continue
         if _have_same_day(first[slice(*places[0])], second[slice(*places[1])]):
             continue
-        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (removed, added))
+        plain = max(sum(token.kind == "word" for token in side) for side in (removed, added))
         differences.append(Difference(_choose_kind(removed, added), plain, *places))
     return differences
 
@@ -246,10 +247,6 @@ def _find_movable(ours: list[Token], theirs: list[Token]) -> set[Kind]:
     ]
     same: tuple[Kind, ...] = _FIGURES if figures[0] == figures[1] else ()
     return {"word", "name", *same}
-
-
-def _have_moved(tokens: list[Token], moved: Counter[str], movable: set[Kind]) -> bool:
-    return all(token.value in moved and token.kind in movable for token in tokens)
 
 
 def _have_same_day(first: str, second: str) -> bool:

@@ -41,7 +41,6 @@ class Candidates:
 
     sentences: Ids
     documents: Ids
-    score: Scores
     dense: Scores
     lexical: Scores
     has_content: Mask  # this and the next are roles: see :mod:`lmkrag.sentences.structure`
@@ -52,6 +51,11 @@ class Candidates:
     fused: Fused  # the scores with their parts
     weights: Weights  # of the search
     views: "Views"  # their documents
+
+    @property
+    def score(self) -> Scores:
+        """Their fused scores."""
+        return self.fused.score
 
     def view(self, candidate: int) -> DocumentView:
         """Return the document that a candidate (a position) is of."""
@@ -67,8 +71,7 @@ class Candidates:
 
     def times(self, name: str, factor: Scores | Floats) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
-        fused = self.fused.times(name, factor.astype(np.float32))
-        return replace(self, fused=fused, score=fused.score)
+        return replace(self, fused=self.fused.times(name, factor.astype(np.float32)))
 
     def grow(self) -> Iterator[Grown]:
         """Yield the spans that grow from the candidates: see
@@ -87,10 +90,11 @@ class Candidates:
 
     def keep(self, mask: Mask) -> "Candidates":
         """Return the candidates where ``mask`` ``[n]`` is true."""
+        if mask.all():
+            return self
         arrays = (
             "sentences",
             "documents",
-            "score",
             "dense",
             "lexical",
             "has_content",
@@ -343,9 +347,8 @@ def _document_factors(
     def factors(positions: Ids) -> Scores:
         place = np.minimum(np.searchsorted(match.documents, positions), len(match.documents) - 1)
         shares = np.where(match.documents[place] == positions, match.shares[place], 0.0)
-        factor: Scores = (1 - penalty * (1 - shares / match.shares.max())).astype(
-            np.float32
-        )  # the named one has most
+        lost = penalty * (1 - shares / match.shares.max())  # the named one has most
+        factor: Scores = (1 - lost).astype(np.float32)
         return factor
 
     return factors
@@ -383,7 +386,6 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     candidates = Candidates(
         sentences=sentences,
         documents=known.documents,
-        score=fused.score,
         dense=known.dense,
         lexical=lexical,
         has_content=(known.roles & NO_CONTENT) == 0,

@@ -2,45 +2,39 @@
 stopped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import find_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.types import Explanation, ScoreFactor, ScorePart
 
-Growth = Mapping[
-    int, tuple[int, int]
-]  # positions (first, stop) that growth took, by the hit that it grew from
+# positions (first, stop) that growth took, by the hit that it grew from
+Growth = Mapping[int, tuple[int, int]]
 _MOST_WORDS = 20  # of the question that are named
 
 
 def explain_span(
     candidates: Candidates,
-    view: DocumentView,
     hits: Sequence[int],
     grown: Growth,
     start: int,
     end: int,
     score: float,
-    languages: Iterable[str] = (),
 ) -> Explanation:
     """Explain the span ``[start, end)``, in characters, of a document, which is ordered by
     ``score``.
 
-    ``hits`` are the positions of its candidates, best first; ``languages`` are those of the index
-    other than English.
+    ``hits`` are the positions of its candidates, best first.
     """
-    first_sentence = view.row.first_sentence
     hit = hits[0]
-    ordinal = int(candidates.sentences[hit]) - first_sentence
+    view = candidates.view(hit)
+    ordinal = candidates.ordinal(hit)
     sentence = view.sentence(ordinal)
     query_words = chain.from_iterable(candidates.words)
-    words = [
-        sentence[low:high].lower() for low, high in find_words(sentence, query_words, languages)
-    ]
+    places = find_words(sentence, query_words, candidates.views.languages)
+    words = [sentence[low:high].lower() for low, high in places]
     fused = candidates.fused
     parts = tuple(
         ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts
@@ -56,32 +50,27 @@ def explain_span(
     if not runs:
         return explanation
     first, last = min(run[0] for run in runs), max(run[1] for run in runs) - 1
-    top, bottom = (int(candidates.sentences[edge]) - first_sentence for edge in (first, last))
+    top, bottom = candidates.ordinal(first), candidates.ordinal(last)
     return replace(
         explanation,
         sentences_before=ordinal - top,
         sentences_after=bottom - ordinal,
-        stopped_before=_why_stopped(candidates, view, hits, first, -1, grown),
-        stopped_after=_why_stopped(candidates, view, hits, last, 1, grown),
+        stopped_before=_why_stopped(candidates, hits, first, -1, grown),
+        stopped_after=_why_stopped(candidates, hits, last, 1, grown),
         added_before=max(0, view.bounds(top)[0] - start),
         added_after=max(0, end - view.bounds(bottom)[1]),
     )
 
 
 def _why_stopped(
-    candidates: Candidates,
-    view: DocumentView,
-    hits: Sequence[int],
-    edge: int,
-    step: int,
-    grown: Growth,
+    candidates: Candidates, hits: Sequence[int], edge: int, step: int, grown: Growth
 ) -> str:
     """Why growth stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
     hit = hits[0]
-    ordinal = int(candidates.sentences[edge]) - view.row.first_sentence + step
+    ordinal = candidates.ordinal(edge) + step
     if ordinal < 0:
         return "the document begins here"
-    if ordinal >= view.row.sentences:
+    if ordinal >= candidates.view(edge).row.sentences:
         return "the document ends here"
     neighbour = edge + step
     sentence = int(candidates.sentences[edge]) + step

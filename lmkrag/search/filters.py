@@ -47,6 +47,7 @@ _TOKEN = re.compile(
     r'|"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<word>[^\s()=<>!"\']+))'
 )
 _KEY = re.compile(r"""[^\s()=<>!"']+""")
+_VALUES = ("word", "quoted")  # kinds of tokens
 _RESERVED = frozenset({"and", "or", "not", "in"})
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
@@ -188,36 +189,19 @@ def quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-@dataclass(frozen=True, slots=True)
-class _Has:
-    """Keeps documents with a field that passes a test."""
-
-    key: str
-    test: Test
-
-    def __call__(self, match: Match) -> "Mask":
-        return match(self.key, self.test)
+def _has(key: str, test: Test) -> Predicate:
+    """Return a predicate that keeps documents with a field that passes a test."""
+    return lambda match: match(key, test)
 
 
-@dataclass(frozen=True, slots=True)
-class _Not:
-    """Keeps documents that another predicate does not keep."""
-
-    inner: Predicate
-
-    def __call__(self, match: Match) -> "Mask":
-        return ~self.inner(match)
+def _negate(inner: Predicate) -> Predicate:
+    """Return a predicate that keeps the documents that another does not keep."""
+    return lambda match: ~inner(match)
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """Keeps documents that all of its parts keep, or any of them, as ``operation`` says."""
-
-    operation: Callable[["Mask", "Mask"], "Mask"]
-    parts: Sequence[Predicate]
-
-    def __call__(self, match: Match) -> "Mask":
-        return reduce(self.operation, [part(match) for part in self.parts])
+def _join(operation: Callable[["Mask", "Mask"], "Mask"], parts: Sequence[Predicate]) -> Predicate:
+    """Return a predicate that keeps documents by what all of its parts keep."""
+    return lambda match: reduce(operation, [part(match) for part in parts])
 
 
 class _Parser:
@@ -235,19 +219,19 @@ class _Parser:
         options = [self._both(depth)]
         while self._take("word", "or"):
             options.append(self._both(depth))
-        return _Joined(or_, options)
+        return _join(or_, options)
 
     def _both(self, depth: int) -> Predicate:
         parts = [self._factor(depth)]
         while self._take("word", "and"):
             parts.append(self._factor(depth))
-        return _Joined(and_, parts)
+        return _join(and_, parts)
 
     def _factor(self, depth: int) -> Predicate:
         if depth > _MAX_DEPTH:
             raise self._error("it is nested too deeply")
         if self._take("word", "not"):
-            return _Not(self._factor(depth + 1))
+            return _negate(self._factor(depth + 1))
         if self._take("paren", "("):
             inner = self._either(depth + 1)
             if not self._take("paren", ")"):
@@ -258,21 +242,21 @@ class _Parser:
     def _comparison(self) -> Predicate:
         key_kind, key = self._pop()
         key = key.lower()
-        if key_kind in ("word", "quoted") and (listed := self._listed(key)) is not None:
+        if key_kind in _VALUES and (listed := self._listed(key)) is not None:
             return listed
         kind, operator = self._pop()
-        if key_kind in ("word", "quoted") and kind != "operator":
+        if key_kind in _VALUES and kind != "operator":
             raise self._error(f"an operator such as = is missing after {key!r}")
         value_kind, value = self._pop()
-        if key_kind not in ("word", "quoted") or value_kind not in ("word", "quoted"):
+        if key_kind not in _VALUES or value_kind not in _VALUES:
             raise self._error("expected: key operator value, such as kind=pdf")
         exact = value_kind == "quoted"
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator not in ("=", "!="):
-            return _Has(key, _OrderTest(operator, value, exact))
-        equal = _Has(key, _TextTest([self._pattern(value, exact)]))
-        return _Not(equal) if operator == "!=" else equal
+            return _has(key, _OrderTest(operator, value, exact))
+        equal = _has(key, _TextTest([self._pattern(value, exact)]))
+        return _negate(equal) if operator == "!=" else equal
 
     def _listed(self, key: str) -> Predicate | None:
         """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes
@@ -288,14 +272,14 @@ class _Parser:
         values: list[tuple[str, bool]] = []
         while not self._take("paren", ")"):
             kind, text = self._pop()
-            if kind not in ("word", "quoted"):
+            if kind not in _VALUES:
                 raise self._error(f"{text!r} is not expected in a list")
             parts = [text] if kind == "quoted" else text.split(",")
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        listed = _Has(key, _TextTest([self._pattern(text, exact) for text, exact in values]))
-        return _Not(listed) if negated else listed
+        listed = _has(key, _TextTest([self._pattern(text, exact) for text, exact in values]))
+        return _negate(listed) if negated else listed
 
     def _pattern(self, value: str, exact: bool) -> tuple[str, bool]:
         """The regular expression of a value, and whether case matters: else it is that of a text in
@@ -312,15 +296,18 @@ class _Parser:
         first, *others = (
             re.escape(part).replace(r"\?", _ANY) for part in re.split(r"\*+", value.lower())
         )
-        inner = "".join(
-            f"(?>{_ANY}*?{part})" for part in others[:-1]
-        )  # atomic: many stars do not backtrack
-        return first + inner + "".join(f"{_ANY}*{last}" for last in others[-1:]), False
+        if not others:
+            return first, False
+        *middle, last = others
+        # Atomic: many stars do not backtrack.
+        inner = "".join(f"(?>{_ANY}*?{part})" for part in middle)
+        return f"{first}{inner}{_ANY}*{last}", False
 
     def _take(self, kind: str, text: str) -> bool:
-        is_next = (
-            bool(self._tokens) and self._tokens[0][0] == kind and self._tokens[0][1].lower() == text
-        )
+        if not self._tokens:
+            return False
+        next_kind, next_text = self._tokens[0]
+        is_next = next_kind == kind and next_text.lower() == text
         if is_next:
             self._tokens.popleft()
         return is_next

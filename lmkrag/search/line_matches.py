@@ -56,19 +56,17 @@ def find_lines(
                     yield LineMatch(path, lines, number, number, span)
             continue
         best = span.hits[0] if span.hits else span
-        first = span.line + span.text.count("\n", 0, max(0, best.start - span.start))
-        inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
+        start = max(0, best.start - span.start)
+        first = span.line + span.text.count("\n", 0, start)
+        inside = span.text[start : best.end - span.start].rstrip()
         last = min(len(lines), first + inside.count("\n"))
         first = max(
             range(first, last + 1),
             key=lambda number: _weigh(lines[number - 1], words, names),
             default=first,
         )
-        definition = (
-            next(find_definitions(text, first), None)
-            if span.kind == "code" and first <= last
-            else None
-        )
+        has_definition = span.kind == "code" and first <= last
+        definition = next(find_definitions(text, first), None) if has_definition else None
         last = min(last, first + _MOST_LINES - 1)
         while last > first and not lines[last - 1].strip():
             last -= 1
@@ -79,6 +77,8 @@ def _weigh(line: str, words: Sequence[str], names: Sequence[str]) -> float:
     """The number of the question's words in a line, more if it defines something, and -1 if it is
     blank.
     """
+    if not line.strip():
+        return -1
     lowered = line.lower()
     defines = 0.5 * bool(DEFINITION.match(line)) + bool(names and declares(line, names))
-    return sum(word in lowered for word in words) + defines if line.strip() else -1
+    return sum(word in lowered for word in words) + defines

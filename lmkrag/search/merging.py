@@ -216,15 +216,11 @@ def _merge(
         if apart:
             if not touching or high - low > weights.max_merged_chars:
                 continue
-            if passage.view.text(
-                min(better.end, passage.end), max(better.start, passage.start)
-            ).strip():
+            first_end, last_start = min(better.end, passage.end), max(better.start, passage.start)
+            if passage.view.text(first_end, last_start).strip():
                 continue
-        if (
-            apart
-            or touching
-            or high - low - (better.end - better.start) <= weights.max_extension_chars
-        ):
+        added = high - low - (better.end - better.start)
+        if apart or touching or added <= weights.max_extension_chars:
             better.start, better.end = low, high
         elif hit[1] <= better.start or better.end <= hit[0]:
             left = hit[1] <= better.start

@@ -31,4 +31,4 @@ def apply_operators(question: Question, candidates: Candidates) -> Candidates:
     mask: Mask = np.array(
         [not any(phrase in text for phrase in question.excluded) for text in texts], bool
     )
-    return candidates if mask.all() else candidates.keep(mask)
+    return candidates.keep(mask)

@@ -48,9 +48,8 @@ def outline(document: Document) -> list[Heading]:
             (*read_heading(document.text[each.start : each.end]), each.start) for each in marked
         ]
     headings: list[Heading] = []
-    following: list[
-        Heading
-    ] = []  # those that end what stands under an earlier heading, the nearest last
+    # those that end what stands under an earlier heading, the nearest last
+    following: list[Heading] = []
     for level, text, start in reversed(entries):
         while following and following[-1].level > level:
             following.pop()

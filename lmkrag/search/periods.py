@@ -91,4 +91,4 @@ def keep_period(period: Period, candidates: Candidates) -> Candidates:
     inside = np.array(
         [period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool
     )
-    return candidates if inside.all() else candidates.keep(inside)
+    return candidates.keep(inside)

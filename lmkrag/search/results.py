@@ -68,9 +68,7 @@ class SpanMaker:
         header = find_header(view, view.ordinal_at(start))
         explanation: Explanation | None = None
         if self._grown is not None:
-            explanation = explain_span(
-                self.candidates, view, hits, self._grown, start, end, score, self._languages
-            )
+            explanation = explain_span(self.candidates, hits, self._grown, start, end, score)
         return Span(
             doc_id=row.doc_id,
             path=row.path,
@@ -188,9 +186,8 @@ def find_header(view: DocumentView, ordinal: int) -> str:
             return ""  # too far
     if top is None or top == ordinal:
         return ""
-    header = (
-        view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip(" \r\n")
-    )  # a tab is an empty first column
+    # A tab is an empty first column.
+    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip(" \r\n")
     return header if len(header) <= _LONGEST_HEADER else ""
 
 

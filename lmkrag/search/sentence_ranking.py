@@ -28,9 +28,8 @@ from lmkrag.specs import CODE
 from lmkrag.types.arrays import Ids, Scores
 
 _AT_A_TIME = 2  # passages that are read at once while time is limited, each on a processor
-_Key = tuple[
-    int, int, int
-]  # a passage: the id of its document, its first sentence, and the one after its last
+# a passage: the id of its document, its first sentence, and the one after its last
+_Key = tuple[int, int, int]
 
 
 class _Passage(NamedTuple):

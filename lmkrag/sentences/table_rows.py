@@ -118,13 +118,12 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
             since_row += 1
             continue
         line = text[sentence.start : sentence.end]
-        values = [*filter(None, (value for value, _ in split_row(line, 0)))]
+        values = _read_values(line)
         tabbed, is_far = is_tabbed(line), since_row > _LABELS
         begins = is_far or (ended and not tabbed)
-        unnamed = (unnamed or begins) and bool(
-            values
-        )  # a blank header says that they have no names
-        names = not is_rule(line) and (is_header(values) if tabbed else unnamed)
+        # A blank header says that they have no names.
+        unnamed = (unnamed or begins) and bool(values)
+        names = _may_name_columns(line, values, unnamed)
         has_captions = tabbed and (is_far or (ended and names))
         ended = count_line_ends(line) > 1
         heading = " ".join(_read_caption(text, above))
@@ -141,6 +140,18 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         else:
             yield replace(sentence, context=" ".join(filter(None, (caption, columns, label))))
     yield from above
+
+
+def _read_values(row: str) -> list[str]:
+    """Return the values of a row, without empty ones."""
+    return [value for value, _ in split_row(row, 0) if value]
+
+
+def _may_name_columns(row: str, values: Sequence[str], unnamed: bool) -> bool:
+    """Return whether a row names columns, by its values and whether its table has no names yet."""
+    if is_rule(row):
+        return False
+    return is_header(values) if is_tabbed(row) else unnamed
 
 
 def name_pieces(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
@@ -165,14 +176,11 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
     first = len(above)
     while first and _is_caption(text, above[first - 1]):
         first -= 1
-    before = (
-        text[max(0, above[first].start - 2 * _LONGEST_CAPTION) : above[first].start]
-        if first < len(above)
-        else ""
-    )
-    first = (
-        first if not before.strip() or count_line_ends(before) > 1 else len(above)
-    )  # else it goes on
+    if first < len(above):
+        start = above[first].start
+        before = text[max(0, start - 2 * _LONGEST_CAPTION) : start]
+        if before.strip() and count_line_ends(before) <= 1:  # it goes on
+            first = len(above)
     yield from above[:first]
     yield from (replace(sentence, kind="heading") for sentence in above[first:])
 
@@ -183,9 +191,8 @@ def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
     captions: list[str] = []
     for line in reversed(lines):
         words = " ".join(line.split()).strip("#*_ :")
-        is_prose = (
-            words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS
-        )  # "Alder Foods, Inc." is none
+        # "Alder Foods, Inc." is none.
+        is_prose = words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS
         if len(words) > _LONGEST_CAPTION or len(captions) == _CAPTIONS or is_prose:
             break
         if any(map(str.isalpha, words)):
