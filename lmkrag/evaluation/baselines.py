@@ -83,7 +83,8 @@ class Baseline:
         self._titled = form["title"] is not None
         self._model = _load_model(model)
         self._prefixes = prefixes
-        self._late_encoder = self._splitter = None
+        self._late_encoder: LandmarkEncoder | None = None
+        self._splitter: Any = None
         if self._kind == "late":
             self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0)
         elif self._kind == "recursive":

@@ -106,7 +106,7 @@ def find_changes(
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
     _compare(_name_files(distinct, known), known, remembered, changes)
-    unseen = remembered.keys() - changes.seen
+    unseen = (path for path in remembered if path not in changes.seen)
     changes.forgotten += filter(_is_gone, unseen)
     return changes
 
