@@ -107,17 +107,14 @@ def grep(
         everything=pattern is not None,
     )
     matches = list(islice(find_lines(spans, meaning, pattern), top))
+    counts: Counter[str] = Counter()
+    for match in matches:
+        counts[match.path] += 1 + len(match.span.more)
     if as_json:
         print_json({"query": meaning, "matches": [_to_json(match) for match in matches]})
-    elif only_files:
-        for name in dict.fromkeys(match.path for match in matches):
-            click.echo(one_line(name))
-    elif only_counts:
-        counts: Counter[str] = Counter()
-        for match in matches:
-            counts[match.path] += 1 + len(match.span.more)
+    elif only_files or only_counts:
         for name, count in counts.items():
-            click.echo(f"{one_line(name)}:{count}")
+            click.echo(one_line(name if only_files else f"{name}:{count}"))
     else:
         separated = pattern is None or bool(before or after or around)
         _print(

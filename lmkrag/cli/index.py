@@ -153,10 +153,8 @@ def index(
 def _add(
     engine: "Engine", sources: Sequence[Path], prune: "Prune", options: dict[str, Any]
 ) -> IndexReport:
-    with (
-        following_progress() as progress,
-        redirect_stdout(sys.stderr),
-    ):  # Ray prints which of its processes died
+    # Ray prints which of its processes died.
+    with following_progress() as progress, redirect_stdout(sys.stderr):
         return engine.add(sources, progress=progress, prune=prune, **options)
 
 
@@ -167,16 +165,11 @@ def _follow(
     with needs("watch", "watchfiles"):
         import watchfiles
     index = locate_index(engine.status().path)
-    written = (
-        f"{index}/",
-        f"{index}.uploads/",
-        str(index.with_name(f".{index.name}.")),
-    )  # with uploads and jobs
+    # What indexing writes, with uploads and jobs, may lie in such a directory.
+    written = (f"{index}/", f"{index}.uploads/", str(index.with_name(f".{index.name}.")))
     is_followed = watchfiles.DefaultFilter()
 
-    def is_outside(
-        change: watchfiles.Change, path: str
-    ) -> bool:  # what indexing writes may lie in such a directory
+    def is_outside(change: watchfiles.Change, path: str) -> bool:
         return is_followed(change, path) and not f"{Path(path).resolve()}/".startswith(written)
 
     turns = watchfiles.watch(
@@ -219,10 +212,7 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
         click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
     if len(report.skipped) <= _LISTED:
         for skipped in report.skipped:
-            click.echo(
-                f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}",
-                err=True,
-            )
+            click.echo(output.one_line(f"skipped {skipped.path}: {skipped.reason}"), err=True)
     else:
         reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
         counted = "; ".join(
@@ -233,19 +223,12 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
         )
     counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "removed")}
     counts["skipped"] = len(report.skipped)
-    rate = (
-        f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second"
-        if report.characters
-        else ""
-    )
-    summary = (
-        ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        or "nothing to index"
-    )
-    click.echo(
-        f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}",
-        err=True,
-    )
+    found = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+    encoded = f"{report.sentences:,} sentences in {report.seconds:.1f} s"
+    if report.characters:
+        rate = report.characters / max(report.seconds, 1e-9)
+        encoded += f", {rate:,.0f} characters a second"
+    click.echo(f"{index_path}: {found or 'nothing to index'}; {encoded}", err=True)
     if strict and report.skipped:
         sys.exit(1)
 

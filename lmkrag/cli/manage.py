@@ -56,10 +56,8 @@ def list_command(
     with output.open_engine(index_path, server) as engine:
         page = None if filter_expression else _PAGE
         documents = engine.documents(filter=filter_expression, limit=page)
-        if filter_expression and not documents:
-            click.echo(
-                output.one_line(explain_filter(engine.documents, filter_expression)), err=True
-            )
+        if not documents:
+            _explain_filter(engine, filter_expression)
         while documents:
             for document in documents:
                 if as_json:
@@ -67,6 +65,12 @@ def list_command(
                 else:
                     click.echo(output.one_line(document.doc_id) + _describe_scans(document))
             documents = engine.documents(after=documents[-1].doc_id, limit=page) if page else []
+
+
+def _explain_filter(engine: Any, expression: str | None) -> None:
+    """Say why a filter matches no document."""
+    if expression:
+        click.echo(output.one_line(explain_filter(engine.documents, expression)), err=True)
 
 
 def _describe_scans(document: DocumentInfo) -> str:
@@ -264,10 +268,8 @@ def remove(
     output.tell_leftovers(index_path, writes=True)
     with Engine.open(index_path) as engine:
         count = engine.remove(_find_ids(engine, doc_ids) or None, filter=filter_expression)
-        if filter_expression is not None and not count:
-            click.echo(
-                output.one_line(explain_filter(engine.documents, filter_expression)), err=True
-            )
+        if not count:
+            _explain_filter(engine, filter_expression)
     if as_json:
         output.print_json({"removed": count})
     else:

@@ -79,21 +79,16 @@ class Baseline:
         """
         self.name = name
         form = parse_name(name)
-        self._kind, self._size, self._titled = (
-            form["kind"],
-            int(form["size"]),
-            form["title"] is not None,
-        )
+        self._kind, self._size = form["kind"], int(form["size"])
+        self._titled = form["title"] is not None
         self._model = _load_model(model)
         self._prefixes = prefixes
-        self._late_encoder = (
-            LandmarkEncoder.load(model, window=510, overlap=0.0) if self._kind == "late" else None
-        )
-        self._splitter = (
-            _recursive_splitter(self._model.tokenizer, self._size)
-            if self._kind == "recursive"
-            else None
-        )
+        self._late_encoder: LandmarkEncoder | None = None
+        self._splitter: Any = None
+        if self._kind == "late":
+            self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0)
+        elif self._kind == "recursive":
+            self._splitter = _recursive_splitter(self._model.tokenizer, self._size)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""
@@ -170,9 +165,8 @@ def _load_model(model: str) -> Any:
     loaded = SentenceTransformer(
         str(find_model(model)), device=str(device), model_kwargs={"dtype": choose_dtype(device)}
     )
-    loaded.max_seq_length = (
-        512  # all it has positions for: the shipped 256 would cut longer chunks in silence
-    )
+    # All it has positions for: the shipped 256 would cut longer chunks in silence.
+    loaded.max_seq_length = 512
     return loaded
 
 

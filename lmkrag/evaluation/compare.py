@@ -177,9 +177,8 @@ def _ours(
     for document in dataset.documents:
         for sentence in split_sentences(document.text):
             text = document.text[sentence.start : sentence.end]
-            start = (
-                sentence.start + len(text) - len(text.lstrip())
-            )  # the engine returns no white space at its ends
+            # The engine returns no white space at the ends of a sentence.
+            start = sentence.start + len(text) - len(text.lstrip())
             piece = document.doc_id, start, start + len(text.strip())
             sentences.setdefault(document.doc_id, []).append(piece)
     relevant = [
@@ -237,9 +236,8 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
     baseline = Baseline(name)
     units = list(baseline.encode_documents(dataset.documents))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(
-        ".partial.npz"
-    )  # a killed run leaves no half of a file under its name
+    # A killed run leaves no half of a file under its name.
+    partial = path.with_suffix(".partial.npz")
     np.savez(
         partial,
         owner=np.repeat(np.arange(len(units)), [len(unit.bounds) for unit in units]),

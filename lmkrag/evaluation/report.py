@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +90,7 @@ def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, An
             }
             for system, sets in comparison.scores.items()
         },
-        "differences": [
-            {name: getattr(difference, name) for name in Difference.__slots__}
-            for difference in gains
-        ],
+        "differences": [asdict(difference) for difference in gains],
     }
 
 

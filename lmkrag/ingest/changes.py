@@ -106,9 +106,8 @@ def find_changes(
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
     _compare(_name_files(distinct, known), known, remembered, changes)
-    changes.forgotten += [
-        path for path in remembered if path not in changes.seen and _is_gone(path)
-    ]
+    unseen = (path for path in remembered if path not in changes.seen)
+    changes.forgotten += filter(_is_gone, unseen)
     return changes
 
 
@@ -172,9 +171,8 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
     inside: dict[str, list[str]] = {}
     for path, skipped in remembered.items():
         if skipped.size < 0:
-            file = next(
-                filter(os.path.isfile, find_path(path).parents), None
-            )  # it may be an attachment's attachment
+            # The path of an attachment's attachment has two parents that are no folders.
+            file = next(filter(os.path.isfile, find_path(path).parents), None)
             if file is not None:
                 inside.setdefault(printable(str(file)), []).append(path)
     return inside
@@ -206,20 +204,26 @@ def find_gone(
         changes: the result of :func:`find_changes` for the sources.
     """
     folders = [source.resolve() for source in sources if source.is_dir()]
-    unseen = (row for row in known if row.root and row.path not in changes.seen)
-    gone = [row for row in unseen if _is_below(row.path, folders) and _is_gone(row.path)]
-    found = GoneFiles([row.doc_id for row in gone])
-    lost = set(found.doc_ids)
-    left = [row for row in known if row.root and row.doc_id not in lost]
-    roots = (
-        find_path(root) for root in {row.root for row in gone}
-    )  # one may be another disk, inside of a source
-    for folder in sorted({*folders, *(root for root in roots if _is_below(str(root), folders))}):
-        rows = [row for row in gone if _is_below(row.path, [folder])]
-        has_left = any(_is_below(row.path, [folder]) for row in left)
-        if rows and not has_left and not _has_moved(rows, folder, changes):
-            found.emptied[str(folder)] = [row.doc_id for row in rows]
-    return found
+    gone: list[DocumentRow] = []
+    left: list[DocumentRow] = []
+    for row in known:
+        is_unseen = row.path not in changes.seen
+        is_lost = is_unseen and _is_below(row.path, folders) and _is_gone(row.path)
+        if row.root:
+            (gone if is_lost else left).append(row)
+    # The root of a document may be another disk, inside of a source.
+    roots = {find_path(root) for root in {row.root for row in gone} if _is_below(root, folders)}
+    emptied = {}
+    for folder in sorted({*folders, *roots}):
+        rows = _rows_below(folder, gone)
+        if rows and not _rows_below(folder, left) and not _has_moved(rows, folder, changes):
+            emptied[str(folder)] = [row.doc_id for row in rows]
+    return GoneFiles([row.doc_id for row in gone], emptied)
+
+
+def _rows_below(folder: Path, rows: Sequence[DocumentRow]) -> list[DocumentRow]:
+    """Return the documents whose files are, or were, below a folder."""
+    return [row for row in rows if _is_below(row.path, [folder])]
 
 
 def _is_below(path: str, folders: Sequence[Path]) -> bool:
@@ -259,35 +263,48 @@ def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -
     Documents of the index keep theirs; a new file whose name is taken gets the names of parent
     folders before it.
     """
-    by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
-    if any(printable(str(file.path)) not in by_path for file in files):
-        # a file may be in the index by way of a link
-        links = [row for row in by_path.values() if os.path.islink(row.path)]  # noqa: PTH114  # Path's raises
-        by_path = {**{os.path.realpath(row.path): row for row in links}, **by_path}
+    by_path = _index_paths(files, known)
     names: dict[str, SourceFile] = {}
     new = []
     for file in files:
-        path = printable(str(file.path))
-        row = by_path.get(path) or by_path.get(printable(file.real))
+        row = by_path.get(printable(str(file.path))) or by_path.get(printable(file.real))
         if row is not None and row.doc_id not in names:
-            names[row.doc_id] = (
-                file if row.path == path else replace(file, path=find_path(row.path))
-            )
+            names[row.doc_id] = replace(file, path=find_path(row.path))
         else:
             new.append(file)
     for file in new:
-        doc_id, folder = file.doc_id, Path(file.root)
-        if file.path == folder.parent / doc_id:  # it has the name of its folder already
-            folder = folder.parent
-        while doc_id in names or (
-            (row := known.get(doc_id)) and not (row.root and _is_gone(row.path))
-        ):
-            if folder == folder.parent:
-                doc_id = printable(str(file.path))
-                break
-            doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
-        names[doc_id] = file
-    return [
-        file if file.doc_id == name else replace(file, doc_id=name)
-        for name, file in sorted(names.items())
-    ]
+        names[_find_free_name(file, names, known)] = file
+    return [replace(file, doc_id=name) for name, file in sorted(names.items())]
+
+
+def _index_paths(
+    files: Sequence[SourceFile], known: Mapping[str, DocumentRow]
+) -> dict[str, DocumentRow]:
+    """Return the documents of the index that are files, by path; those found by way of a link also
+    by the path that it leads to.
+    """
+    by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
+    if all(printable(str(file.path)) in by_path for file in files):
+        return by_path
+    links = [path for path in by_path if os.path.islink(path)]  # noqa: PTH114  # Path's raises
+    return {os.path.realpath(path): by_path[path] for path in links} | by_path
+
+
+def _find_free_name(
+    file: SourceFile, names: Collection[str], known: Mapping[str, DocumentRow]
+) -> str:
+    """Return the name of a new file's document, after names of parent folders if it is taken."""
+
+    def is_taken(doc_id: str) -> bool:
+        row = known.get(doc_id)
+        is_free = row is None or (row.root and _is_gone(row.path))
+        return doc_id in names or not is_free
+
+    doc_id, folder = file.doc_id, Path(file.root)
+    if file.path == folder.parent / doc_id:  # it has the name of its folder already
+        folder = folder.parent
+    while is_taken(doc_id):
+        if folder == folder.parent:
+            return printable(str(file.path))
+        doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
+    return doc_id

@@ -7,13 +7,14 @@ many as about a second allows; a background process encodes the rest.
 import contextlib
 import fcntl
 import hashlib
-import math
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-_FIRST = (
-    30_000  # bytes of files that are encoded before the first answer, about a second on two cores
-)
+# Bytes of files that are encoded before the first answer, about a second on two cores.
+_FIRST = 30_000
 _LONGEST = 2 * _FIRST  # bytes of the best file
 _LOOKED_AT = 300_000  # bytes of a file whose words are counted
 _IN_NAME = 3.0  # weight of a word in a file's name, relative to one in its text
@@ -77,9 +77,8 @@ def use_cached(
         return use(opened)
     except (IndexMismatch, IndexCorrupt):
         with _lock_cache(index):
-            if number is None or (
-                index.exists() and index.stat().st_ino == number
-            ):  # not replaced meanwhile
+            is_replaced = number is not None and index.exists() and index.stat().st_ino != number
+            if not is_replaced:
                 shutil.rmtree(index, ignore_errors=True)
             opened = prepare()
         return use(opened)
@@ -94,9 +93,8 @@ def _lock_cache(index: Path) -> Iterator[None]:
             make_private(index.parent)
             file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
-            lock.callback(
-                fcntl.flock, file, fcntl.LOCK_UN
-            )  # also for a parser's process that inherited the file
+            # A parser's process that inherited the file would keep the lock.
+            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)
             if index.exists() and not IndexStore.exists(index):  # creating it failed
                 shutil.rmtree(index)
         except OSError as error:
@@ -106,11 +104,10 @@ def _lock_cache(index: Path) -> Iterator[None]:
         if type(error) is not StorageError:
             raise
         is_full = index.parent.exists() and shutil.disk_usage(index.parent).free < _LEAST_SPACE
-        reason = (
-            f"the cache can't be written to ({'No space left on device' if is_full else error})"
-        )
+        reason = "No space left on device" if is_full else error
         raise StorageError(
-            f"{index.parent}: {reason}; XDG_CACHE_HOME names another folder for it"
+            f"{index.parent}: the cache can't be written to ({reason}); XDG_CACHE_HOME names "
+            "another folder for it"
         ) from error
     finally:
         lock.close()
@@ -160,16 +157,10 @@ class OpenFolder(contextlib.ExitStack):
         changes = find_changes(
             (folder,), known, read_skipped(store), include=include, exclude=exclude
         )
-        if not (
-            changes.to_read
-            or changes.forgotten
-            or find_gone((folder,), known.values(), changes).doc_ids
-        ):
+        gone = find_gone((folder,), known.values(), changes).doc_ids
+        if not (changes.to_read or changes.forgotten or gone):
             return
-        from lmkrag.ingest.ingest import (
-            encode_files,
-            ingest,
-        )  # with parsers: not for an up-to-date index
+        from lmkrag.ingest.ingest import encode_files, ingest
         from lmkrag.ingest.sources import Files
 
         # Encode the best of the changed files, here or beside the index.
@@ -227,7 +218,7 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     counts three times.
     """
     terms = [word.encode() for word in find_stems(query)]
-    counts: list[list[float]] = []
+    rows = []
     for file in files:
         try:
             with file.path.open("rb") as opened:
@@ -235,21 +226,15 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
         except OSError:
             text = b""
         name = file.doc_id.lower().encode("utf-8", "surrogateescape")
-        counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
+        rows.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
     # Weigh each word by how few files have it, and each count by the length of the file.
-    frequencies = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
-    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in frequencies]
-    mean = sum(file.stamp.size for file in files) / max(1, len(files)) or 1
-
-    def score(position: int) -> float:
-        length = 0.4 + 0.6 * min(_LOOKED_AT, files[position].stamp.size) / mean
-        return sum(
-            weight * count / (count + length)
-            for weight, count in zip(rarity, counts[position], strict=True)
-        )
-
-    order = sorted(range(len(files)), key=score, reverse=True)
-    return [files[position] for position in order]
+    counts = np.array(rows).reshape(len(files), len(terms))
+    frequencies = np.count_nonzero(counts, axis=0)
+    rarity = np.log(1 + (len(files) - frequencies + 0.5) / (frequencies + 0.5))
+    sizes = np.array([file.stamp.size for file in files])
+    lengths = 0.4 + 0.6 * np.minimum(_LOOKED_AT, sizes) / (sizes.mean() or 1)
+    scores = counts / (counts + lengths[:, np.newaxis]) @ rarity
+    return [files[position] for position in np.argsort(-scores, kind="stable")]
 
 
 def _index_in_background(
@@ -260,9 +245,11 @@ def _index_in_background(
     """
     command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
-    quiet = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    subprocess.Popen(command, start_new_session=True, umask=0o077, **quiet)  # type: ignore[call-overload]
+    subprocess.Popen(
+        command,
+        start_new_session=True,
+        umask=0o077,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )

@@ -16,9 +16,8 @@ from lmkrag.types import IndexReport
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import LandmarkEncoder
 
-GetEncoder = Callable[
-    [], "LandmarkEncoder"
-]  # loads the encoder; called only when there is something to encode
+GetEncoder = Callable[[], "LandmarkEncoder"]
+"""Loads the encoder; called only when there is something to encode."""
 
 
 def ingest(

@@ -18,11 +18,8 @@ from lmkrag.types import Document
 
 _PIECE = 1 << 20
 _HEAD = 1 << 17  # characters that are searched for a title and front matter
-_WIDTHS = (
-    ("latin-1", 1),
-    ("utf-16-le", 2),
-    ("utf-32-le", 4),
-)  # bytes of each character; the narrowest that fits
+# Bytes of each character; the narrowest that fits is taken.
+_WIDTHS = {"latin-1": 1, "utf-16-le": 2, "utf-32-le": 4}
 
 
 class TextOnDisk:
@@ -43,7 +40,7 @@ class TextOnDisk:
         """
         self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
         weakref.finalize(self, self._file.close)
-        for self._encoding, self._width in _WIDTHS:
+        for self._encoding, self._width in _WIDTHS.items():
             if self._write(read()):
                 break
 
@@ -99,9 +96,7 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
 
         def read() -> Iterator[str]:
             nonlocal digest
-            digest = (
-                hashlib.sha256()
-            )  # of the bytes decoded here, even if the file changes meanwhile
+            digest = hashlib.sha256()  # of the bytes decoded here, even if the file changes
             return _decoded(path, encoding, "replace", digest.update)
 
         text = TextOnDisk(read)

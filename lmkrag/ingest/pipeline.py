@@ -171,9 +171,8 @@ class _WindowMemory:
         windows: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
-                with contextlib.suppress(
-                    IndexCorrupt
-                ):  # verify reports it; the document is encoded again
+                # verify reports what is damaged; the document is encoded again.
+                with contextlib.suppress(IndexCorrupt):
                     hashes, ordinals = catalog.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     windows |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)

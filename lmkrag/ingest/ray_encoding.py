@@ -124,14 +124,12 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
         with contextlib.closing(IndexStore.create(partial, encoder=target.encoder)) as store:
             run = encode_files(store, encoder, batch.files, target=target)
         with contextlib.closing(catalog.connect(partial / CATALOG)) as connection:
-            connection.execute(
-                "PRAGMA journal_mode = DELETE"
-            )  # one file, which can be read where nobody may write
+            # One file can be read where nobody may write.
+            connection.execute("PRAGMA journal_mode = DELETE")
         # Write the record last, and rename the whole folder: a killed worker leaves no batch.
-        skipped = [astuple(file) for file in run.skipped]
         record = {
             "unchanged": run.unchanged,
-            "skipped": skipped,
+            "skipped": [astuple(file) for file in run.skipped],
             "touched": run.touched,
             "removed": run.removed,
         }
@@ -351,9 +349,7 @@ def connected(address: str) -> Iterator[Any]:
             socket.create_connection(
                 (host.strip("[]") or "localhost", int(port)), timeout=_PATIENCE
             ).close()
-        with contextlib.chdir(
-            os.sep
-        ):  # Ray has its workers import modules from the working directory
+        with contextlib.chdir(os.sep):  # from which Ray has its workers import modules
             ray.init(
                 address=address,
                 include_dashboard=False if address == "local" else None,

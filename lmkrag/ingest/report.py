@@ -17,9 +17,9 @@ from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system.files import FileStamp
 from lmkrag.types import Document, IndexReport, Skipped
 
-Progress = Callable[
-    [str, int, int], None
-]  # gets the document being encoded, bytes done, and total bytes or 0
+Progress = Callable[[str, int, int], None]
+"""Gets the document being encoded, bytes done, and total bytes or 0."""
+
 _QUIET = 1.0  # seconds before a notebook shows the progress of a run
 
 _logger = logging.getLogger(__name__)
@@ -50,9 +50,8 @@ class SourceDocument:
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
     replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has
-    is_attachment: bool = (
-        False  # the document with it comes after it, and both are committed together
-    )
+    # the document with it comes after it, and both are committed together
+    is_attachment: bool = False
     language: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,23 +75,19 @@ def show_progress() -> Iterator[Progress | None]:
     if hasattr(shell, "kernel"):
         yield _show_line()
     elif sys.stderr.isatty():
+        from rich import progress as rich
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-        from rich.progress import (
-            Progress as ProgressBar,
-        )
 
-        name = TextColumn("{task.description}", markup=False)
-        parts = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-        console = Console(stderr=True)
-        with ProgressBar(
-            *parts, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        with rich.Progress(
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(),
+            rich.DownloadColumn(),
+            rich.TransferSpeedColumn(),
+            rich.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
         ) as bar:
             task = bar.add_task("looking for changes", total=None)
 
@@ -156,20 +151,16 @@ class Run:
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
         self.removed_already = 0  # attachments that their files no longer have
-        self.unread_pages = self.unread_documents = (
-            0  # pages that only OCR can read, and documents with some
-        )
+        # pages that only OCR can read, and documents with some
+        self.unread_pages = self.unread_documents = 0
         self.skipped: list[Skipped] = []
-        self.touched: list[
-            tuple[int, FileStamp]
-        ] = []  # document rows and the stamps that their files have now
+        self.touched: list[tuple[int, FileStamp]] = []
         self.unreadable: list[SkippedFile] = []
         self.warnings: list[str] = []
         self.total = self.foreign = 0  # bytes of sources, documents in languages other than English
         self._progress = progress
-        self._done = self._inside = (
-            0  # bytes of finished sources, and of the document being encoded
-        )
+        # bytes of finished sources, and of the document being encoded
+        self._done = self._inside = 0
         self._began = time.monotonic()
 
     def skip(self, doc_id: str, reason: str, *, size: int = 0) -> None:

@@ -62,25 +62,16 @@ def from_foreign(value: Any) -> Document:
     unchanged.
     """
     text = _text_of(value) or ""
-    meta = {
-        str(key): item
-        for key, item in dict(getattr(value, "metadata", None) or {}).items()
-        if item is not None
-    }
-    named = {
-        key: item for key, item in meta.items() if isinstance(item, str | int | float | bool)
-    }  # may name it
-    source = next((str(named[name]) for name in _SOURCE_KEYS if named.get(name)), "")
-    framework_id = getattr(value, "id_", None) or getattr(value, "id", None)
-    if framework_id:
-        doc_id = str(framework_id)
-    else:
-        page = named.get("page_label", named.get("page"))
+    meta = {str(key): item for key, item in value.metadata.items() if item is not None}
+    plain = {key: item for key, item in meta.items() if isinstance(item, str | int | float | bool)}
+    source = next((str(plain[name]) for name in _SOURCE_KEYS if plain.get(name)), "")
+    doc_id = str(getattr(value, "id_", None) or getattr(value, "id", None) or "")
+    if not doc_id:
+        page = plain.get("page_label", plain.get("page"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        doc_id = "#".join(
-            part for part in (source, "" if page is None else f"page={page}", digest) if part
-        )
-    return Document(doc_id, source or doc_id, text, title=str(named.get("title", "")), meta=meta)
+        parts = source, "" if page is None else f"page={page}", digest
+        doc_id = "#".join(filter(None, parts))
+    return Document(doc_id, source or doc_id, text, title=str(plain.get("title", "")), meta=meta)
 
 
 def _text_of(value: object) -> str | None:
@@ -182,9 +173,8 @@ True: nothing, with an error; ``"some"``: its documents are kept, with a warning
 are removed.
 """
 
-Encode = Callable[
-    [list[SourceFile], Run], list[SourceFile]
-]  # commits files that others encode; returns the rest
+Encode = Callable[[list[SourceFile], Run], list[SourceFile]]
+"""Commits files that others encode; returns the rest."""
 
 
 @dataclass(slots=True)
@@ -368,25 +358,13 @@ def load_files(
         The document of each file, after its attachments.
     """
     for file in files:
-        stamp = file.stamp
-        if (
-            time.time_ns() - stamp.mtime_ns < _RACY_NS
-        ):  # else a change with the same timestamp would be missed
-            stamp = stamp._replace(mtime_ns=stamp.mtime_ns - 1)
+        stamp = _stamp_to_record(file)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
         try:
             document, text, attached, unread = _read(file, loader)
         except DocumentError as error:
-            reason = str(error)
-            if row is not None and isinstance(error, EmptyDocument):
-                run.removed.append(file.doc_id)
-                reason += "; the text indexed before is removed"
-            elif row is not None:
-                reason += KEPT
-            run.skip(file.doc_id, reason, size=file.stamp.size)
-            if error.lasting:
-                run.unreadable.append(SkippedFile(path, *stamp, str(error), __version__))
+            _skip(file, stamp, error, run)
             continue
         for skipped in unread:
             run.skip(skipped.path, skipped.reason)
@@ -394,30 +372,55 @@ def load_files(
             run.unreadable.append(
                 SkippedFile(inside, _ATTACHMENT, stamp.mtime_ns, skipped.reason, __version__)
             )
-        if row is not None and row.fingerprint == document.fingerprint and row.path == path:
+        document = replace(document, path=path)
+        if row is not None and _is_unchanged(document, run):
             run.unchanged += 1
             run.touched.append((row.id, stamp))
             run.advance(file.doc_id, file.stamp.size)
             continue
         # Attachments come before their document: a commit that contains it contains them.
-        for inner in attached:
-            known = run.known.get(inner.doc_id)
-            if known is not None and known.fingerprint == inner.fingerprint and known.path == path:
+        for inner in (replace(each, path=path) for each in attached):
+            if _is_unchanged(inner, run):
                 run.unchanged += 1
             else:
                 moment = FileStamp(0, file.stamp.mtime_ns)
-                yield SourceDocument(
-                    replace(inner, path=path), inner.text, file.root, moment, is_attachment=True
-                )
+                yield SourceDocument(inner, inner.text, file.root, moment, is_attachment=True)
         removed: tuple[str, ...] = ()
         if row is not None and store is not None:
             names = {inner.doc_id for inner in attached}
             with store.reader.snapshot(segments=False) as snapshot:
                 before = catalog.find_attachments(snapshot.connection, row)
-            removed = tuple(
-                attachment.doc_id for attachment in before if attachment.doc_id not in names
-            )
-        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
+            removed = tuple(each.doc_id for each in before if each.doc_id not in names)
+        yield SourceDocument(document, text, file.root, stamp, replaces=removed)
+
+
+def _stamp_to_record(file: SourceFile) -> FileStamp:
+    """Return a file's stamp; of one that was changed just now, a stamp that it does not have: a
+    further change with the same timestamp would be missed.
+    """
+    size, changed = file.stamp
+    is_racy = time.time_ns() - changed < _RACY_NS
+    return FileStamp(size, changed - 1 if is_racy else changed)
+
+
+def _skip(file: SourceFile, stamp: FileStamp, error: DocumentError, run: Run) -> None:
+    """Count a file that can't be read, and say what becomes of its text of an earlier run."""
+    reason = str(error)
+    if file.doc_id in run.known and isinstance(error, EmptyDocument):
+        run.removed.append(file.doc_id)
+        reason += "; the text indexed before is removed"
+    elif file.doc_id in run.known:
+        reason += KEPT
+    run.skip(file.doc_id, reason, size=file.stamp.size)
+    if error.lasting:
+        path = printable(str(file.path))
+        run.unreadable.append(SkippedFile(path, *stamp, str(error), __version__))
+
+
+def _is_unchanged(document: Document, run: Run) -> bool:
+    """Return whether the index has a document in the same version, from the same file."""
+    row = run.known.get(document.doc_id)
+    return row is not None and (row.fingerprint, row.path) == (document.fingerprint, document.path)
 
 
 def _read(

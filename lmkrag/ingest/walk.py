@@ -34,9 +34,8 @@ _FETCH = {
 """The command that fetches the files of a URL, by its scheme."""
 
 
-Rule = tuple[
-    str, str, GitIgnoreSpec
-]  # a prefix that names get, one that they lose, and patterns of a ``.gitignore``
+Rule = tuple[str, str, GitIgnoreSpec]
+"""A prefix that names get, one that they lose, and patterns of a ``.gitignore``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +173,14 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _walk_directory(
-    root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
+    root: Path, included: GitIgnoreSpec | None, rules: list[Rule], *, follow_links: bool
 ) -> Iterator[SourceFile | Skipped]:
     """Yield the files below a directory, folder by folder, each with the rules of its own
     ``.gitignore``.
     """
-    stack = [(root, "", ignores)]
+    stack = [(root, "", rules)]
     while stack:
-        directory, prefix, ignores = stack.pop()
+        directory, prefix, rules = stack.pop()
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
@@ -190,9 +189,10 @@ def _walk_directory(
         names = {entry.name for entry in entries}
         if names >= _INDEX_FILES:
             continue
-        spec, problems = _read_gitignore(directory) if ".gitignore" in names else (None, [])
-        yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
-        rules = [*ignores, ("", prefix, spec)] if spec else ignores
+        if ".gitignore" in names:
+            spec, problems = _read_gitignore(directory)
+            yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
+            rules = [*rules, ("", prefix, spec)]
         inner = []
         for entry in entries:
             name = prefix + entry.name
@@ -203,19 +203,22 @@ def _walk_directory(
             if is_directory:
                 inner.append((Path(entry.path), marked, rules))
             elif entry.is_symlink() and os.path.isdir(entry.path):  # noqa: PTH112  # Path's raises
-                yield Skipped(
-                    printable(name), "link to a directory: not followed, add it by its own path"
-                )
+                reason = "link to a directory: not followed, add it by its own path"
+                yield Skipped(printable(name), reason)
             elif included is None or included.match_file(name):
-                real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
-                if not follow_links and entry.is_symlink() and not Path(real).is_relative_to(root):
-                    yield Skipped(
-                        printable(name),
-                        "link to a file outside the directory: follow_links follows it",
-                    )
-                    continue
-                yield examine(Path(entry.path), printable(name), str(root), real)
+                yield _examine_entry(entry, name, root, follow_links=follow_links)
         stack.extend(reversed(inner))
+
+
+def _examine_entry(
+    entry: os.DirEntry[str], name: str, root: Path, *, follow_links: bool
+) -> SourceFile | Skipped:
+    """Look at a file of a folder; a link outside of ``root`` is followed only if that is wanted."""
+    real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+    if entry.is_symlink() and not follow_links and not Path(real).is_relative_to(root):
+        reason = "link to a file outside the directory: follow_links follows it"
+        return Skipped(printable(name), reason)
+    return examine(Path(entry.path), printable(name), str(root), real)
 
 
 def examine(path: Path, doc_id: str, root: str, real: str) -> SourceFile | Skipped:
@@ -254,21 +257,25 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
         return nothing, []
     good, problems = [], []
     for number, line in enumerate(lines, 1):
-        wildcards = [
-            len(_WILDCARDS.findall(part)) for part in line.split("/")
-        ]  # each multiplies the possible matches
-        try:
-            if (
-                len(line) > _MAX_PATTERN
-                or max(wildcards) > _MAX_WILDCARDS
-                or sum(wildcards) > 2 * _MAX_WILDCARDS
-            ):
-                raise ValueError
-            GitIgnoreSpec.from_lines([line])
+        if _is_pattern(line):
             good.append(line)
-        except ValueError:
+        else:
             problems.append(f"line {number} is not a pattern: {line.strip()[:80]!r} was ignored")
     return GitIgnoreSpec.from_lines(good), problems
+
+
+def _is_pattern(line: str) -> bool:
+    """Return whether a line is a pattern that is matched in little time."""
+    # Each wildcard multiplies the possible matches.
+    wildcards = [len(_WILDCARDS.findall(part)) for part in line.split("/")]
+    has_many = max(wildcards) > _MAX_WILDCARDS or sum(wildcards) > 2 * _MAX_WILDCARDS
+    if has_many or len(line) > _MAX_PATTERN:
+        return False
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
 
 
 def _ignored(name: str, rules: list[Rule]) -> bool:

@@ -19,7 +19,6 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.guard import Guard
@@ -39,25 +38,21 @@ _BACKLOG = 1_024
 _STOP = 30  # seconds that a stopping server waits for requests in flight
 _TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
-_STATIC = {
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}  # kinds of the files of the page
+# Kinds of the files of the page.
+_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be
     used.
     """
-    reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
-    reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
-
-    def open_engine(name: str) -> Engine:
-        return Engine.open(settings.indexes[name], **reranking)
-
     indexes = ServedIndexes(
-        settings.indexes, settings.limits, open_engine, for_owner=settings.show_paths
+        settings.indexes,
+        settings.limits,
+        for_owner=settings.show_paths,
+        reranker=settings.rerank_model,
+        rerank=settings.rerank,
+        rerank_timeout_ms=settings.rerank_timeout_ms,
     )
     service = Service(
         settings=settings,

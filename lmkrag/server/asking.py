@@ -28,6 +28,10 @@ class Evidence(NamedTuple):
     reader: Reader
     spans: SpanList
 
+    def stream(self) -> AsyncAnswerStream:
+        """Return the reader's answer, as it is written."""
+        return self.reader.astream(self.question, self.spans).with_notes(self.spans.notes)
+
 
 async def find_evidence(
     index: ServedIndex,
@@ -66,10 +70,10 @@ async def answer_events(
     """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or
     ``error``.
     """
-    standalone, reader, spans = evidence
+    spans = evidence.spans
     trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **trees}
-    stream: AsyncAnswerStream = reader.astream(standalone, spans).with_notes(spans.notes)
+    stream = evidence.stream()
     try:
         async for piece in stream:
             yield "text", piece

@@ -6,10 +6,10 @@ import ipaddress
 import re
 import time
 from collections.abc import Iterator
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
@@ -158,7 +158,7 @@ class Guard:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return await self.is_token(token.strip(), scope)
-        return self.sessions.is_open(read_session(headers))
+        return self.sessions.is_open(HTTPConnection(scope).cookies.get(COOKIE, ""))
 
     async def is_token(self, value: str, scope: Scope) -> bool:
         """Return whether this is the token, or none is needed; whoever guesses waits. Raises
@@ -166,15 +166,6 @@ class Guard:
         """
         host, _ = scope.get("client") or ("", 0)
         return self._tokens is None or await self._tokens.is_right(value, host)
-
-
-def read_session(headers: Headers) -> str:
-    """Return the name of a session in a request's cookie; empty without one."""
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if cookie is None else cookie.value
 
 
 def _is_mcp(scope: Scope) -> bool:

@@ -78,18 +78,12 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(
-        self,
-        name: str,
-        path: Path,
-        workers: Workers,
-        open_engine: Callable[[str], Engine],
-        *,
-        for_owner: bool,
+        self, name: str, path: Path, workers: Workers, *, for_owner: bool, **options: Any
     ) -> None:
-        self.name, self.path, self.for_owner = name, path, for_owner
+        self.name, self.path, self.for_owner = name, absolute_index(path), for_owner
         self._workers = workers
         self._guard = threading.Lock()
-        self._open_engine = partial(open_engine, name)
+        self._open_engine = partial(Engine.open, path, **options)
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
@@ -144,23 +138,21 @@ class ServedIndexes:
         self,
         paths: Mapping[str, Path],
         limits: ServerLimits,
-        open_engine: Callable[[str], Engine] | None = None,
         *,
         for_owner: bool = False,
+        **options: Any,
     ) -> None:
         """Open directories by their names; only clients that are ``for_owner`` alone learn where
-        documents lie.
+        documents lie. ``options`` are those of :meth:`lmkrag.Engine.open`.
 
         Raises IndexNotFound: one is not there. StorageError: it can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
         self.workers = Workers(limits)
-        paths = {name: absolute_index(path) for name, path in paths.items()}
-        opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():
                 self.by_name[name] = ServedIndex(
-                    name, path, self.workers, opening, for_owner=for_owner
+                    name, path, self.workers, for_owner=for_owner, **options
                 )
         except BaseException:
             self.close()

@@ -70,9 +70,8 @@ class Metrics:
             values = {"up": 0}
             with contextlib.suppress(Problem):
                 counts = index.call(lambda engine: engine.status())
-                values = {name: getattr(counts, name) for name in gauges if name != "up"} | {
-                    "up": 1
-                }
+                values = {field: getattr(counts, field) for field in gauges if field != "up"}
+                values["up"] = 1
             for field, value in values.items():
                 gauges[field].add_metric([name], value)
         yield from gauges.values()

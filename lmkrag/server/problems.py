@@ -93,9 +93,10 @@ class RequestAborted(HTTPException):
         self.problem = problem
 
 
-def busy(detail: str) -> Problem:
-    """Return the problem of an overloaded server."""
-    return Problem(429, "busy", "Too many requests", detail, headers=_RETRY)
+def busy(detail: str, seconds: int = 5) -> Problem:
+    """Return the problem of an overloaded server, and in how many seconds to try again."""
+    headers = {"Retry-After": str(seconds)}
+    return Problem(429, "busy", "Too many requests", detail, headers=headers)
 
 
 def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:

@@ -9,7 +9,7 @@ import secrets
 import time
 from dataclasses import dataclass
 
-from lmkrag.server.problems import Problem
+from lmkrag.server.problems import busy
 
 SESSION = 30 * 24 * 3600  # seconds
 _SESSIONS = 10_000  # at once; the oldest end first
@@ -72,13 +72,9 @@ class TokenCheck:
         """Return whether this is the token. Raises Problem: too many of this address wait."""
         guesses = self._guesses.get(_group(address), _Guesses())
         if guesses.waiting >= _AT_ONCE:
-            detail = "too many wrong tokens come from this address; try again in a few seconds"
-            raise Problem(
-                429,
-                "busy",
-                "Too many requests",
-                detail,
-                headers={"Retry-After": str(int(_LONGEST))},
+            raise busy(
+                "too many wrong tokens come from this address; try again in a few seconds",
+                int(_LONGEST),
             )
         if secrets.compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
             return True

@@ -19,11 +19,7 @@ from lmkrag.models.device import has_bfloat16
 
 TASKS = ("pairs", "shuffled", "documents")
 TEACHERS = ("base", "latest")
-PRECISIONS = (
-    "auto",
-    "float32",
-    "bfloat16",
-)  # ``auto``: bfloat16 where the machine multiplies it fast
+PRECISIONS = ("auto", "float32", "bfloat16")  # ``auto``: bfloat16 where it is fast
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,7 @@ class ModelSettings:
     # a name, a folder (beside the configuration if it begins with a dot), or empty for
     # all-MiniLM-L6-v2
     base: str = ""
-    layers: list[int] = field(
-        default_factory=list
-    )  # of the base to keep, from 0; the base teaches them; all if empty
+    layers: list[int] = field(default_factory=list)  # of the base to keep, from 0; all if empty
     pooling: str = "lmk+mean"
     landmark: str = "<LMK>"
     query_prefix: str = ""
@@ -87,9 +81,7 @@ class SetSettings:
     # its questions make sense only inside their document, so other documents are no negatives
     within: bool = False
     documents: int = 4  # how many share a step; fewer means more negatives from the same one
-    taught: bool = (
-        True  # learn the teacher's vectors and order of its sentences, if the stage has a teacher
-    )
+    taught: bool = True  # by the teacher's vectors and order, if the stage has a teacher
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +131,7 @@ class StageSettings:
     temperature: float = 0.05
     teacher: str = "base"  # ``base``, or ``latest``, the encoder that the stage begins with
     anchor: float = 0.0  # weight of the distance to the teacher's vectors
-    imitation: float = (
-        0.0  # weight of the divergence from the teacher's order of the sentences for each question
-    )
+    imitation: float = 0.0  # weight of the divergence from the teacher's order of sentences
     # the latest teaches, reading windows whole, as halves and quarters; the student as halves
     thorough: bool = False
     titles: float = 0.5  # share of the documents that are read with their titles
@@ -237,9 +227,8 @@ def prepare_training(threads: int) -> None:
         raise MissingExtra("train", "accelerate")
     if threads:
         torch.set_num_threads(threads)
-    torch.backends.cuda.enable_cudnn_sdp(
-        False
-    )  # it plans anew for each shape, which takes longer than a step
+    # It plans anew for each shape, which takes longer than a step.
+    torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def load_settings(path: Path) -> TrainSettings:

@@ -6,6 +6,7 @@ Lines of its log go to the package's log, and a loss must be finite.
 import logging
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,8 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
         warmup: share of the steps in which the learning rate rises, before it falls along a cosine.
         more: further arguments of ``TrainingArguments``.
     """
-    workers = (
-        min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0
-    )  # so that a card does not wait
+    # So that a card does not wait.
+    workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already
@@ -45,22 +45,36 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
         train_sampling_strategy="sequential",
         **more,
     )
-    arguments._n_gpu = min(
-        1, arguments.n_gpu
-    )  # else Trainer splits a step among the cards that this process sees
+    # Else Trainer splits a step among the cards that this process sees.
+    arguments._n_gpu = min(1, arguments.n_gpu)
     return arguments
 
 
 class StepTrainer(Trainer):  # type: ignore[misc]
     """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a
-    step.
+    step. What is measured in place of a loss decides when to stop early.
     """
 
-    def __init__(self, *, name: str, **arguments: Any) -> None:
-        """Take a name for messages, and the arguments of transformers' Trainer."""
+    def __init__(
+        self, *, name: str, measure: Callable[[], dict[str, float]] = dict, **arguments: Any
+    ) -> None:
+        """Take the parts of a trainer.
+
+        Args:
+            name: its name in messages.
+            measure: returns measures of the model by name.
+            arguments: the arguments of transformers' Trainer.
+        """
         super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
-        self._name = name
+        self._name, self._measure = name, measure
         self.remove_callback(PrinterCallback)
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Measure, and let callbacks decide whether to stop."""
+        metrics = {f"eval_{name}": value for name, value in self._measure().items()}
+        self.log(metrics)
+        self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
 
     def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Log how far the run is, and its losses.

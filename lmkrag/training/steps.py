@@ -3,6 +3,7 @@ answer which.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -96,9 +97,7 @@ class TrainingSet:
         if not self.questions:
             raise UsageError(f"{folder}: no question has evidence")
         self.by_document: dict[int, list[int]] = defaultdict(list)
-        self.documents_of: dict[str, set[int]] = defaultdict(
-            set
-        )  # a question asked of several documents
+        self.documents_of: dict[str, set[int]] = defaultdict(set)
         for index, question in enumerate(self.questions):
             self.by_document[question.document].append(index)
             self.documents_of[question.text].add(question.document)
@@ -164,9 +163,8 @@ class Step:
     candidate: Tensor  # ``[q, n]`` bool, the sentences that may be negatives of a question
     same: Tensor  # ``[q, n]`` bool, the sentence is of the question's document
     mixing: float  # the share of the softmax inside the document
-    taught: tuple[
-        Batch, ...
-    ] = ()  # what a thorough teacher reads: the same sentences in windows of other lengths
+    # what a thorough teacher reads: the same sentences in windows of other lengths
+    taught: tuple[Batch, ...] = ()
     is_taught: bool = True  # the teacher's vectors and order are learnt, if the stage has a teacher
 
     def to(self, device: torch.device) -> "Step":
@@ -212,11 +210,8 @@ class StepBuilder:
         """
         documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
         shape = (len(self._asked), len(ordinals))
-        weights, candidate, same = (
-            np.zeros(shape, np.float32),
-            np.ones(shape, bool),
-            np.zeros(shape, bool),
-        )
+        weights, candidate = np.zeros(shape, np.float32), np.ones(shape, bool)
+        same = np.zeros(shape, bool)
         for row, index in enumerate(self._asked):
             question = self._data.questions[index]
             same[row] = documents == question.document
@@ -237,12 +232,9 @@ class StepBuilder:
             same[:] = True  # one made-up document
         windows = pack_windows(tokens, self._rows, self._titles)
         taught: tuple[Batch, ...] = ()
-        if (
-            self._stage.thorough
-        ):  # the teacher reads the whole, halves and quarters, the student halves
-            halves, quarters = (
-                self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4)
-            )
+        if self._stage.thorough:  # the student reads halves
+            halves = self._divide_windows(tokens, self._window // 2 + _SPARE)
+            quarters = self._divide_windows(tokens, self._window // 4 + _SPARE)
             windows, taught = halves, (windows, halves, quarters)
         return Step(
             windows,
@@ -276,9 +268,8 @@ class StepBuilder:
         own_document = documents == self._data.questions[index].document
         for first, stop in self._data.evidence(index):
             inside = own_document & (ordinals >= first) & (ordinals < stop)
-            if (
-                inside.any()
-            ):  # counted from the last one in the step: far from it, nothing must become zero
+            if inside.any():
+                # Counted from the last one in the step: far from it, nothing must become zero.
                 far = ordinals[inside].max() - ordinals[inside]
                 weights[inside] = np.maximum(np.exp(-self._stage.alpha * far), _LEAST)
         return weights
@@ -347,42 +338,33 @@ class StepBuilder:
         titled = self._stage.titles > 0 and self._rng.random() < self._stage.titles
         title = self._data.titles[number] if titled else []
         size = self._window - len(title)
-        others = [other for other in self._data.by_document[number] if other != index]
-        self._rng.shuffle(others)
         taken: list[Range] = []
-        for candidate in [index, *others]:
+        for target in self._draw_targets(number, index, count):
+            if span := self._free_window(document, target, taken, size):
+                taken.append(span)
             if len(taken) == count:
                 break
-            if span := self._window_around(document, candidate, taken, size):
-                taken.append(span)
-        for _ in range(4 * count):  # a document with few questions: windows from anywhere in it
-            if len(taken) == count:
-                break
-            if span := self._free_window(
-                document, int(self._rng.integers(len(document.ids))), taken, size
-            ):
-                taken.append(span)
         for first, stop in taken:
             self._rows.append(self._take(number, document, first, stop))
             self._titles.append(title)
         if taken:
             self._ask(number, taken)
 
-    def _window_around(
-        self, document: TokenDocument, index: int, taken: list[Range], size: int
-    ) -> Range | None:
-        """Return a window of ``size`` tokens around a sentence of a question's evidence; None if
-        none is free.
+    def _draw_targets(self, number: int, index: int, count: int) -> Iterator[int]:
+        """Yield sentences of a document to have windows around: of the evidence of a question, of
+        its other questions, and, as these may be few, from anywhere in it.
 
-        The end of a span is drawn most often, and stands anywhere in the window.
+        The end of a span of evidence is drawn most often.
         """
-        runs = self._data.evidence(index)
-        if not runs:
-            return None
-        first, stop = runs[int(self._rng.integers(len(runs)))]
-        weights = np.exp(-self._stage.alpha * np.arange(stop - first)[::-1])
-        target = first + int(self._rng.choice(stop - first, p=weights / weights.sum()))
-        return self._free_window(document, target, taken, size)
+        others = [other for other in self._data.by_document[number] if other != index]
+        self._rng.shuffle(others)
+        for runs in map(self._data.evidence, [index, *others]):
+            if runs:
+                first, stop = runs[int(self._rng.integers(len(runs)))]
+                weights = np.exp(-self._stage.alpha * np.arange(stop - first)[::-1])
+                yield first + int(self._rng.choice(stop - first, p=weights / weights.sum()))
+        for _ in range(4 * count):
+            yield int(self._rng.integers(len(self._data.document(number).ids)))
 
     def _free_window(
         self, document: TokenDocument, target: int, taken: list[Range], size: int

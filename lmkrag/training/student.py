@@ -206,9 +206,7 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
         mean: dict[str, Tensor] = {}
         for folder, share in zip(folders, shares, strict=True):
             weights = load_file(folder / name)
-            if mean and {k: v.shape for k, v in mean.items()} != {
-                k: v.shape for k, v in weights.items()
-            }:
+            if mean and _shapes_of(mean) != _shapes_of(weights):
                 raise EncoderError(f"{folder}: its weights do not fit those of {folders[0]}")
             for key, tensor in weights.items():
                 mean[key] = mean.get(key, 0) + share * tensor.double()
@@ -219,9 +217,18 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
             out / name,
             {"format": "pt"},
         )
-    write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
     write_json(out / "config.json", {**read_config(out), "dtype": "float16"})
-    make_readable(out)
+    _record_weights(out)
+
+
+def _shapes_of(weights: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in weights.items()}
+
+
+def _record_weights(folder: Path) -> None:
+    """Record a hash of the weights of an encoder folder, whose files are complete."""
+    write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
+    make_readable(folder)
 
 
 class LandmarkObjective(nn.Module):
@@ -239,9 +246,8 @@ class LandmarkObjective(nn.Module):
         self.backbone = student.backbone
         self.pooling = student.pooling
         self._stage = stage
-        self._teacher = (
-            [teacher] if teacher else []
-        )  # in a list: no submodule, so no checkpoint holds it
+        # In a list it is no submodule, so no checkpoint holds it.
+        self._teacher = [teacher] if teacher else []
         if teacher:
             teacher.backbone.eval().requires_grad_(False)
 
@@ -257,22 +263,20 @@ class LandmarkObjective(nn.Module):
             teacher = self._teacher[0]
             with torch.no_grad():
                 readings = step.taught or (step.windows,)  # whose mean is learnt
-                vectors = [
+                read = [
                     read_sentences(teacher.backbone, teacher.pooling, windows)
                     for windows in readings
                 ]
-                taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
+                taught = nn.functional.normalize(torch.stack(read).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
             # How far the vectors are from the teacher's, and the order of the sentences from its
             # order.
-            anchors = torch.cat([taught, taught_questions])
-            distillation = self._stage.anchor * anchor_loss(
-                torch.cat([sentences, questions]), anchors
-            )
+            vectors, anchors = [sentences, questions], [taught, taught_questions]
+            distance = anchor_loss(torch.cat(vectors), torch.cat(anchors))
+            distillation = self._stage.anchor * distance
             if self._stage.imitation > 0:
-                imitation = imitation_loss(
-                    scores, taught_questions @ taught.T, temperature=temperature
-                )
+                order = taught_questions @ taught.T
+                imitation = imitation_loss(scores, order, temperature=temperature)
                 distillation = distillation + self._stage.imitation * imitation
         loss = landmark_loss(
             scores,
@@ -307,8 +311,7 @@ def pack_encoder(folder: Path, base: Path) -> None:
             f"{folder}: its embeddings of words are not those of {base}: train with freeze_words"
         )
     save_arrays(pack_matrices(weights) | words, folder / "model.safetensors", {"format": "pt"})
-    write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
-    make_readable(folder)
+    _record_weights(folder)
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

@@ -25,6 +25,7 @@ from lmkrag.training.settings import StageSettings, TrainSettings, prepare_train
 from lmkrag.training.steps import Step, StepBuilder, TrainingSet
 from lmkrag.training.student import (
     LandmarkObjective,
+    Student,
     average_encoders,
     create_student,
     load_student,
@@ -176,13 +177,6 @@ def _run_stage(
 
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest)
-    taught = stage.anchor > 0 or stage.imitation > 0
-    base = find_model(settings.model.base) if settings.model.layers else start
-    teacher = (
-        load_student(latest if stage.thorough or stage.teacher == "latest" else base)
-        if taught
-        else None
-    )
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
@@ -190,11 +184,16 @@ def _run_stage(
         path: TrainingSet(settings.find_set(path), tokens)
         for path in {chosen.path for chosen in stage.sets}
     }
-    watch = (
-        RecallWatch(settings, student)
-        if settings.evaluation.sets and stage.evaluate_every
-        else None
-    )
+    is_watched = bool(settings.evaluation.sets and stage.evaluate_every)
+    saving: dict[str, Any] = {"save_steps": settings.checkpoint_every}
+    if is_watched:
+        saving = {
+            "save_steps": stage.evaluate_every,
+            "eval_strategy": "steps",
+            "eval_steps": stage.evaluate_every,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": "eval_recall",
+        }
     arguments = step_arguments(
         folder,
         steps=stage.steps,
@@ -206,55 +205,51 @@ def _run_stage(
         gradient_accumulation_steps=stage.accumulate,
         weight_decay=0.01,
         bf16=use_bfloat16(settings.precision),
-        save_steps=stage.evaluate_every if watch else settings.checkpoint_every,
-        eval_strategy="steps" if watch else "no",
-        eval_steps=stage.evaluate_every or None,
-        load_best_model_at_end=watch is not None,
-        metric_for_best_model="eval_recall" if watch else None,
-        greater_is_better=True if watch else None,
+        **saving,
     )
+    teacher = _load_teacher(settings, stage, start=start, latest=latest)
     if teacher:  # Trainer moves the student only
         teacher.backbone.to(arguments.device)
         teacher.pooling.to(arguments.device)
-    # The steps, and a trainer that measures recall in place of a loss.
     sets, seed = [known[chosen.path] for chosen in stage.sets], settings.seed * 1_000 + number
     data = StageData(stage, sets, tokens, seed=seed, processes=arguments.world_size)
-
-    class WatchedTrainer(StepTrainer):
-        """Watched by recall instead of a loss."""
-
-        def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-            assert watch is not None
-            metrics = {f"eval_{name}": value for name, value in watch.measure().items()}
-            self.log(metrics)
-            self.callback_handler.on_evaluate(
-                self.args, self.state, self.control, metrics
-            )  # early stopping
-            return metrics
-
-    trainer = WatchedTrainer(
+    watching: dict[str, Any] = {}
+    if is_watched:
+        watching = {"measure": RecallWatch(settings, student).measure, "eval_dataset": data}
+        if stage.patience:
+            watching["callbacks"] = [EarlyStoppingCallback(stage.patience)]
+    trainer = StepTrainer(
         name=f"stage {stage.name!r}",
         model=LandmarkObjective(student, stage, teacher),
         args=arguments,
         train_dataset=data,
-        eval_dataset=data if watch else None,
-        callbacks=[EarlyStoppingCallback(stage.patience)] if watch and stage.patience else [],
+        **watching,
     )
     trainer.train(
         resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None
     )
     if trainer.is_world_process_zero():
-        (folder / "log.json").write_text(
-            json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8"
-        )
-        partial = folder / "encoder.partial"
-        write_encoder(
-            partial,
-            model=student.backbone,
-            tokenizer=student.tokenizer,
-            settings=read_settings(latest),
-        )
-        partial.rename(folder / "encoder")  # whole or not there
-        for checkpoint in folder.glob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
+        log_text = json.dumps(trainer.state.log_history, indent=1)
+        (folder / "log.json").write_text(log_text + "\n", "utf-8")
+        _finish_stage(folder, student, read_settings(latest))
     trainer.accelerator.wait_for_everyone()
+
+
+def _load_teacher(
+    settings: TrainSettings, stage: StageSettings, *, start: Path, latest: Path
+) -> Student | None:
+    """Read the encoder that teaches a stage; None if nothing is learnt from one."""
+    if stage.anchor <= 0 and stage.imitation <= 0:
+        return None
+    if stage.thorough or stage.teacher == "latest":
+        return load_student(latest)
+    return load_student(find_model(settings.model.base) if settings.model.layers else start)
+
+
+def _finish_stage(folder: Path, student: Student, settings: dict[str, Any]) -> None:
+    """Write the encoder of a stage, whole or not at all, and remove the checkpoints."""
+    partial = folder / "encoder.partial"
+    write_encoder(partial, model=student.backbone, tokenizer=student.tokenizer, settings=settings)
+    partial.rename(folder / "encoder")
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)

@@ -209,14 +209,8 @@ async def put_document(
     try:
         if kind == "application/json":
             body = schemas.DocumentBody.model_validate_json(await _read_json(request))
-            document = Document(
-                doc_id,
-                body.path or doc_id,
-                body.text,
-                body.title or doc_id,
-                body.kind,
-                meta=body.meta,
-            )
+            path, title = body.path or doc_id, body.title or doc_id
+            document = Document(doc_id, path, body.text, title, body.kind, meta=body.meta)
             job = await uploads.add_document(index, document)
         else:
             job = await uploads.receive(index, doc_id, request.stream())

@@ -14,7 +14,7 @@ from lmkrag.engine import Engine
 from lmkrag.rendering.places import TABLES, is_record
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.table_rows import read_record
-from lmkrag.server.guard import COOKIE, read_session
+from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import IndexesReply, LoginBody, StatusReply, SummariesReply
 from lmkrag.server.service import TheIndex, TheService
@@ -40,9 +40,8 @@ async def list_indexes(service: TheService) -> Any:
             counts = dict.fromkeys(_COUNTS, 0)
             indexes.append({"name": index.name, **counts, "error": str(problem)})
         else:
-            indexes.append(
-                {"name": index.name, **{name: getattr(status, name) for name in _COUNTS}}
-            )
+            counts = {name: getattr(status, name) for name in _COUNTS}
+            indexes.append({"name": index.name, **counts})
     return {
         "indexes": indexes,
         "writable": service.uploads is not None,
@@ -117,7 +116,7 @@ async def log_in(body: LoginBody, request: Request, service: TheService) -> Resp
 async def log_out(request: Request, service: TheService) -> Response:
     """End a session, here and in the browser."""
     assert service.guard is not None
-    service.guard.sessions.end(read_session(request.headers))
+    service.guard.sessions.end(request.cookies.get(COOKIE, ""))
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response

@@ -98,12 +98,11 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         counted = question if (body.stream_options or {}).get("include_usage") else ""
         return stream_events(_chunks(index, evidence, base, head, counted))
     reply = await answer(index, evidence)
-    annotations = _annotate(reply, index, base)
     message = {
         "role": "assistant",
         "content": reply.text,
         "refusal": None,
-        "annotations": annotations,
+        "annotations": _annotate(reply, index, base),
     }
     return {
         **head,
@@ -126,9 +125,8 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
     """Return the fields that OpenAI's API lacks: exact citations, the warnings of their check, and
     who answered.
     """
-    citations = [citation.to_dict() for citation in answer.citations]
     return {
-        "citations": citations,
+        "citations": [citation.to_dict() for citation in answer.citations],
         "warnings": list(answer.warnings),
         "answered_by": answer.answered_by,
     }
@@ -142,9 +140,7 @@ async def _chunks(
         return "", {**head, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
-    stream = evidence.reader.astream(evidence.question, evidence.spans).with_notes(
-        evidence.spans.notes
-    )
+    stream = evidence.stream()
     try:
         async for piece in stream:
             yield chunk({"content": piece})
@@ -153,14 +149,9 @@ async def _chunks(
         yield name, annotated | _describe_checks(reply)
         yield chunk({}, "stop")
         if counted:
-            yield (
-                "",
-                {
-                    **chunk({})[1],
-                    "choices": [],
-                    "usage": await _count_tokens(index, counted, reply),
-                },
-            )
+            name, last = chunk({})
+            usage = await _count_tokens(index, counted, reply)
+            yield name, last | {"choices": [], "usage": usage}
         yield "", "[DONE]"
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
