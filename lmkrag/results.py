@@ -26,7 +26,9 @@ CUT_SHORT = (
 )
 """The note of a search that had no time to re-rank all passages that it would re-rank."""
 
-STRONG = 0.8  # the least confidence of a strong answer
+STRONG, LIKELY, UNSURE = 0.85, 0.6, 0.3
+"""The least probabilities with which an answer is strong, likely and unsure; below it is weak."""
+
 FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/log/confidence.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
@@ -412,10 +414,8 @@ class Answer:
 
     @property
     def label(self) -> str:
-        """``strong``, ``fair`` or ``weak``, by its confidence; empty without one."""
-        if self.confidence is None:
-            return ""
-        return "weak" if not self.found else "strong" if self.confidence >= STRONG else "fair"
+        """How sure it is, in a word: see :func:`label_confidence`; empty without a confidence."""
+        return "" if self.confidence is None else label_confidence(self.confidence)
 
     def to_blocks(self) -> "list[Node]":
         """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the
@@ -431,20 +431,16 @@ class Answer:
             numbers = {citation.number for citation in self.citations}
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
+        introduction = "" if self.label == "strong" else self.text.partition("\n\n")[0]
         if self.short:
-            shown = element("strong")
-            for number, short in enumerate(self.short):
-                words = " ".join(short.text.split())
-                parsed = parse_blocks(words, kind=self.spans[short.number - 1].kind)
-                inline = [node["tag"] for node in parsed] == ["p"]
-                separator = [text_node("; ")] if number else []
-                shown["children"] += [
-                    *separator,
-                    *(parsed[0]["children"] if inline else [text_node(words)]),
-                ]
-            nodes.append(element("p", shown))
-        elif self.label != "strong":
-            nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
+            words = " ".join(self.short[0].text.split())
+            introduction = introduction.removesuffix(words)
+            parsed = parse_blocks(words, kind=self.spans[self.short[0].number - 1].kind)
+            is_inline = [node["tag"] for node in parsed] == ["p"]
+            shown = parsed[0]["children"] if is_inline else [text_node(words)]
+            nodes.append(element("p", text_node(introduction), element("strong", *shown)))
+        elif introduction:
+            nodes.append(element("p", text_node(introduction)))
         for passage in self.quotes:
             span = self.spans[passage.number - 1]
             text = span.text[passage.start - span.start : passage.end - span.start]
@@ -492,6 +488,16 @@ class Answer:
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
         notes = [*places, *self._notes()]
         return "\n".join([self.text, *([""] if notes else []), *notes])
+
+
+def label_confidence(confidence: float) -> str:
+    """Return ``strong``, ``likely``, ``unsure`` or ``weak``, by the probability of an answer.
+
+    >>> [label_confidence(each) for each in (0.9, 0.7, 0.3, 0.1)]
+    ['strong', 'likely', 'unsure', 'weak']
+    """
+    labels = {"strong": STRONG, "likely": LIKELY, "unsure": UNSURE}
+    return next((label for label, least in labels.items() if confidence >= least), "weak")
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:

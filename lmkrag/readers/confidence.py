@@ -1,0 +1,113 @@
+"""How sure an answer is: a probability that means what it says.
+
+It is estimated by logistic regressions on what the search and the reading of the passages say.
+`benchmarks/confidence.py` fits the constants on corpora that are named for it in
+`benchmarks/asking/corpora.toml`; other corpora prove them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+from lmkrag.language.dates import MONTHS
+from lmkrag.language.keys import find_keys, holds
+from lmkrag.reranker.passages import Reading, Words
+from lmkrag.results import Span, best_coverage, best_similarity
+
+_STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerWeights:
+    """The constants of an answer. Probabilities are those that the passages shown answer."""
+
+    bias: float = -2.0  # of the regression on :func:`confidence_features`, like the next
+    features: tuple[float, ...] = (0.5, 0.2, 3.0, 0.5, -1.0)
+    foreign_bias: float = -5.4  # the same for passages that were not read
+    foreign_features: tuple[float, ...] = (0.0, 0.0, 12.5, 0.0, -2.9)
+    max_unread: float = 0.84  # the greatest probability of passages that were not read
+    log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
+    value_bias: float = -8.0  # of the regression on a value's strength, lead and passage
+    value_features: tuple[float, ...] = (0.7, 0.7, 0.3)
+    min_value: float = 0.9  # the least probability of a value that is shown
+
+    max_passages: int = 3  # passages that are read and shown, at most
+    max_items: int = 12  # items of a list that is quoted with the sentence that announces it
+    language_passages: int = 3  # passages that the language of the documents is detected from
+    language_chars: int = 1_500  # characters of them
+
+
+ANSWERS = AnswerWeights()
+
+
+def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:
+    """Return the probability that one of the passages shown answers a question.
+
+    Args:
+        question: as it was asked.
+        spans: passages, best first.
+        readings: of the first of them; none if they could not be read.
+    """
+    if not spans:
+        return 0.0
+    is_read = bool(readings)
+    bias = ANSWERS.bias if is_read else ANSWERS.foreign_bias
+    weights = ANSWERS.features if is_read else ANSWERS.foreign_features
+    return _estimate(bias, weights, confidence_features(question, spans, readings))
+
+
+def confidence_features(
+    question: str, spans: Sequence[Span], readings: Sequence[Reading]
+) -> tuple[float, ...]:
+    """Return the features from which the confidence is estimated.
+
+    The log-odds that the first passage answers; by how much those of another are greater; the best
+    similarity of the search; the greatest share of the question's words in a passage; the share of
+    its names, numbers and codes that no passage has with its place.
+    """
+    low, high = ANSWERS.log_odds
+    scores = [min(high, max(low, reading.score)) for reading in readings] or [0.0]
+    keys = find_keys(question)
+    missing = len(find_missing(question, spans[: ANSWERS.max_passages])) / len(keys) if keys else 0
+    return (
+        scores[0],
+        max(scores) - scores[0],
+        best_similarity(spans),
+        best_coverage(spans),
+        missing,
+    )
+
+
+def value_features(reading: Reading, words: Words) -> tuple[float, ...]:
+    """Return the features from which it is estimated whether a value is right."""
+    low, high = ANSWERS.log_odds
+    return words.strength, words.lead, min(high, max(low, reading.score))
+
+
+def is_sure(reading: Reading, words: Words) -> bool:
+    """Return whether a value is likely enough to be right to be shown."""
+    features = value_features(reading, words)
+    return _estimate(ANSWERS.value_bias, ANSWERS.value_features, features) >= ANSWERS.min_value
+
+
+def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
+    """Return the names, numbers and codes of a question that no passage has, its place included."""
+    texts = [_add_place(span) for span in spans]
+    return tuple(
+        word for word in find_keys(question) if not any(holds(text, word) for text in texts)
+    )
+
+
+def _add_place(span: Span) -> str:
+    """The text of a passage with its table's header, headings, title, name and month."""
+    parts = [span.text, span.header, *span.headings, span.title, span.doc_id]
+    year, _, rest = span.date.partition("-")
+    if rest and span.date_source in _STATED:
+        parts.append(f"{MONTHS[int(rest[:2]) - 1].partition('|')[0].capitalize()} {year}")
+    return "\n".join(parts)
+
+
+def _estimate(bias: float, weights: Sequence[float], features: Sequence[float]) -> float:
+    """The probability of a logistic regression."""
+    weighted = sum(weight * value for weight, value in zip(weights, features, strict=True))
+    return 1 / (1 + exp(-bias - weighted))
