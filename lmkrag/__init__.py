@@ -1,5 +1,16 @@
-"""lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers or
-faiss.
+"""lmkrag: a chunking-free retrieval engine.
+
+Documents are encoded whole, sentence by sentence; a search finds sentences and grows them into
+passages with exact offsets. :class:`Engine` opens an index, adds documents to it, searches it and
+answers questions from it:
+
+>>> import lmkrag
+>>> engine = lmkrag.Engine.open("indexes/handbook", create=True)  # doctest: +SKIP
+>>> engine.add("handbook")  # doctest: +SKIP
+>>> print(engine.ask("How is leave accrued?"))  # doctest: +SKIP
+
+Every public name is in ``__all__`` and is imported on first use, so that importing the package
+imports no torch, transformers or faiss.
 """
 
 import logging
@@ -74,10 +85,16 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use (PEP 562).
+
+    Raises:
+        AttributeError: the package has no public name like this.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'lmkrag' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
+    """Return all public names, also those that were not imported so far."""
     return [*__all__, "__version__"]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command; a further session of ``lmkrag mcp`` resumes a running server, without other
-    imports.
+    """Run the command.
+
+    A further session of ``lmkrag mcp`` resumes a running server, without other imports.
     """
     if sys.argv[1:2] == ["mcp"]:
         from lmkrag.server.mcp_proxy import resume

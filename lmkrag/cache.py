@@ -13,18 +13,23 @@ _PRIVATE = 0o700
 
 
 def cache_path(*names: str) -> Path:
-    """Return the path of something in lmkrag's cache, whether it exists or not."""
+    """Return a path in lmkrag's cache, whether it exists or not.
+
+    Args:
+        names: names of folders and of a file, from the cache down.
+    """
     from platformdirs import user_cache_path
 
     return user_cache_path("lmkrag", appauthor=False).joinpath(*names)
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder of the cache, and those of lmkrag above it, which nobody but this user can
+    """Make a folder of the cache, and lmkrag's folders above it, which nobody but this user can
     read.
 
-    Raises OSError: one can't be made, belongs to another user, or is a link, which could lead to
-    where others read. The cache as a whole may be one.
+    Raises:
+        OSError: a folder can't be made, belongs to another user, or is a link, which could lead to
+            where others read. Only the cache as a whole may be a link.
     """
     root = cache_path()
     names = folder.relative_to(root).parts

@@ -1,7 +1,8 @@
-"""Every HTTP client of lmkrag is made here, so that none asks this machine through another one.
+"""Every HTTP client of lmkrag is made here, so that a server on this machine is never asked through
+a proxy.
 
-``HTTP_PROXY`` and its like name a proxy for other machines. A server on this machine is asked
-directly. No client follows a redirect: what it sends is for the server that was named.
+``HTTP_PROXY`` and its like name a proxy for other machines. No client follows a redirect: its
+request is for the server that was named.
 """
 
 import ipaddress
@@ -39,7 +40,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _read_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is in numbers, also short ones such as ``127.1``; None for a name."""
+    """Return the address that a host names in numbers, also in short forms such as ``127.1``; None
+    for a name.
+    """
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -51,14 +54,14 @@ def _read_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 
 def _is_here(url: str) -> bool:
-    """Whether a URL leads to this machine; a connection to ``0.0.0.0`` does, too."""
+    """Return whether a URL leads to this machine; a connection to ``0.0.0.0`` does, too."""
     host = urlsplit(url).hostname or ""
     address = _read_address(host)
     return is_loopback(host) or (address is not None and address.is_unspecified)
 
 
 def _transport(url: str) -> dict[str, Any]:
-    """The settings of a client for a server: no proxy to this machine, else those of the
+    """Return the settings of a client: no proxy for a server on this machine, else those of the
     environment.
     """
     import httpx
@@ -72,33 +75,43 @@ def _transport(url: str) -> dict[str, Any]:
 
 
 def open_client(url: str, **settings: Any) -> "httpx.Client":
-    """Return a client for a server by its URL; ``settings`` are httpx's."""
+    """Return an HTTP client for a server.
+
+    Args:
+        url: the URL of the server.
+        settings: further arguments of ``httpx.Client``.
+    """
     import httpx
 
     return httpx.Client(**_transport(url), **settings)
 
 
 def open_async_client(url: str, **settings: Any) -> "httpx.AsyncClient":
-    """Return the same for an event loop."""
+    """Return an HTTP client for a server, for an event loop: see :func:`open_client`."""
     import httpx
 
     return httpx.AsyncClient(**_transport(url), **settings)
 
 
 def _strip(request: "httpx.Request") -> None:
-    """Leave out of a request what the environment says of the user."""
+    """Remove headers from a request that the environment sets."""
     for name in [name for name in request.headers if name not in _PLAIN]:
         del request.headers[name]
 
 
 async def _astrip(request: "httpx.Request") -> None:
+    """Remove headers from a request that the environment sets, for an event loop."""
     _strip(request)
 
 
 def open_openai(url: str | None, *, anonymous: bool, **options: Any) -> "OpenAI":
-    """Return OpenAI's client for a server, None for the hosted service.
+    """Return OpenAI's client for a server.
 
-    An ``anonymous`` one sends the question alone: no key and no header that the environment sets.
+    Args:
+        url: the URL of a compatible server; None for the hosted service.
+        anonymous: whether requests have only the question: no key and no header that the
+            environment sets.
+        options: further arguments of ``openai.OpenAI``.
     """
     import openai
 
@@ -107,7 +120,13 @@ def open_openai(url: str | None, *, anonymous: bool, **options: Any) -> "OpenAI"
 
 
 def open_async_openai(url: str | None, *, anonymous: bool, **options: Any) -> "AsyncOpenAI":
-    """Return the same for an event loop."""
+    """Return OpenAI's client for a server, for an event loop: see :func:`open_openai`.
+
+    Args:
+        url: the URL of a compatible server; None for the hosted service.
+        anonymous: whether requests have only the question.
+        options: further arguments of ``openai.AsyncOpenAI``.
+    """
     import openai
 
     hooks = {"event_hooks": {"request": [_astrip]}} if anonymous else {}
@@ -117,7 +136,12 @@ def open_async_openai(url: str | None, *, anonymous: bool, **options: Any) -> "A
 
 
 def open_qdrant(url: str, **options: Any) -> "QdrantClient":
-    """Return the client of an index on Qdrant, or of one in this process for ``:memory:``."""
+    """Return a client of Qdrant.
+
+    Args:
+        url: the URL of a server, or ``:memory:`` for an index in this process.
+        options: further arguments of ``QdrantClient``.
+    """
     from qdrant_client import QdrantClient
 
     if url == ":memory:":

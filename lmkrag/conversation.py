@@ -43,8 +43,12 @@ _REFERS_BACK = re.compile(
 def carry_over(before: str, question: str) -> str:
     """Return a follow-up completed from the question before it.
 
-    A name, number or code replaces the last one of its kind. Otherwise the question before is added
-    in brackets.
+    A name, number or code replaces the last one of its kind in that question. Otherwise that
+    question is added in brackets.
+
+    Args:
+        before: the question before, which is complete.
+        question: the follow-up.
     """
     subject = _ABOUT.sub("", question).strip(" ?.!")
     alike = [key for key in find_keys(before) if key[0].isdigit() == subject[:1].isdigit()]
@@ -56,10 +60,14 @@ def carry_over(before: str, question: str) -> str:
 
 
 def complete_question(history: Sequence[str], question: str) -> str:
-    """Return a question completed from those before it, oldest first.
+    """Return a question completed from those before it.
 
     A question is incomplete if it begins like a follow-up, has a pronoun or no verb, or has at most
     three words.
+
+    Args:
+        history: the questions before it, oldest first.
+        question: the question.
     """
     topic = ""  # the last complete question
     for text in [*history, question]:
@@ -100,8 +108,15 @@ class Conversation:
         reader: Reader | None = None,
         **options: Unpack[AskOptions],
     ) -> None:
-        """Take an open engine, a reader, and options of a search (see
-        :meth:`lmkrag.Engine.ask`).
+        """Begin a conversation.
+
+        Args:
+            engine: an open engine, on this machine or behind a server.
+            reader: the reader that answers; None for the best passages themselves.
+            options: the options of searches: see :meth:`lmkrag.Engine.ask`.
+
+        Raises:
+            UsageError: an option is unknown or out of range.
         """
         SearchRequest(**options)  # wrong options are refused now, not at the first question
         self._engine, self._reader, self._options = engine, reader, options
@@ -109,19 +124,24 @@ class Conversation:
 
     @property
     def history(self) -> Sequence[Exchange]:
-        """Questions as asked and their answers, oldest first."""
+        """The questions as asked, and the texts of their answers, oldest first."""
         return tuple(self._history)
 
     def standalone(self, question: str) -> str:
-        """Return ``question`` in the form that is searched."""
+        """Return a question in the form in which it is searched."""
         return make_standalone(self._reader, self._history, question)
 
     def ask(self, question: str) -> Answer:
-        """Answer the next question, and remember it."""
+        """Answer the next question, and remember it.
+
+        Raises:
+            UsageError: the question is blank.
+            ReaderError: the reader failed.
+        """
         return self.remember(question, self.stream(question).answer())
 
     def stream(self, question: str) -> AnswerStream:
-        """Answer piece by piece; call :meth:`remember` with the whole."""
+        """Answer the next question piece by piece; call :meth:`remember` with the whole answer."""
         return self._engine.ask_stream(
             self.standalone(question), reader=self._reader, **self._options
         )
@@ -133,13 +153,19 @@ class Conversation:
         return answer
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all questions and answers."""
         self._history.clear()
 
 
 def make_standalone(reader: Reader | None, history: Sequence[Exchange], question: str) -> str:
-    """Return a follow-up question as one that stands alone: rewritten by a large language model,
-    else completed.
+    """Return a follow-up question as one that stands alone.
+
+    A large language model rewrites it; without one it is completed by :func:`complete_question`.
+
+    Args:
+        reader: the reader that answers; None for none.
+        history: questions and answers before it, oldest first.
+        question: the question.
     """
     is_follow_up = history and not is_greeting(question)
     if (

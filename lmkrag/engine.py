@@ -1,5 +1,7 @@
-"""The public entry point: open an index, add to it, search it, ask it. It only composes the
-parts.
+"""The public entry point: open an index, add to it, search it, ask it.
+
+:class:`Engine` only composes the parts. The index stores documents and vectors, the encoder makes
+the vectors, the searcher finds passages, and readers answer from them.
 """
 
 import contextlib
@@ -46,8 +48,18 @@ if TYPE_CHECKING:
 
 
 def find_store_type(path: object) -> "type[IndexStore]":
-    """Return the class of the store at a path, a directory or an address. Raises MissingExtra: no
-    qdrant-client.
+    """Return the class of the store at a path.
+
+    Args:
+        path: a directory, or the address of an index on Qdrant, such as
+            ``qdrant://HOST:6333/NAME``.
+
+    Returns:
+        ``QdrantStore`` for an address, else ``IndexStore``. The class is returned, no store is
+            opened.
+
+    Raises:
+        MissingExtra: the path is an address and qdrant-client is not installed.
     """
     if is_address(path):
         with needs("qdrant", "qdrant-client"):
@@ -60,11 +72,17 @@ def find_store_type(path: object) -> "type[IndexStore]":
 
 
 class Engine:
-    """An index and the encoder that made it: ``engine.encoders.encoder``; ``engine.pages`` draws
-    pages.
+    """An index, the encoder that made it, and the searches in it.
 
-    Reading methods may be called from any thread and after a fork; one process at a time may write.
-    After ``close()``, new calls raise ``IndexClosed``; running calls finish.
+    :meth:`open` opens or creates an index. Reading methods may be called from any thread and after
+    a fork; one process at a time may write. After ``close()``, new calls raise ``IndexClosed``;
+    running calls finish. An engine is a context manager that closes itself.
+
+    Attributes:
+        encoders: the encoders of the index, loaded on first use; ``encoders.encoder`` is its
+            :class:`LandmarkEncoder`.
+        searcher: runs the steps of a search over the current state of the index.
+        pages: draws pages of PDF files, pictures and slides, and finds text on them.
 
     >>> from tempfile import mkdtemp
     >>> engine = Engine.open(f"{mkdtemp()}/orchard", create=True)
@@ -86,8 +104,23 @@ class Engine:
         rerank_timeout_ms: float | None = None,
         weights: "Weights | None" = None,
     ) -> None:
-        """Take an open store; the encoder and the re-ranker are loaded when they are first needed,
-        unless given.
+        """Take an open store; :meth:`open` is the usual way to an engine.
+
+        Args:
+            store: an open index; the engine closes it.
+            encoder: the loaded encoder that made the index. By default the one that the index has
+                recorded is loaded when it is first needed.
+            reranker: a folder, a hub name or a loaded re-ranker; by default the packaged one is
+                loaded when it is first needed.
+            rerank: whether searches re-rank their best passages unless they say otherwise.
+            rerank_timeout_ms: the default time limit of re-ranking in milliseconds, above 0; None
+                for no limit.
+            weights: the numbers that searches rank by; defaults to
+                :data:`lmkrag.search.weights.WEIGHTS`.
+
+        Raises:
+            UsageError: ``store`` is a path, or an option is out of range.
+            IndexMismatch: ``encoder`` is not the one that made the index.
         """
         from lmkrag.encoder.index_encoder import IndexEncoders
         from lmkrag.search.searcher import Searcher
@@ -120,22 +153,32 @@ class Engine:
         rerank: bool = True,
         rerank_timeout_ms: float | None = None,
     ) -> Self:
-        """Open an index directory, or an index on Qdrant.
+        """Open an index in a directory, or an index on Qdrant.
 
         Args:
-            path: of the index, or its address on Qdrant: ``qdrant://HOST:6333/NAME``.
-            create: create it if missing.
-            encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
-            recipe: how vectors are stored, a name or ``.toml`` file; only for a new index.
-            reranker: a folder, a hub name or a loaded re-ranker; our own without one.
+            path: the directory of the index, or its address on Qdrant: ``qdrant://HOST:6333/NAME``.
+            create: whether to create the index if there is none.
+            encoder: a model folder, a hub name or a loaded encoder. A new index defaults to the
+                packaged English encoder, and may choose another one by the language of its first
+                documents; an existing index records which encoder made it.
+            recipe: how vectors are stored, by the name of a recipe or as a ``.toml`` file; only for
+                a new index. By default the size of each segment decides.
+            reranker: a folder, a hub name or a loaded re-ranker; defaults to the packaged one.
             rerank: the default of ``rerank`` in searches.
-            rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches.
+            rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches, in milliseconds;
+                None for no limit.
+
+        Returns:
+            An open engine. It is a context manager: ``with Engine.open(path) as engine``.
 
         Raises:
-            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe``
-                than the index has.
-            IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt:
-                it is damaged.
+            IndexNotFound: there is no index at the path and ``create`` is false.
+            IndexMismatch: the index was made with another encoder, or by a newer version of lmkrag.
+            IndexCorrupt: a file of the index is damaged or missing.
+            EncoderError: ``encoder`` can't be loaded.
+            MissingExtra: the path is an address and qdrant-client is not installed.
+            UsageError: ``recipe`` is not the recipe of the existing index, or an option is out of
+                range.
         """
         from lmkrag.ingest.opening import open_index
 
@@ -146,8 +189,9 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Close the files of the index once running calls have finished; new calls raise
-        IndexClosed.
+        """Close the files of the index once running calls have finished.
+
+        New calls raise IndexClosed; closing twice does nothing.
         """
         self._store.close()
         self.pages.close()
@@ -174,26 +218,41 @@ class Engine:
         ray: str | None = None,
         progress: "Progress | bool" = True,
     ) -> IndexReport:
-        """Index files, directories or documents.
+        """Index files, directories or documents in one run.
+
+        A document whose ``doc_id`` is in the index replaces the earlier version. Files that did not
+        change since they were indexed are neither read nor encoded again. A file that can't be read
+        is skipped and listed in the report; the run continues. What was committed when a run is
+        interrupted stays in the index.
 
         Args:
-            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an
-                iterator. A mapping gives files a ``doc_id``.
-            include: globs of ``.gitignore`` form; only files that match one.
-            exclude: globs; no files that match one.
-            prune: remove documents whose files are gone from a directory in ``source``. Where all
-                files of a directory are gone, as those of a disk that is not mounted, true is
-                refused, ``"some"`` keeps its documents with a warning, and ``"all"`` removes them.
-            follow_links: also follow links to files outside the directories in ``source``.
-            ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``,
-                ``auto`` for the one that this machine belongs to, or ``local`` to start one here.
-            progress: shown on a terminal and in a notebook unless false; a function is called
-                instead with (document, bytes done, bytes in all or 0) as documents are encoded.
+            source: a path, several paths, or documents: those of lmkrag, LangChain or LlamaIndex,
+                also from an iterator. A mapping of ``doc_id`` to path gives files their names.
+            include: globs in the form of ``.gitignore``; only files that match one are indexed. All
+                files by default.
+            exclude: globs in the same form; files that match one are not indexed.
+            prune: whether documents are removed whose files are gone from a directory in
+                ``source``. If all files of a directory are gone, as those of a disk that is not
+                mounted, true is refused, ``"some"`` keeps its documents with a warning, and
+                ``"all"`` removes them.
+            follow_links: whether links to files outside the directories in ``source`` are followed.
+            ray: the address of a Ray cluster whose machines read and encode files: ``HOST:PORT``,
+                ``auto`` for the cluster that this machine belongs to, or ``local`` to start one
+                here.
+            progress: true shows progress on a terminal and in a notebook, false shows none. A
+                function is called with (``doc_id``, bytes done, bytes in all) as documents are
+                encoded; bytes in all are 0 while they are unknown.
+
+        Returns:
+            The counts of documents added, updated, unchanged and removed, and the skipped files
+                with reasons.
 
         Raises:
-            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense.
-                FilesGone: all files
-            of a directory are gone. IndexLocked: somebody writes. StorageError: writing failed.
+            UsageError: a path does not exist, is a URL or an archive, or an option is out of range.
+            FilesGone: all files of a directory are gone and ``prune`` is true.
+            IndexLocked: another process is writing to the index.
+            StorageError: writing failed, as on a full disk.
+            EncoderError: the encoder of the index can't be loaded.
         """
         from lmkrag.ingest.ingest import ingest
         from lmkrag.ingest.report import show_progress
@@ -209,6 +268,7 @@ class Engine:
             from lmkrag.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
+        # Say what is to be indexed; nothing is read so far.
         documents = make_source(
             source,
             include=include,
@@ -232,11 +292,21 @@ class Engine:
     def remove(
         self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None
     ) -> int:
-        """Remove documents by their ids or by a filter, with their attachments; return how many.
+        """Remove documents by their ids or by a filter, with their attachments, in one commit.
+
+        Args:
+            doc_ids: one ``doc_id`` or several.
+            filter: removes all matching documents, such as ``kind=pdf and path=docs/*`` or
+                ``{"kind": "pdf"}``. Exactly one of ``doc_ids`` and ``filter`` is given.
+
+        Returns:
+            The number of documents removed, attachments included.
 
         Raises:
-            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: an empty
-                or wrong filter.
+            DocumentNotFound: one of ``doc_ids`` is not in the index; nothing is removed then.
+            UsageError: both or neither of the arguments are given, or the filter is empty or can't
+                be parsed.
+            IndexLocked: another process is writing to the index.
         """
         if (doc_ids is None) == (filter is None) or not (filter is None or filter):
             raise UsageError("remove documents by their ids, or by a filter that is not empty")
@@ -253,12 +323,23 @@ class Engine:
         return len(removed)
 
     def compact(self) -> None:
-        """Rewrite segments without deleted rows, by the recipe for the size of the index."""
+        """Rewrite segments without their deleted rows, by the recipe for the size of the index.
+
+        Results of searches stay the same; they take less memory and time afterwards.
+
+        Raises:
+            IndexLocked: another process is writing to the index.
+            StorageError: writing failed, as on a full disk.
+        """
         with self._store.writing():
             self._store.compact()
 
     def verify(self) -> tuple[str, ...]:
-        """Check every file and row of the index; return its problems, empty if it is intact."""
+        """Read every file and row of the index and check them against their checksums.
+
+        Returns:
+            The problems, one sentence each; an empty tuple if the index is intact.
+        """
         from lmkrag.index.verify import find_problems
 
         return find_problems(self._store)
@@ -267,23 +348,28 @@ class Engine:
 
     @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
-        """Find the passages that answer ``query``, best first: a list whose ``notes`` tell which
-        are stale.
+        """Find the passages that answer a question.
 
         Args:
-            query: a question or words.
+            query: a question or words, in any language that the encoder reads.
             options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``,
-                ``explain``, ``boxes``, ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
-                :class:`lmkrag.search.request.SearchRequest`.
+                ``explain``, ``boxes``, ``operators``, ``rerank``, ``rerank_timeout_ms``, ``since``
+                and ``until``: see :class:`lmkrag.search.request.SearchRequest`.
+
+        Returns:
+            Spans, best first. ``notes`` of the list are sentences to show with them, such as which
+                files changed since they were indexed.
 
         Raises:
-            UsageError: an option is out of range, or the filter can't be parsed.
+            UsageError: the query is blank, an option is out of range, or the filter can't be
+                parsed.
+            IndexClosed: the engine was closed.
         """
         return self.searcher.search([query], SearchRequest(**options))[0]
 
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
-        """Like :meth:`search`, without blocking the event loop."""
+        """Run :meth:`search` in a thread, so that the event loop is not blocked."""
         import asyncio
 
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
@@ -292,10 +378,18 @@ class Engine:
     def search_many(
         self, queries: Sequence[str], **options: Unpack[SearchOptions]
     ) -> list[SpanList | UsageError]:
-        """Like :meth:`search` for many queries, encoded together and searched in one snapshot.
+        """Search for many queries, which are encoded together and searched in one snapshot.
 
-        Returns the results in the order of the queries, and for one that can't be searched, such as
-        a blank one, the error instead.
+        Args:
+            queries: questions or words.
+            options: as of :meth:`search`, the same for all queries.
+
+        Returns:
+            The results in the order of the queries. A query that can't be searched, such as a blank
+                one, has its UsageError in place of results.
+
+        Raises:
+            UsageError: ``queries`` is not a list of strings, or an option is out of range.
         """
         request = SearchRequest(**options)
         return search_each(
@@ -303,13 +397,21 @@ class Engine:
         )
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
-        """Return how well every sentence of a document fits ``query``, from its first to its last
-        character.
+        """Return how well every sentence of a document fits a question.
 
         The scores compare sentences of this document; those of a search compare documents, too.
 
+        Args:
+            query: a question or words.
+            doc_id: the name of a document.
+
+        Returns:
+            A score for each sentence, in their order. The sentences tile the document from its
+                first to its last character.
+
         Raises:
-            DocumentNotFound: it is not in the index. UsageError: the question is empty.
+            DocumentNotFound: the document is not in the index.
+            UsageError: the question is blank.
         """
         return self.searcher.score_sentences(query, partial(self._find, doc_id=doc_id))
 
@@ -322,12 +424,19 @@ class Engine:
         """Answer a question from the documents, with citations.
 
         Args:
-            question: in words.
-            reader: what answers; without one the spans themselves, their best sentences cited.
-            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``.
+            question: a question in words.
+            reader: what answers. By default the best passages are the answer, with the sentences
+                that answer cited; a language model needs a reader such as
+                :class:`lmkrag.readers.openai.OpenAIReader`.
+            options: as of :meth:`search`, with ``context_tokens`` in place of ``max_tokens``,
+                ``level``, ``explain``, ``boxes`` and ``operators``.
+
+        Returns:
+            The answer. Its ``found`` is false if the documents probably do not answer the question.
 
         Raises:
-            UsageError: as :meth:`search`. ReaderError: the reader failed.
+            UsageError: as for :meth:`search`.
+            ReaderError: the reader failed, as when its server can't be reached.
         """
         answer = next(self.ask_many([question], reader=reader, **options))
         if not isinstance(answer, Answer):
@@ -342,11 +451,20 @@ class Engine:
         reader: "Reader | None" = None,
         **options: Unpack[AskOptions],
     ) -> Iterator[Answer | ReaderError | UsageError]:
-        """Like :meth:`ask` for many questions, searched together and read as many at a time as the
-        reader can.
+        """Answer many questions, searched together and read as many at a time as the reader can.
 
-        Yields the answers in the order of the questions, and the error instead of an answer where
-        the reader fails or the question can't be searched, such as a blank one.
+        Args:
+            questions: questions in words.
+            reader: as of :meth:`ask`.
+            options: as of :meth:`ask`, the same for all questions.
+
+        Returns:
+            An iterator over the answers, in the order of the questions. A question that can't be
+                searched, such as a blank one, has its UsageError in place of an answer, and one
+                that the reader fails on its ReaderError.
+
+        Raises:
+            UsageError: ``questions`` is not a list of strings, or an option is out of range.
         """
         from lmkrag.readers.base import LanguageModelReader, answer_or_error
         from lmkrag.readers.choose import load_reader
@@ -356,6 +474,7 @@ class Engine:
             SearchRequest(**options),
             check_queries(questions),
         )
+        # Search for all questions together: spans or an error for each of them.
         found = search_each(
             questions, lambda asked: self.searcher.search_for(reader, asked, request)
         )
@@ -369,6 +488,7 @@ class Engine:
             answers = reader.answer_each(asked, read)
         else:
             answers = map(partial(answer_or_error, reader.answer), asked, read)
+        # Put both together: one answer or error for each question.
         return (
             spans if isinstance(spans, UsageError) else _with_notes(next(answers), spans)
             for spans in found
@@ -378,7 +498,21 @@ class Engine:
     def ask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AnswerStream":
-        """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
+        """Answer a question piece by piece, as a language model writes.
+
+        Args:
+            question: a question in words.
+            reader: as of :meth:`ask`.
+            options: as of :meth:`ask`.
+
+        Returns:
+            A stream: iterate over pieces of the text, then call ``.answer()`` for the answer with
+                its checked citations.
+
+        Raises:
+            UsageError: as for :meth:`search`.
+            ReaderError: the reader failed; raised while iterating, too.
+        """
         from lmkrag.readers.choose import load_reader
 
         reader = reader or load_reader()
@@ -389,7 +523,20 @@ class Engine:
     def aask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
-        """Like :meth:`ask_stream`, for ``async for``; ``await stream.answer()`` is the answer."""
+        """Answer a question piece by piece, without blocking the event loop.
+
+        Args:
+            question: a question in words.
+            reader: as of :meth:`ask`.
+            options: as of :meth:`ask`.
+
+        Returns:
+            A stream for ``async for``; ``await stream.answer()`` is the answer. The search begins
+                with the iteration, and its errors are raised there.
+
+        Raises:
+            UsageError: an option is out of range.
+        """
         import asyncio
 
         from lmkrag.readers.base import AsyncAnswerStream
@@ -409,8 +556,20 @@ class Engine:
     def build_context(
         self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]
     ) -> Context:
-        """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``,
-        with sources.
+        """Return the passages for a question as text for a prompt of your own.
+
+        Args:
+            question: a question in words.
+            layout: ``"fenced"`` puts each passage between delimiters with an unguessable nonce, so
+                that a document can't pretend to be the prompt; ``"plain"`` numbers passages and
+                names their sources, for small models.
+            options: as of :meth:`ask`; ``context_tokens`` limits the text.
+
+        Returns:
+            The text, its spans and its cost in tokens of the encoder's tokenizer.
+
+        Raises:
+            UsageError: as for :meth:`search`.
         """
         (context,) = self.searcher.build_contexts(
             [question], SearchRequest(**options), layout=layout
@@ -420,11 +579,17 @@ class Engine:
     # Reading
 
     def check(self, source: "Cited") -> "list[CitationCheck]":
-        """Check whether the quotations of an answer, spans, their JSON or a text are still in the
-        documents.
+        """Check whether quotations are still in the documents, word for word.
+
+        Args:
+            source: an answer, spans, the JSON of either, or a text with quotations.
+
+        Returns:
+            The state of each quotation in the documents as they are in the index: same, moved,
+                elsewhere, changed, stitched, reworded or gone; see :mod:`lmkrag.search.checking`.
 
         Raises:
-            UsageError: the source has no citations.
+            UsageError: ``source`` has no citations.
         """
         from lmkrag.search.checking import check_citations
 
@@ -438,14 +603,16 @@ class Engine:
         limit: int | None = None,
         doc_ids: Iterable[str] | None = None,
     ) -> list[DocumentInfo]:
-        """Return what the index knows of its documents, by ``doc_id``, their texts aside.
+        """Return the records of documents, in the order of ``doc_id``, without their texts.
 
         Args:
-            filter: which, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
-            after: only documents whose ``doc_id`` comes after this one, the last of the page
-                before.
-            limit: maximum number of documents; all without.
-            doc_ids: these documents, in this order, whatever else is asked for.
+            filter: only matching documents, such as ``kind=pdf and path=docs/*`` or ``{"kind":
+                "pdf"}``; all by default.
+            after: only documents whose ``doc_id`` comes after this one, such as the last of the
+                page before.
+            limit: maximum number of documents; None for no limit.
+            doc_ids: exactly these documents, in this order; the other arguments have no effect
+                then.
 
         Raises:
             UsageError: the filter can't be parsed, or an argument is of another type.
@@ -464,8 +631,11 @@ class Engine:
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.
 
+        Args:
+            doc_id: the name of the document.
+
         Raises:
-            DocumentNotFound: it is not in the index.
+            DocumentNotFound: the document is not in the index.
         """
         from lmkrag.search.selection import to_document
 
@@ -474,27 +644,36 @@ class Engine:
             return to_document(row, snapshot.read_text(row))
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
-        """Return the text of a document, or its characters ``[start, end)``, exactly as indexed.
+        """Return the text of a document, or a range of its characters, exactly as indexed.
+
+        Args:
+            doc_id: the name of the document.
+            start: the first character, from 0.
+            end: the character after the last one; None or a number past the end for the rest of the
+                text.
 
         Raises:
-            DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
+            DocumentNotFound: the document is not in the index.
+            UsageError: ``start`` is negative, or one of them is not a whole number.
         """
         check_range(start, end)
         with self._reading() as snapshot:
             return snapshot.read_text(self._find(snapshot, doc_id), start, end)
 
     def status(self) -> IndexStatus:
-        """Return what the index holds."""
+        """Return what the index holds: counts, its size on disk, its encoder and its recipe."""
         return self._store.status()
 
     def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Snapshot]":
         return self._store.reader.snapshot(segments=segments)
 
     def _find(self, snapshot: "Snapshot", doc_id: str) -> "DocumentRow":
+        """Return the row of a document, or raise DocumentNotFound with the most similar name."""
         from lmkrag.search.selection import find_document
 
         return find_document(snapshot, doc_id, self._store.place)
 
 
 def _with_notes(answer: Answer | ReaderError, spans: SpanList) -> Answer | ReaderError:
+    """Return an answer with the notes of its search; an error stays as it is."""
     return answer if isinstance(answer, ReaderError) else answer.with_notes(spans.notes)

@@ -1,5 +1,9 @@
 """The error tree. Every error that crosses the package's border is one of these.
 
+A caller catches :class:`LmkragError` for all of them, or one branch. Errors about arguments are
+ValueErrors, too. Messages are one line that names the thing, says what is wrong and what to do. The
+servers and the command line name the kinds by :func:`name_kind`.
+
 LmkragError
   UsageError(ValueError)                an invalid argument
     IndexClosed                         the index was closed
@@ -31,7 +35,10 @@ REPAIR = "restore a backup, or index the sources again, elsewhere"
 
 
 class LmkragError(Exception):
-    """Base class of every error lmkrag raises on purpose."""
+    """Base class of every error that lmkrag raises on purpose.
+
+    The message is for users: one line that names the thing, says what is wrong, and what to do.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes, whatever arguments the class takes."""
@@ -39,17 +46,32 @@ class LmkragError(Exception):
 
 
 class UsageError(LmkragError, ValueError):
-    """Invalid argument; the message says what to do instead."""
+    """An argument is invalid; the message says what to pass instead.
+
+    It is a ValueError, too.
+    """
 
 
 class IndexClosed(UsageError):
-    """The index was closed; open it again."""
+    """The index was closed; open it again with :meth:`lmkrag.Engine.open`."""
 
 
 class DocumentNotFound(UsageError):
-    """There is no such document in the index. ``near`` is the name most like it, empty for none."""
+    """There is no such document in the index.
+
+    Attributes:
+        doc_id: the name that was asked for.
+        near: the most similar name in the index; empty if none is similar.
+    """
 
     def __init__(self, doc_id: str, where: str, near: str = "") -> None:
+        """Make the message from the name of the document and the index.
+
+        Args:
+            doc_id: the name that was asked for.
+            where: the path of the index, for the message.
+            near: the most similar name in the index; empty if none is similar.
+        """
         super().__init__(
             f"no document {doc_id!r} in {where}" + (f"; did you mean {near!r}?" if near else "")
         )
@@ -59,24 +81,29 @@ class DocumentNotFound(UsageError):
 class FilesGone(UsageError):
     """All files that were indexed from a directory are gone, as those of a disk that is not
     mounted.
+
+    ``prune`` of :meth:`lmkrag.Engine.add` says what to do with their documents.
     """
 
 
 class DocumentError(LmkragError):
-    """One file can't be read. Collected in the report of a run, never stops it.
+    """One file can't be read. It is collected in the report of a run, which continues.
 
-    ``lasting`` tells that reading it again is no use until the file changes.
+    Attributes:
+        lasting: whether reading the file again is no use until it changes. False for a cause
+            outside the file, such as a full disk.
     """
 
     lasting: bool = True
 
     def __init__(self, message: str, *, lasting: bool = True) -> None:
+        """Take the message, and whether the file is to be left alone until it changes."""
         super().__init__(message)
         self.lasting = lasting
 
 
 class EmptyDocument(DocumentError):
-    """A file without text."""
+    """A file has no text to index."""
 
 
 class TookTooLong(DocumentError):
@@ -84,15 +111,15 @@ class TookTooLong(DocumentError):
 
 
 class StorageError(LmkragError):
-    """The index directory can't be used."""
+    """The index directory can't be used, as on a full disk."""
 
 
 class IndexNotFound(StorageError, FileNotFoundError):
-    """There is no index at the path."""
+    """There is no index at the path. It is a FileNotFoundError, too."""
 
 
 class IndexLocked(StorageError):
-    """Another process is writing to the index."""
+    """Another process is writing to the index; reading is possible meanwhile."""
 
 
 class IndexMismatch(StorageError):
@@ -104,36 +131,55 @@ class IndexCorrupt(StorageError):
 
 
 class SnapshotExpired(StorageError):
-    """The state of the index that was read is not kept any more; read again."""
+    """The state of the index that is being read has been removed after later commits; read
+    again.
+    """
 
 
 class EncoderError(LmkragError):
-    """A model folder can't be loaded or can't encode."""
+    """A model folder can't be loaded, or its model can't encode."""
 
 
 class TrainingError(LmkragError):
-    """A training run can't go on."""
+    """A training run can't go on, as after a loss that is infinite or NaN."""
 
 
 class ReaderError(LmkragError):
-    """A reader (the thing that answers) failed."""
+    """A reader, which answers questions, failed, as when the server of a language model can't be
+    reached.
+    """
 
 
 class ServerError(LmkragError):
-    """An lmkrag server can't be reached, or failed."""
+    """An lmkrag server can't be reached, or failed to answer a request."""
 
 
 class MissingExtra(LmkragError, ImportError):
-    """An optional package is missing; the message prints the pip line that installs it."""
+    """An optional package is not installed; the message is the pip command that installs it.
+
+    It is an ImportError, too.
+    """
 
     def __init__(self, extra: str, package: str) -> None:
+        """Make the message from the extra of lmkrag and the package that is missing.
+
+        Args:
+            extra: the extra that has the package, such as ``qdrant``.
+            package: the missing package, by its name for pip.
+        """
         super().__init__(f"{package} is not installed: pip install 'lmkrag[{extra}]'")
 
 
 @contextmanager
 def needs(extra: str, package: str = "") -> Iterator[None]:
-    """Raise :class:`MissingExtra` where an import inside fails; without a ``package`` for the one
-    that is missing.
+    """Turn a failed import inside the block into an error that says what to install.
+
+    Args:
+        extra: the extra of lmkrag that has the package.
+        package: name of the package in the message; by default that of the module that is missing.
+
+    Raises:
+        MissingExtra: an import inside the block failed.
     """
     try:
         yield
@@ -155,8 +201,12 @@ def list_kinds(kind: type[LmkragError] = LmkragError) -> dict[str, type[LmkragEr
 
 
 def make_error(name: str, message: str, otherwise: type[LmkragError]) -> LmkragError:
-    """Return an error of a kind by its name on the wire; one that is not known is an error
-    ``otherwise``.
+    """Return the error that a server has named in its reply.
+
+    Args:
+        name: the kind of the error on the wire, such as ``index-locked``: see :func:`name_kind`.
+        message: the message of the error.
+        otherwise: the class of the error if the name is unknown, as one of a newer server.
     """
     kind = list_kinds().get(name, otherwise)
     return kind.__new__(kind, message)

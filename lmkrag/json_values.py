@@ -18,8 +18,11 @@ def to_json_value(value: Any) -> Any:
     """Return a value as JSON types: text that UTF-8 can hold, finite numbers, lists, mappings with
     text as keys.
 
-    Dates become ISO 8601, infinite numbers, NaN and integers above 64 bits text, anything else
-    ``str(value)``. Raises ValueError: it is nested too deep, or holds too many values.
+    Dates become ISO 8601; infinite numbers, NaN and integers above 64 bits become text; anything
+    else becomes ``str(value)``.
+
+    Raises:
+        ValueError: it is nested more than 32 levels deep, or holds more than 10,000 values.
     """
     values = count(1)
 
@@ -65,8 +68,10 @@ def replace_surrogates(text: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields and those in ``derived``, recursively; tuples
-    become arrays.
+    """Return a dataclass as a dictionary of its fields and the properties named in ``derived``,
+    recursively.
+
+    Tuples become lists.
     """
     if is_dataclass(value):
         names = [*(field.name for field in fields(value)), *getattr(value, "derived", ())]

@@ -20,24 +20,30 @@ _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:
-    """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names
-    not counted.
+    """Return the number, from 1, of a paragraph or row; a row of names of columns is not counted.
+
+    Args:
+        before: the text from the heading to the paragraph.
+        line: the line that the paragraph begins with.
+        kind: the kind of the document.
     """
     return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
 
 
 def is_record(line: str) -> bool:
-    """Return whether a line is a row whose values have their columns' names with them."""
+    """Return whether a line is a row of a table whose values stand beside the names of their
+    columns.
+    """
     return " | " in line and _RECORD.fullmatch(line.strip()) is not None
 
 
 def line_at(text: str, position: int) -> str:
-    """Return the line of a text that a character is in."""
+    """Return the line of a text that the character at ``position`` is in."""
     start, end = text.rfind("\n", 0, position) + 1, text.find("\n", position)
     return text[start : end if end >= 0 else len(text)]
 
 
 def count_paragraphs(text: str, kind: str) -> int:
-    """Return how many paragraphs of a text end before its end, or rows in a table."""
+    """Return the number of paragraphs, or rows of a table, that end before the end of a text."""
     border = "\n" if kind in UNITS else "\n\n"
     return sum(1 for part in text.split(border)[:-1] if part.strip())

@@ -1,4 +1,4 @@
-"""Formats and readers that other packages add, by the entry points ``lmkrag.formats`` and
+"""Formats and readers of other packages, by the entry points ``lmkrag.formats`` and
 ``lmkrag.readers``.
 """
 
@@ -19,7 +19,7 @@ READERS = "lmkrag.readers"
 
 @cache
 def list_plugins(group: str) -> "Mapping[str, EntryPoint]":
-    """Return the entry points of a group by name; installed packages are looked at once for each
+    """Return the entry points of a group by name; installed packages are looked at once in each
     process.
     """
     from importlib.metadata import entry_points
@@ -28,7 +28,15 @@ def list_plugins(group: str) -> "Mapping[str, EntryPoint]":
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Return what an entry point names. Raises UsageError: its module can't be imported."""
+    """Return the object that an entry point names.
+
+    Args:
+        group: :data:`FORMATS` or :data:`READERS`.
+        name: name of the entry point.
+
+    Raises:
+        UsageError: its module can't be imported.
+    """
     point = list_plugins(group)[name]
     try:
         return point.load()

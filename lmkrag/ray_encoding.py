@@ -4,7 +4,7 @@ same paths.
 Ray Data hands batches of files to workers. A worker writes each batch beside the index, as a small
 index of its own; the process that was started adopts it, in one commit. A batch is named by what
 went into it: the names, places, sizes and times of its files, their earlier versions in the index
-it is meant for, and the encoder. One that exists is not encoded again.
+it is meant for, and the encoder. A batch that exists is not encoded again.
 
     a1b2c3.../catalog.sqlite, segments/     an ordinary index
     a1b2c3.../batch.json                    the unchanged, skipped and removed files; written last
@@ -46,8 +46,12 @@ _TRIES = 3  # of a batch whose process dies
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files that are encoded together, ``bytes`` in all, and the name of the folder of their
-    index.
+    """Files that are encoded together.
+
+    Attributes:
+        name: name of the folder of their index, a hash.
+        files: the files, in order.
+        bytes: size of all files together.
     """
 
     name: str
@@ -58,12 +62,16 @@ class FileBatch:
 def plan_batches(
     files: Sequence[SourceFile], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
 ) -> list[FileBatch]:
-    """Group files, in their order, into batches of at least ``size`` bytes; the last one may be
-    smaller.
+    """Group files into batches.
 
-    Where a group ends depends on its own files only: without the files of some batches, the others
-    are the same. ``known`` are the documents of ``target``, the index that the batches are meant
-    for, by ``doc_id``.
+    Where a batch ends depends on its own files only: without the files of some batches, the others
+    are the same.
+
+    Args:
+        files: the files, in order.
+        known: the documents of the index, by ``doc_id``.
+        target: the index that the batches are meant for.
+        size: the least number of bytes of a batch; the last one may be smaller.
     """
     batches: list[FileBatch] = []
     group: list[SourceFile] = []
@@ -89,13 +97,21 @@ def plan_batches(
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether a folder has a complete batch: its record is written last."""
+    """Return whether a folder has a complete batch: its record is written last."""
     return (folder / _RECORD).is_file()
 
 
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
-    """Encode a batch into its folder in ``out``, unless it exists. Raises StorageError: several
-    processes died.
+    """Encode a batch into a folder of its own, unless it exists.
+
+    Args:
+        batch: the files.
+        out: the folder of all batches.
+        encoder: loads the encoder; called only if there is something to encode.
+        target: the index that the batch is meant for; windows that it has are not encoded again.
+
+    Raises:
+        StorageError: the processes that encoded this batch died three times.
     """
     if _is_whole(out / batch.name):
         return
@@ -111,6 +127,7 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
             connection.execute(
                 "PRAGMA journal_mode = DELETE"
             )  # one file, which can be read where nobody may write
+        # Write the record last, and rename the whole folder: a killed worker leaves no batch.
         skipped = [astuple(file) for file in run.skipped]
         record = {
             "unchanged": run.unchanged,
@@ -128,8 +145,15 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
 
 
 def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
-    """Adopt a batch in one commit, and count it in ``run``. Raises IndexCorrupt: it is damaged;
-    nothing is adopted.
+    """Adopt a batch in one commit, and count it.
+
+    Args:
+        store: the index that adopts.
+        folder: the folder of the batch.
+        run: counts its documents and skipped files.
+
+    Raises:
+        IndexCorrupt: the batch is damaged; nothing is adopted.
     """
     record = json.loads((folder / _RECORD).read_bytes())
     adopted = adopt_index(store, folder)
@@ -156,12 +180,23 @@ def encode_on_ray(
 ) -> list[SourceFile]:
     """Encode changed files on a cluster, and commit them: see :data:`lmkrag.ingest.sources.Encode`.
 
-    Files of a single batch are returned to be encoded here. Committed batches can be searched while
-    others are encoded. Batches are in a working folder beside the index until they are adopted,
-    also those of an interrupted run.
+    Committed batches can be searched while others are encoded. Batches are in a working folder
+    beside the index until they are adopted, also those of an interrupted run.
 
-    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken,
-    or the working folder exists and was not created by lmkrag. StorageError: the cluster failed.
+    Args:
+        store: the index.
+        address: address of the cluster: see :func:`connected`.
+        files: the changed files.
+        run: counts documents and skipped files.
+
+    Returns:
+        The files that are to be encoded here: those of a single batch, else none.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        UsageError: no cluster answers, its cores are taken, or the working folder exists and was
+            not created by lmkrag.
+        StorageError: the cluster failed; what was committed is kept.
     """
     batches = plan_batches(files, run.known, store, size=_BATCH)
     if len(batches) < 2:
@@ -190,6 +225,7 @@ def encode_on_ray(
             failures[name] = str(error)
         shutil.rmtree(out / name)
 
+    # Adopt the batches of an interrupted run, then have workers encode the others.
     for name in [name for name in waiting if _is_whole(out / name)]:
         adopt(name)
     with connected(address) if waiting else contextlib.nullcontext() as ray:
@@ -266,8 +302,12 @@ class EncodeBatch:
     """Encodes batches on a worker. State: the target index and its encoder, opened on first use."""
 
     def __init__(self, target: str, out: str, here: str) -> None:
-        """Take the index, the folder of batches, and the directory from which the encoder's path
-        may start.
+        """Take the paths of a run.
+
+        Args:
+            target: the index that the batches are meant for.
+            out: the folder of all batches.
+            here: the working directory of the run, from which the encoder's path may start.
         """
         with contextlib.suppress(OSError):
             os.chdir(here)
@@ -289,11 +329,15 @@ class EncodeBatch:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Yield the module ``ray``, connected to the cluster at an address; an existing connection is
-    used and kept.
+    """Yield the module ``ray``, connected to a cluster; an existing connection is used and kept.
 
-    ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that
-    is started here. Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
+    Args:
+        address: ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local``
+            for one that is started here.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        UsageError: no cluster answers.
     """
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it is written to standard error
     with needs("ray", "ray"):
@@ -326,5 +370,5 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of the message of an error, or the name of its type."""
+    """Return the first line of the message of an error, or the name of its type."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,5 +1,8 @@
-"""Results of searches and answers of readers: frozen, slotted, with exact places in the
-documents.
+"""Results of searches and answers of readers: frozen, slotted, with exact places in the documents.
+
+A :class:`Span` is a piece of a document that a search found; a :class:`Context` packs spans for a
+prompt; an :class:`Answer` cites characters of its spans. Offsets count characters of a document's
+text from 0; ranges are half-open.
 """
 
 import re
@@ -57,8 +60,14 @@ _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A value, characters ``[start, end)`` of a passage's document, that differs from one of
-    another document.
+    """A value in a passage that differs from that of another document about the same thing.
+
+    Attributes:
+        start: offset of the value's first character in the passage's document.
+        end: offset of the character after its last one.
+        doc_id: the other document.
+        other_start: offset of the other value's first character in that document.
+        other_end: offset of the character after its last one.
     """
 
     start: int
@@ -70,8 +79,14 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class PageBox:
-    """A rectangle on a page, from 1: left, top, right and bottom edge as shares of its width and
-    height, 0 to 1.
+    """A rectangle on a page, in shares of the page's width and height from 0 to 1.
+
+    Attributes:
+        page: number of the page, from 1.
+        x0: left edge.
+        y0: top edge.
+        x1: right edge.
+        y1: bottom edge.
     """
 
     page: int
@@ -85,21 +100,44 @@ class PageBox:
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
-    ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has
-    any, lines where its text is the file itself, else paragraphs under the nearest heading, or rows
-    of a table. ``hits`` are the sentences that led here, best first; ``title``, ``kind`` and
-    ``meta`` the document's; ``headings`` those that the best hit stands under, outermost first, or
-    the functions and classes around source code; ``also_in`` documents with the same words;
-    ``more`` the lines of lesser results in the same file, which are left out in a folder of source
-    code; ``header`` the first row of the table that it begins in the midst of; ``coverage`` the
-    share of the question's words, by weight, that any of these has; ``explanation`` why it was
-    found, if that was asked for; ``stale`` whether the file that it was read from has ``"changed"``
-    since or is ``"gone"``, empty where it is as it was or there is none; ``date`` from when it is,
-    as far as that is known (``2026-11``), by its ``date_source``: ``"heading"``, ``"front
-    matter"``, ``"header"``, ``"file name"``, ``"properties"`` or ``"file"``, the time of its last
-    change; ``superseded_by`` the place of a newer passage that says the same with another value;
-    ``contrasts`` where others differ; ``boxes`` where it stands on pages, line by line, if that was
-    asked for.
+    Numbers of pages, lines and paragraphs count from 1. Of ``page``, ``line`` and ``paragraph``
+    those are set that the kind of the document has; :attr:`place` writes them for people.
+
+    Attributes:
+        doc_id: the document.
+        path: where the document was read from.
+        start: offset of the first character in the document.
+        end: offset of the character after the last one.
+        text: the characters ``[start, end)`` of the document.
+        score: the fused score; higher is better. It compares spans of one search only.
+        page: the page that the span begins on; None if the document has no pages.
+        hits: the sentences that led here, best first; empty if the span was made without a search.
+        title: title of the document.
+        kind: format of the document, such as ``pdf``.
+        meta: metadata of the document.
+        line: the line that it begins on, if the text is the file itself; else None.
+        last_line: the line that it ends on, if the text is the file itself; else None.
+        paragraph: the paragraph under the nearest heading that it begins in, or the row of a table;
+            None if pages or lines are counted.
+        headings: the headings that the best hit stands under, outermost first, or the functions and
+            classes around source code.
+        also_in: names of other documents with the same words, which are not listed as results.
+        more: lines of lesser results in the same file, which are left out in a folder of source
+            code.
+        header: the first row of the table in whose midst the span begins; else empty.
+        coverage: the share of the question's words, by weight, that the text, the headings or the
+            title have, 0 to 1.
+        explanation: why it was found; None unless the search was asked to explain.
+        stale: ``"changed"`` or ``"gone"`` if the file has changed or gone since it was indexed;
+            else empty.
+        date: the date of the passage (``2026``, ``2026-11`` or ``2026-11-28``); empty if it is
+            unknown.
+        date_source: where the date is from: ``"heading"``, ``"front matter"``, ``"header"``,
+            ``"file name"``, ``"properties"``, or ``"file"`` for the time of the file's last change.
+        superseded_by: the place of a newer passage that says the same with another value; else
+            empty.
+        contrasts: values that differ from those in other documents.
+        boxes: where it stands on pages, line by line; empty unless the search was asked for boxes.
     """
 
     doc_id: str
@@ -137,21 +175,21 @@ class Span:
     )  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under, and, quoted, the header of its table and its
-        text.
-        """
+        """Return its place and section, and, quoted, the header of its table and its text."""
         first = f"{' '.join(self.place.split())}  {' '.join(self.section.split())}".rstrip()
         return "\n".join([first, *quote_lines(self.header), *quote_lines(self.text)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as
-        JSON has them.
+        """Return its fields and ``place``, ``url``, ``section``, ``weak`` and ``instructs_model``
+        as JSON values.
         """
         return cast(dict[str, Any], to_json(self))
 
     def explain(self) -> str:
-        """Return in lines why it was found. Raises UsageError: it was searched for without
-        ``explain=True``.
+        """Return a report of why it was found, in lines.
+
+        Raises:
+            UsageError: it was not searched for with ``explain=True``.
         """
         if self.explanation is None:
             raise UsageError("no explanation: search with explain=True")
@@ -163,10 +201,14 @@ class Span:
         return self.locate(self.start)
 
     def locate(self, start: int) -> str:
-        """Return the place of character ``start`` of the document, inside this span.
+        """Return the place of a character inside this span, for people.
 
-        ``notes.md:12``, ``report.pdf, page 3``, ``stock.xlsx, Sheet1, row 7``, ``rules.docx, Leave,
-        paragraph 2``.
+        Args:
+            start: offset of the character in the document.
+
+        Returns:
+            The document with the line, page, row or paragraph: ``notes.md:12``, ``report.pdf, page
+                3``, ``stock.xlsx, Sheet1, row 7``, ``rules.docx, Leave, paragraph 2``.
         """
         before = self.text[: start - self.start]
         if self.line is not None:
@@ -188,7 +230,7 @@ class Span:
 
     @property
     def url(self) -> str:
-        """The address of its page, as the document's metadata have it; empty without one.
+        """The address of its page, from the document's metadata ``url``; empty if they have none.
 
         A web page is opened at the words of the best hit (a text fragment,
         https://wicg.github.io/scroll-to-text-fragment/), a PDF at its page.
@@ -215,23 +257,23 @@ class Span:
 
     @property
     def best_sentence(self) -> str:
-        """The sentence that led here, empty where it lies outside; the whole text of a span without
-        hits.
+        """The sentence of the best hit; empty if it lies outside of the span. A span without hits
+        returns its whole text.
         """
         hit = self.hits[0] if self.hits else self
         return self.text[max(0, hit.start - self.start) : max(0, hit.end - self.start)].strip()
 
     @property
     def weak(self) -> bool:
-        """Whether there is little evidence of an answer; false in lexical mode, where that is
+        """Whether there is little evidence that it answers; false in lexical mode, in which that is
         unknown.
         """
         return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
 
     @property
     def more_places(self) -> str:
-        """The lesser results of the same file: ``+2 more in core.py: 12, 97``; empty without
-        any.
+        """The lesser results of the same file, such as ``+2 more in core.py: 12, 97``; empty if
+        there are none.
         """
         lines = ", ".join(map(str, self.more[:_MORE])) + ", …" * (len(self.more) > _MORE)
         return (
@@ -242,8 +284,9 @@ class Span:
 
     @property
     def instructs_model(self) -> bool:
-        """Whether it addresses a language model, as "ignore all previous instructions" does; do not
-        trust it then.
+        """Whether the text addresses a language model, as "ignore all previous instructions" does.
+
+        Such a passage may be an attempt to take over a model that reads it (prompt injection).
         """
         return _INSTRUCTS.search(self.text) is not None
 
@@ -253,8 +296,8 @@ class Span:
         return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
 
     def to_blocks(self) -> "list[Node]":
-        """Return what is shown of it (:mod:`lmkrag.rendering`), its best sentence marked as
-        ``found``.
+        """Return the text as a tree of elements (:mod:`lmkrag.rendering`), its best sentence marked
+        as ``found``.
         """
         from lmkrag.rendering.blocks import parse_blocks
         from lmkrag.rendering.tree import mark_nodes
@@ -273,8 +316,10 @@ class Span:
 
 
 class SpanList(list[Span]):
-    """The results of a search, best first; ``notes`` are sentences to show with them, such as which
-    are stale.
+    """The results of a search, best first.
+
+    Attributes:
+        notes: sentences to show with the results, such as which of them are stale.
     """
 
     def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
@@ -283,14 +328,19 @@ class SpanList(list[Span]):
 
     @property
     def cut_short(self) -> bool:
-        """Whether there was no time to re-rank all of them."""
+        """Whether the time limit ended re-ranking before all passages were read."""
         return CUT_SHORT in self.notes
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost; ``notes``
-    are the search's.
+    """Spans packed into a text for a prompt.
+
+    Attributes:
+        text: what a reader sees: the spans, numbered from 1, with their sources.
+        spans: the spans in the text; number ``n`` is ``spans[n - 1]``.
+        tokens: cost of the text in tokens.
+        notes: the notes of the search.
     """
 
     text: str
@@ -301,7 +351,19 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class CitationRecord:
-    """``[number]`` of an answer: characters of a document, quoted exactly."""
+    """A citation as JSON has it: ``[number]`` of an answer, and the words it quotes.
+
+    Attributes:
+        number: number of the citation in the text of the answer, from 1.
+        doc_id: the cited document.
+        path: where the document was read from.
+        start: offset of the first cited character in the document.
+        end: offset of the character after the last one.
+        page: the page of the span; None if the document has no pages.
+        place: where the quotation is, such as ``report.pdf, page 3``.
+        url: the address of the web page; empty if there is none.
+        quote: the characters ``[start, end)`` of the document.
+    """
 
     number: int
     doc_id: str
@@ -316,8 +378,14 @@ class CitationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted
-    exactly.
+    """``[number]`` of an answer: an exact quotation of a document.
+
+    Attributes:
+        number: number of the citation in the text of the answer, from 1.
+        span: the span that has the quotation.
+        quote: the characters ``[start, end)`` of the span's document.
+        start: offset of the first cited character in the document.
+        end: offset of the character after the last one.
     """
 
     number: int
@@ -332,8 +400,8 @@ class Citation:
         return self.span.locate(self.start)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return where it stands and what it quotes, as JSON has them; its span is named by
-        ``number``.
+        """Return the fields of :class:`CitationRecord` as JSON values; ``number`` names the
+        span.
         """
         span = self.span
         record = CitationRecord(
@@ -352,8 +420,13 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
-    """The words that answer, ``text``: characters ``[start, end)`` of the document of citation
-    ``[number]``.
+    """The fewest words that answer, inside a citation.
+
+    Attributes:
+        number: number of the citation that they are in.
+        text: the words.
+        start: offset of their first character in the document of the citation.
+        end: offset of the character after the last one.
     """
 
     number: int
@@ -364,11 +437,14 @@ class ShortAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Characters ``[start, end)`` of the document of citation ``[number]``, as an answer shows
-    them.
+    """A passage that an answer shows, of the document of a citation.
 
-    ``heading`` is what they stand under, ``header`` the first row of their table, where they lack
-    it.
+    Attributes:
+        number: number of the citation.
+        start: offset of the first shown character in the document.
+        end: offset of the character after the last one.
+        heading: the heading that the passage stands under, if the passage does not begin with it.
+        header: the first row of its table, if the passage does not begin with it.
     """
 
     number: int
@@ -380,14 +456,23 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a reader. ``found`` is false when the documents do not answer the question.
+    """The answer of a reader. ``str()`` of it is the text with the places of its citations and its
+    warnings.
 
-    ``warnings`` are the results of its check, such as a citation of a span that is not there.
-    ``short`` are the fewest words that answer, best first; none where a sentence is the answer.
-    ``confidence`` is the probability that the documents answer the question; None if it is unknown.
-    An answer that is not ``found`` but has citations cites the nearest passages. ``quotes`` are the
-    passages that ``text`` shows; none where a language model answered. ``answered_by`` names that
-    model, and the server that it is on. Citation ``[number]`` is of ``spans[number - 1]``.
+    Attributes:
+        text: the answer; ``[number]`` in it is a citation.
+        citations: the citations. Citation ``[number]`` is of ``spans[number - 1]``. An answer that
+            is not found cites the nearest passages.
+        spans: the spans that the reader got.
+        reader: name of the reader.
+        found: whether the documents answer the question.
+        warnings: sentences for the user: the notes of the search, and the results of the reader's
+            check, such as a citation of a span that does not exist.
+        short: the fewest words that answer, best first; empty if a sentence is the answer.
+        confidence: the probability that the documents answer the question, 0 to 1; None if a
+            language model answered.
+        quotes: the passages that ``text`` shows; empty if a language model answered.
+        answered_by: name of the language model and of its server; empty if none answered.
     """
 
     text: str
@@ -403,7 +488,7 @@ class Answer:
     derived: ClassVar = ("label",)  # of its JSON, beside the fields
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by
+        """Return its fields as ``lmkrag ask --json`` writes them; citations name their spans by
         number.
         """
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
@@ -418,19 +503,21 @@ class Answer:
         return "" if self.confidence is None else label_confidence(self.confidence)
 
     def to_blocks(self) -> "list[Node]":
-        """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the
-        citation's.
+        """Return the answer as a tree of elements (:mod:`lmkrag.rendering`).
 
-        Of quoted passages the sentences that answer are marked as ``quoted`` and the fewest words
-        as ``short``.
+        Citations are ``cite`` elements, whose ``number`` is the citation's. In quoted passages the
+        sentences that answer are marked as ``quoted`` and the fewest words that answer as
+        ``short``.
         """
         from lmkrag.rendering.blocks import cite, link_citations, parse_blocks
         from lmkrag.rendering.tree import append_inline, element, mark_nodes, text_node
 
+        # The text of a language model is Markdown with citations in it.
         if not self.quotes:
             numbers = {citation.number for citation in self.citations}
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
+        # How sure it is and its value come first.
         introduction = "" if self.label == "strong" else self.text.partition("\n\n")[0]
         if self.short:
             words = " ".join(self.short[0].text.split())
@@ -441,6 +528,7 @@ class Answer:
             nodes.append(element("p", text_node(introduction), element("strong", *shown)))
         elif introduction:
             nodes.append(element("p", text_node(introduction)))
+        # Then come the passages, each in a quotation block that ends with its citation.
         for passage in self.quotes:
             span = self.spans[passage.number - 1]
             text = span.text[passage.start - span.start : passage.end - span.start]
@@ -479,12 +567,14 @@ class Answer:
         return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{notes}"
 
     def _notes(self) -> list[str]:
-        """Which language model answered, and the warnings, in a line each."""
+        """The language model that answered, and the warnings, one line each."""
         answered_by = [f"Answered by {self.answered_by}"] if self.answered_by else []
         return answered_by + [f"Warning: {warning}" for warning in self.warnings]
 
     def __str__(self) -> str:
-        """Return the text, where each citation stands, who answered, and the warnings."""
+        """Return the text, the place of each citation, the language model that answered, and the
+        warnings.
+        """
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
         notes = [*places, *self._notes()]
         return "\n".join([self.text, *([""] if notes else []), *notes])
@@ -501,8 +591,14 @@ def label_confidence(confidence: float) -> str:
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:
-    """Return the evidence of an answer in ``spans``: their similarity, and the words of the
-    question in them.
+    """Return how strongly passages speak for an answer.
+
+    Args:
+        spans: results of a search, best first.
+
+    Returns:
+        The best similarity, plus :data:`COVERAGE` times the best coverage. :data:`FOUND` is the
+            least value of an answer.
     """
     return best_similarity(spans) + COVERAGE * best_coverage(spans)
 
@@ -513,5 +609,5 @@ def best_similarity(spans: Sequence[Span]) -> float:
 
 
 def best_coverage(spans: Sequence[Span]) -> float:
-    """Return the greatest share of the question's words that one of the first three spans has."""
+    """Return the greatest ``coverage`` of the first three spans, 0 to 1."""
     return max((span.coverage for span in spans[:_WEIGHED]), default=0.0)

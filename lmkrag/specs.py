@@ -16,7 +16,7 @@ BLOCK_KINDS = frozenset(
 
 
 class Text(Protocol):
-    """A string, or a text on disk that slices like one."""
+    """A string, or a text on disk that can be sliced like a string."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,14 @@ class Text(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters ``[start, end)`` of a text, white space after it included, and its ``context``."""
+    """A sentence of a text, with the white space after it.
+
+    Attributes:
+        start: offset of its first character.
+        end: offset of the character after its last one, white space included.
+        kind: what it is, such as ``heading`` or ``row``.
+        context: the words that it is read with, such as the columns of its table; empty for none.
+    """
 
     start: int
     end: int
@@ -33,15 +40,21 @@ class Sentence:
     context: str = ""
 
     def read(self, text: Text) -> str:
-        """Return its text after its context, as the encoder and the search for words read it."""
+        """Return its text after its context, as the encoder and the lexical index read it."""
         words = text[self.start : self.end]
         return f"{self.context}: {words}" if self.context else words
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sentences ``[first, stop)`` are encoded together; the vectors of ``[own_first, own_stop)``
-    are kept.
+    """A range of sentences that are encoded together.
+
+    Attributes:
+        first: ordinal of the first sentence.
+        stop: ordinal after the last one.
+        own_first: ordinal of the first sentence whose vector is taken from this window.
+        own_stop: ordinal after the last such sentence.
+        tokens: number of tokens of its sentences, landmarks included.
     """
 
     first: int
@@ -53,7 +66,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """How an encoder reads text; recorded in every index it makes."""
+    """How an encoder reads text; every index records the one that made it.
+
+    Attributes:
+        name: a folder, a hub name, or that of a packaged encoder.
+        fingerprint: hash of everything that vectors depend on.
+        dimensions: length of a vector.
+        pooling: how the states of tokens become the vector of a sentence: see
+            :class:`lmkrag.encoder.torch_model.Pooling`.
+        window: tokens of a window, special tokens not counted.
+        overlap: share of a window that the next one repeats, at least 0 and below 1.
+        landmark: the token after each sentence; empty for none.
+        query_prefix: text before each question.
+        title_tokens: the most tokens of a document's title, which begins each of its windows.
+    """
 
     name: str
     fingerprint: str
@@ -68,7 +94,19 @@ class EncoderSpec:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a segment stores its vectors."""
+    """How a segment stores its vectors.
+
+    Attributes:
+        name: name of the recipe.
+        description: what it is good for, in one line.
+        factory: a FAISS factory string, in which ``{lists}`` stands for a number of clusters that
+            fits the size; empty for tiers.
+        minimum: the least number of sentences; a smaller segment is stored exactly.
+        train: maximum number of vectors that clusters are learnt from; 0 for all.
+        search: FAISS's parameters of a search, by name.
+        tiers: (maximum number of sentences, name of a recipe), by which the size chooses; 0 for no
+            maximum.
+    """
 
     name: str
     description: str = ""

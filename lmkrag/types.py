@@ -1,7 +1,8 @@
-"""The values that travel through the pipeline: frozen, slotted, half-open intervals.
+"""The values that travel through the pipeline: frozen, slotted dataclasses.
 
-Characters are ``start``/``end``, sentence ordinals ``first``/``stop``. No value carries a vector:
-bulk data stays in NumPy arrays.
+Ranges are half-open: characters are ``[start, end)``, ordinals of sentences ``[first, stop)``.
+Offsets count characters (code points) of a document's text from 0. No value carries a vector: bulk
+data stays in NumPy arrays.
 """
 
 from collections.abc import Mapping
@@ -21,8 +22,24 @@ MAX_DOC_ID = 2_000  # characters of a document's name
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its name, which defaults to a hash of the text. ``page_starts`` are the offsets of
-    pages.
+    """A text with its name and metadata, as it is indexed.
+
+    Attributes:
+        doc_id: the unique name in an index, at most 2,000 characters; defaults to ``path``, else to
+            a hash of the text.
+        path: where the text comes from, as shown to users; empty if it comes from no file.
+        text: the whole text. Offsets of results count its characters.
+        title: the title; the encoder reads it before each window.
+        kind: the format, such as ``text``, ``markdown``, ``pdf`` or ``code``; filters and the
+            splitter use it.
+        page_starts: the offset of the first character of each page, in increasing order; empty for
+            a text without pages.
+        meta: metadata that filters can name: JSON values with strings as keys.
+        fingerprint: a hash of the file that the text was read from; empty if there is no file.
+
+    Raises:
+        UsageError: a value is of another type, or out of range; the message names the document and
+            the value.
     """
 
     doc_id: str = ""
@@ -37,13 +54,16 @@ class Document:
     def __post_init__(self) -> None:
         """Check every value, so that what an index accepts it can also store, show and send.
 
-        Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON
-        can hold: see :func:`lmkrag.json_values.to_json_value`. Raises UsageError: a value is of
-        another type, or out of range.
+        Lone surrogates in the text and title become U+FFFD, one for one, so that offsets stay the
+        same. Metadata become what JSON can hold: see :func:`lmkrag.json_values.to_json_value`.
+
+        Raises:
+            UsageError: a value is of another type, or out of range.
         """
         if self.doc_id == "" and isinstance(self.text, str) and self.text.strip():
             digest = blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
             object.__setattr__(self, "doc_id", self.path or f"text-{digest}")
+        # The name is checked first: messages about the other values begin with it.
         if not isinstance(self.doc_id, str) or not self.doc_id.strip():
             raise UsageError(f"a document needs a doc_id, not {_shorten(self.doc_id)}")
         if len(self.doc_id) > MAX_DOC_ID:
@@ -101,10 +121,21 @@ def _shorten(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """The record of a document in an index, without its text. ``root`` is the directory that was
-    indexed, if any.
+    """The record of a document in an index, without its text.
 
-    ``page_starts`` are the offsets of its pages, ``fingerprint`` is the hash of its file.
+    Attributes:
+        doc_id: the unique name of the document.
+        path: where it was read from, as shown to users.
+        title: its title; empty if it has none.
+        kind: its format, such as ``pdf``.
+        root: the directory that was indexed and has the file; empty for a document that was given
+            by itself.
+        meta: its metadata.
+        characters: length of its text.
+        sentences: number of its sentences in the index.
+        pages: number of its pages; 0 for a text without pages.
+        page_starts: the offset of the first character of each page.
+        fingerprint: a hash of its file, by which changes are noticed; empty if there is no file.
     """
 
     doc_id: str
@@ -124,8 +155,16 @@ class DocumentInfo:
 class Hit:
     """One landmark (sentence) that a query found, with the parts its score was fused from.
 
-    A part that was not asked for is 0: ``lexical`` in dense mode, ``dense`` in lexical mode, where
-    no query is encoded.
+    Attributes:
+        sentence_id: the number of the sentence in the state of the index that was searched.
+        doc_id: the document of the sentence.
+        ordinal: the position of the sentence in its document, from 0.
+        start: offset of its first character in the document.
+        end: offset of the character after its last one.
+        score: the fused score; higher is better. It compares sentences of one search only.
+        dense: cosine similarity of its vector to the query's; 0 in lexical mode, in which no query
+            is encoded.
+        lexical: its BM25 score; 0 in dense mode.
     """
 
     sentence_id: int
@@ -140,7 +179,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """A part of a fused score: it adds ``value`` times ``weight``."""
+    """A part of a fused score, which adds ``value`` times ``weight`` to it.
+
+    Attributes:
+        name: what the part measures, for people.
+        value: the measured value.
+        weight: the factor that the value counts with.
+    """
 
     name: str
     value: float
@@ -149,7 +194,12 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFactor:
-    """A factor of a fused score."""
+    """A factor that a fused score is multiplied by.
+
+    Attributes:
+        name: why the score is raised or lowered, for people.
+        value: the factor: above 1 raises the score, below 1 lowers it.
+    """
 
     name: str
     value: float
@@ -160,9 +210,19 @@ class Explanation:
     """Why a span was found: how its best sentence scored, and how far the span grew from it.
 
     The score is the sum of the ``parts``, each value times its weight, times all ``factors``.
-    ``words`` are those of the question in the sentence. Growth took ``sentences_before`` and
-    ``sentences_after``, and stopped for the reasons ``stopped_before`` and ``stopped_after``;
-    ``added_before`` and ``added_after`` count the characters that complete the passage.
+    ``str()`` of an explanation is a report in lines.
+
+    Attributes:
+        score: the fused score of the best sentence.
+        parts: the summands of the score, such as its similarity and its BM25 score.
+        factors: the factors of the score, such as that of the document.
+        words: the words of the question that stand in the sentence.
+        sentences_before: number of sentences that the span grew by before the best one.
+        sentences_after: number of sentences that the span grew by after the best one.
+        stopped_before: why it grew no further to the front.
+        stopped_after: why it grew no further to the back.
+        added_before: number of characters added before the span to complete the passage.
+        added_after: number of characters added after it.
     """
 
     score: float
@@ -177,6 +237,7 @@ class Explanation:
     added_after: int = 0
 
     def __str__(self) -> str:
+        """Return a report: the score, its parts and factors, and the growth, a line each."""
         lines = [f"score {self.score:.3f}"]
         lines += [
             f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})"
@@ -200,7 +261,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class SentenceScore:
-    """How well characters ``[start, end)`` of a document, one sentence, fit a question."""
+    """How well one sentence of a document fits a question.
+
+    Attributes:
+        start: offset of its first character in the document.
+        end: offset of the character after its last one.
+        score: the fused score; higher is better. It compares sentences of this document only.
+        dense: cosine similarity of its vector to the question's.
+        lexical: its BM25 score.
+    """
 
     start: int
     end: int
@@ -211,7 +280,12 @@ class SentenceScore:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that was not indexed, and why, in one line."""
+    """A file that was not indexed.
+
+    Attributes:
+        path: the file, as shown to users.
+        reason: why, in one line that says what to do about it.
+    """
 
     path: str
     reason: str
@@ -219,9 +293,20 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What one ``add`` did. The counts are documents, except ``sentences`` and ``characters``.
+    """The result of one :meth:`lmkrag.Engine.add`.
 
-    ``warnings`` say what the user should know, such as that an encoder was chosen by language.
+    Attributes:
+        added: number of documents that are new in the index.
+        updated: number of documents that replaced an earlier version.
+        unchanged: number of documents that are as they were when they were indexed.
+        removed: number of documents removed because their files are gone.
+        skipped: the files that could not be indexed, with reasons.
+        sentences: number of sentences that were encoded or taken over for added and updated
+            documents.
+        characters: number of characters of added and updated documents.
+        seconds: duration of the run.
+        warnings: sentences for the user, such as which encoder was chosen for the language of the
+            documents.
     """
 
     added: int = 0
@@ -237,13 +322,28 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not
-    compacted.
+    """The state of an index.
 
-    ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files``
-    has the first 200. ``unread_pages`` counts the pages that only OCR can read, where it is not
-    installed. ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by
-    directory.
+    Attributes:
+        path: its directory, or its address on Qdrant.
+        documents: number of documents.
+        sentences: number of sentences, deleted ones not counted.
+        characters: number of characters of all texts.
+        dead: number of deleted sentences whose rows are not compacted.
+        segments: number of segments.
+        bytes: size on disk.
+        recipe: name of the recipe by which vectors are stored.
+        encoder: name of the encoder.
+        fingerprint: hash of the encoder's weights and settings.
+        dimensions: length of a vector.
+        version: version of the index format.
+        generation: number of commits.
+        skipped: number of files that could not be indexed.
+        unread_pages: number of pages that only OCR can read, where it is not installed.
+        changed: time of the last write (ISO 8601); empty before the first.
+        kinds: number of documents by their kind.
+        roots: number of documents by the directory that was indexed.
+        skipped_files: the first 200 of the skipped files, with reasons.
     """
 
     path: str
@@ -268,20 +368,36 @@ class IndexStatus:
 
 
 def check_doc_id(doc_id: object) -> str:
-    """Return a ``doc_id`` if it is a string. Raises UsageError: it is not."""
+    """Return a ``doc_id`` if it is a string.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not isinstance(doc_id, str):
         raise UsageError(f"a doc_id is a string, not {doc_id!r}")
     return doc_id
 
 
 def check_limit(limit: object) -> None:
-    """Raise UsageError unless a limit on documents is a whole number of at least 0, or None."""
+    """Check a limit on the number of documents.
+
+    Raises:
+        UsageError: it is neither None nor a whole number of at least 0.
+    """
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
 
 
 def check_range(start: object, end: object) -> None:
-    """Raise UsageError unless characters ``[start, end)`` may be asked for; ``end`` may be None."""
+    """Check the range ``[start, end)`` of characters that a caller asks for.
+
+    Args:
+        start: a whole number of at least 0.
+        end: a whole number, or None for the end of the text.
+
+    Raises:
+        UsageError: one of them is something else.
+    """
     if type(start) is not int or type(end) not in (int, type(None)):
         raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
     if start < 0:

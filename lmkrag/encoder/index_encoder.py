@@ -28,15 +28,29 @@ class _Waiting(NamedTuple):
 
 
 class IndexEncoders:
-    """The encoder of an index, and one for questions that needs no torch. State: both, once loaded.
+    """The encoder of an index, and a lighter one for questions that needs no torch.
+
+    State: both encoders once they are loaded, and the questions that wait to be encoded.
     Thread-safe.
+
+    Attributes:
+        path: the index, for messages.
+        asks_once: whether the process will probably end after one question, which is then encoded
+            without ONNX Runtime.
     """
 
     def __init__(
         self, path: Path | str, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None
     ) -> None:
-        """Take the spec that an index has recorded, and a loaded encoder. Raises IndexMismatch: it
-        has another spec.
+        """Take what an index has recorded of its encoder.
+
+        Args:
+            path: the index, for messages.
+            spec: the spec that the index has recorded.
+            encoder: the loaded encoder; by default it is loaded by its recorded name on first use.
+
+        Raises:
+            IndexMismatch: the fingerprint of ``encoder`` differs from that of ``spec``.
         """
         self.path, self._spec = path, spec
         self._encoder = encoder
@@ -56,7 +70,12 @@ class IndexEncoders:
         return self._guard
 
     def encoder_of(self, spec: EncoderSpec) -> "LandmarkEncoder":
-        """Return the encoder of a spec, which the first documents of an index may have changed."""
+        """Return the encoder of a spec, which differs from the recorded one if the first documents
+        of the index changed it.
+
+        Raises:
+            EncoderError: the encoder can't be loaded.
+        """
         with self._guarded():
             if spec != self._spec:
                 self._spec, self._encoder, self._light = spec, None, None
@@ -64,11 +83,12 @@ class IndexEncoders:
 
     @property
     def name(self) -> str:
+        """The name of the encoder: a folder, a hub name, or that of a packaged one."""
         return self._spec.name
 
     @property
     def encoder(self) -> "LandmarkEncoder":
-        """The encoder that made the index."""
+        """The encoder that made the index, loaded on first use."""
         from lmkrag.encoder.loading import prefers_torch
 
         with self._guarded():
@@ -94,6 +114,7 @@ class IndexEncoders:
             return self.encoder if self._light is None else self._light
 
     def _load(self, runtime: "Runtime | None" = None) -> "LandmarkEncoder":
+        """Load the encoder of the spec, with its window and overlap, and check its fingerprint."""
         from lmkrag.encoder.landmark import LandmarkEncoder
 
         spec = self._spec
@@ -104,8 +125,14 @@ class IndexEncoders:
         return loaded
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
-        """Encode questions: ``[n, dimensions]`` float32 of length one. Waiting calls are encoded
-        together.
+        """Encode questions. Calls that wait meanwhile are encoded together in one batch.
+
+        Args:
+            questions: any number of questions; more than 32 are encoded with the encoder of
+                documents, which may use torch.
+
+        Returns:
+            Vectors ``[len(questions), dimensions]`` float32 of length one.
         """
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
@@ -118,6 +145,9 @@ class IndexEncoders:
         return entry.vectors.result()
 
     def _encode_waiting(self) -> None:
+        """Encode the first waiting questions, as many as fit in a batch, and set their vectors or
+        errors.
+        """
         with self._guarded():
             together = [self._waiting.pop(0)]
             size = len(together[0].questions)
@@ -134,6 +164,7 @@ class IndexEncoders:
                     item.vectors.set_exception(error)
 
     def _encode_together(self, waiting: "Sequence[_Waiting]") -> None:
+        """Encode the questions of several callers in one batch, and set each caller's vectors."""
         questions = [question for item in waiting for question in item.questions]
         vectors = self._for_questions.encode_queries(questions)
         start = 0
@@ -142,10 +173,11 @@ class IndexEncoders:
             start += len(item.questions)
 
     def count_tokens(self, text: str) -> int:
-        """Return how many tokens ``text`` is, special tokens not counted."""
+        """Return the number of tokens of a text, special tokens not counted."""
         return self._for_questions.count_tokens(text)
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
+        """Raise IndexMismatch unless an encoder has the recorded fingerprint."""
         if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
                 f"{self.path}: made with encoder {self._spec.name!r} "
@@ -162,7 +194,19 @@ def load_encoder(
     window: int | None = None,
     overlap: float | None = None,
 ) -> "LandmarkEncoder":
-    """Load an encoder by its folder or name; loaded encoders are returned unchanged."""
+    """Load an encoder; a loaded one is returned unchanged.
+
+    Args:
+        encoder: a folder, a hub name, a loaded encoder, or None for the packaged default.
+        window: tokens of a window; defaults to what the model was made for.
+        overlap: share of a window that the next one repeats, at least 0 and below 1; defaults to
+            what the model was made for.
+
+    Raises:
+        UsageError: there is no such folder, or ``overlap`` is out of range.
+        EncoderError: the model can't be loaded.
+        MissingExtra: the model needs torch, which is not installed.
+    """
     from lmkrag.encoder.landmark import LandmarkEncoder
 
     if isinstance(encoder, LandmarkEncoder):

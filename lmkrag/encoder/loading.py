@@ -41,7 +41,7 @@ _UNLIMITED = 1 << 30  # positions, where a tokenizer names no limit
 
 
 class _ModelFolder(NamedTuple):
-    """A model folder that was read."""
+    """The contents of a model folder, in the runtime that will run it."""
 
     dimensions: int  # of a state
     free: int  # tokens that fit beside the special ones
@@ -61,7 +61,25 @@ def load_parts(
     runtime: Runtime | None,
     precision: Precision | None,
 ) -> tuple[WindowModel, SentenceTokenizer, EncoderSpec]:
-    """Load the parts of an encoder: see :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load`."""
+    """Load the parts of an encoder: see :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load`.
+
+    Args:
+        name: a folder, a hub name, the name of a packaged encoder, or None for the default one.
+        device: a torch device; None for the best there is.
+        dtype: dtype of weights and activations in torch; None for the fastest.
+        window: tokens of a window; None for what the model was made for.
+        overlap: share of a window that the next one repeats; None for what the model says.
+        runtime: where the network runs; None for the fastest that can run it.
+        precision: how it computes; None for the setting of the environment.
+
+    Returns:
+        The model with its pooling, the tokenizer, and the spec that indexes record.
+
+    Raises:
+        UsageError: there is no such folder or precision, or ``overlap`` is out of range.
+        EncoderError: the model can't be loaded, or its window is longer than its positions.
+        MissingExtra: the model needs torch, which is not installed.
+    """
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
@@ -74,6 +92,7 @@ def load_parts(
         raise EncoderError(
             f"{folder}: its weights are not those that landmark.json names: get the folder again"
         )
+    # Choose the runtime, and load the network and the tokenizer in it.
     pooling = settings.get("pooling", "mean")
     precision = devices.find_precision(precision)
     if runtime is None:
@@ -86,6 +105,7 @@ def load_parts(
         loaded = _load_torch(folder, pooling, device, dtype, precision)
     else:
         loaded = _load_onnx(folder, pooling, precision, late=runtime == "numpy")
+    # Choose window and overlap: as the caller says, else as the model says, else the defaults.
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
     if chosen > loaded.free:
         raise EncoderError(
@@ -100,6 +120,7 @@ def load_parts(
     share = float(overlap or 0)
     if not 0 <= share < 1:
         raise UsageError(f"overlap must be in [0, 1), not {share}")
+    # Record everything that vectors depend on, and build the model for the tokenizer as it is used.
     spec = EncoderSpec(
         name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
         fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}", weights),
@@ -123,8 +144,17 @@ def load_parts(
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
-    """Return whether ONNX Runtime can run a model folder: a plain BERT in one file, its graph there
-    or buildable.
+    """Return whether ONNX Runtime can run a model folder.
+
+    It can if the model is a plain BERT whose weights are one safetensors file in float16 or
+    float32, and its graph is in the folder or can be built, which takes the package ``onnx``.
+
+    Args:
+        folder: the model folder.
+        pooling: how states become vectors; a way that is not in :data:`POOLINGS` needs torch.
+
+    Raises:
+        EncoderError: the weights or the configuration can't be read.
     """
     weights = folder / "model.safetensors"
     if (
@@ -151,8 +181,11 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
 
 
 def prefers_torch(device: str | None = None) -> bool:
-    """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with
+    """Return whether torch is installed and faster on this machine: there is a card, or a CPU with
     AMX.
+
+    Args:
+        device: a torch device; if one is named, a card does not count.
     """
     installed = all(importlib.util.find_spec(package) for package in _TORCH)
     return installed and (devices.has_amx() or (device is None and devices.has_card()))
@@ -165,7 +198,9 @@ def _choose_runtime(
     dtype: "torch.dtype | None",
     precision: Precision,
 ) -> Runtime:
-    """ONNX Runtime if it can run the model, unless torch is asked for or faster here."""
+    """Return ``onnx`` if ONNX Runtime can run the model, unless torch is asked for or faster
+    here.
+    """
     if dtype is not None or device not in (None, "cpu") or not runs_without_torch(folder, pooling):
         return "torch"
     if precision == "int8" or (precision == "float32" and not devices.has_card()):
@@ -174,6 +209,9 @@ def _choose_runtime(
 
 
 def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) -> _ModelFolder:
+    """Read a model folder for ONNX Runtime. With ``late``, its session starts after the first
+    question.
+    """
     config, longest, weights = read_config(folder), _UNLIMITED, folder / "model.safetensors"
 
     def start() -> Bert:
@@ -209,6 +247,7 @@ def _load_torch(
     dtype: "torch.dtype | None",
     precision: Precision,
 ) -> _ModelFolder:
+    """Read a model folder for torch."""
     if precision == "int8":
         raise EncoderError(
             f"{folder}: only ONNX Runtime computes in int8, and torch runs this model"
@@ -239,7 +278,15 @@ def _load_torch(
 
 
 def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
-    """Return a JSON file of a model folder. Raises EncoderError: it can't be read."""
+    """Return a JSON file of a model folder.
+
+    Args:
+        folder: the model folder.
+        name: the file in it.
+
+    Raises:
+        EncoderError: the file can't be read, or is not JSON.
+    """
     try:
         values: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
         return values

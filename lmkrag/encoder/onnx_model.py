@@ -16,16 +16,27 @@ POOLINGS = (
 
 
 class OnnxModel:
-    """A BERT and one of :data:`POOLINGS`. State: the session. May be shared by threads."""
+    """A BERT in ONNX Runtime, with a pooling that makes vectors of its states.
+
+    State: the session of the runtime. May be shared by threads. It is a
+    :class:`lmkrag.encoder.windows.WindowModel`.
+    """
 
     device = "cpu"
 
     def __init__(self, bert: Bert | LateBert, pooling: str, tokens: SentenceTokenizer) -> None:
+        """Take a network and how its states become vectors.
+
+        Args:
+            bert: the network.
+            pooling: one of :data:`POOLINGS`.
+            tokens: the tokenizer, whose special tokens frame each window.
+        """
         self._bert, self._pooling, self._tokens = bert, pooling, tokens
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.windows.WindowModel`."""
+        """The precision that documents are read in, ``float32`` or ``int8``."""
         return self._bert.precision
 
     def read(
@@ -35,6 +46,11 @@ class OnnxModel:
         *,
         exact: bool = False,
     ) -> Vectors:
+        """Return the vectors of the sentences in windows: see
+        :meth:`lmkrag.encoder.windows.WindowModel.read`.
+        """
+        # Join all windows into one row of token ids; note where each window and each sentence lies
+        # in it.
         tokens = self._tokens
         ids: list[int] = []
         lengths, starts, ends = [], [], []
@@ -52,7 +68,17 @@ class OnnxModel:
         )
 
     def _pool(self, states: Vectors, starts: Ids, ends: Ids) -> Vectors:
-        """Vectors of the sentences ``[start, end)`` from the states ``[tokens, dimensions]``."""
+        """Pool the states of sentences into vectors.
+
+        Args:
+            states: ``[tokens, dimensions]`` float32, of all windows.
+            starts: ``[sentences]``, the first token of each sentence.
+            ends: ``[sentences]``, the token after its last one, its landmark included.
+
+        Returns:
+            Vectors ``[sentences, dimensions]`` float32 of length one; zeros for a sentence without
+                tokens.
+        """
         landmark = len(self._tokens.landmark)
         if self._pooling == "lmk":
             starts = ends - landmark

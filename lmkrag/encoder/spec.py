@@ -26,8 +26,17 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:
-    """Return an encoder's folder: ours, given, or of the hub's cache. Raises UsageError,
-    EncoderError, MissingExtra.
+    """Return the folder of an encoder.
+
+    Args:
+        name: a folder, a hub name (``owner/name``), the name of a packaged encoder, or None for the
+            default one. A model of the hub is downloaded into its cache, unless ``HF_HUB_OFFLINE``
+            is set.
+
+    Raises:
+        UsageError: there is no such folder.
+        EncoderError: the folder is no model folder, or the hub does not give the model.
+        MissingExtra: the package of the base encoder is not installed.
     """
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
@@ -59,8 +68,13 @@ def find_model(name: str | None) -> Path:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return ``landmark.json`` of a model folder, empty when it has none. Raises EncoderError: it
-    can't be read.
+    """Return the ``landmark.json`` of a model folder, which says how its model is read.
+
+    Returns:
+        The settings by name; an empty dictionary if the folder has no such file.
+
+    Raises:
+        EncoderError: the file can't be read, or a newer lmkrag wrote it.
     """
     path = folder / "landmark.json"
     if not path.is_file():
@@ -78,8 +92,15 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:
-    """Return a hash of a model's weights (or of their known hashes), tokenizer, settings and way of
-    reading.
+    """Return a hash of everything that vectors of a model depend on; indexes record it.
+
+    Args:
+        folder: the model folder, whose configuration and tokenizer are hashed.
+        reading: the way of reading: window, overlap and pooling.
+        weights: the SHA-256 of each weights file; by default the files are read and hashed.
+
+    Returns:
+        32 hexadecimal digits.
     """
     digest = hashlib.sha256(reading.encode())
     for name in _FINGERPRINTED:
@@ -92,7 +113,15 @@ def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | N
 
 
 def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
-    """Write an encoder folder of a transformers model and tokenizer."""
+    """Write an encoder folder with its ``landmark.json``.
+
+    Args:
+        folder: where to write; created if it is missing.
+        model: a model of transformers.
+        tokenizer: its tokenizer.
+        settings: how the model is read, such as ``pooling``, ``window`` and ``landmark``; the
+            hashes of the weights are added.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

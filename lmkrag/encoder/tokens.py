@@ -1,4 +1,4 @@
-"""Turn sentences into tokens, each with its landmark."""
+"""Turn sentences into token ids, each with its landmark."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,19 +13,23 @@ _BATCH = 256  # sentences
 
 
 class Piece(NamedTuple):
-    """A sentence and its token ids, its landmark last."""
+    """A sentence that fits a window, and its token ids, its landmark last."""
 
     sentence: Sentence
     ids: list[int]
 
 
 class SentenceTokenizer:
-    """A tokenizer used sentence by sentence. ``prefix`` and ``suffix`` are the special tokens
-    around a window.
+    """A tokenizer used sentence by sentence.
 
-    The tokenizer's settings for padding and truncation are changed. No piece has more than
-    ``window`` tokens, its ``landmark`` included. ``pad`` fills windows up; RoBERTa counts positions
-    by it.
+    The tokenizer's settings for padding and truncation are changed.
+
+    Attributes:
+        window: the most tokens of a piece, its landmark included.
+        pad: the token id that fills windows up; RoBERTa counts positions by it.
+        prefix: token ids before a window, such as ``[CLS]``.
+        suffix: token ids after a window, such as ``[SEP]``.
+        landmark: the id of the landmark in a list; an empty list if the encoder has none.
     """
 
     def __init__(
@@ -38,6 +42,16 @@ class SentenceTokenizer:
         title_tokens: int = 0,
         pad: int = 0,
     ) -> None:
+        """Take a tokenizer and the settings of an encoder.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            window: tokens of a window, special tokens not counted.
+            landmark: the token inserted after each sentence; empty for none.
+            query_prefix: text before each question, such as ``query: ``.
+            title_tokens: the most tokens of a title; at most a quarter of the window is used.
+            pad: the token id that fills windows up.
+        """
         self.window, self.pad = window, pad
         self._tokens = tokenizer
         self.prefix, self.suffix = prepare_tokenizer(tokenizer)
@@ -46,8 +60,10 @@ class SentenceTokenizer:
         self._title_tokens = min(title_tokens, window // 4)
 
     def title(self, title: str) -> list[int]:
-        """Return the token ids at the beginning of a document's windows: its title, cut to fit, and
-        a landmark.
+        """Return the token ids that begin each window of a document: its title, cut to fit, and a
+        landmark.
+
+        The list is empty if the title is, or if the encoder reads no titles.
         """
         ids = tokenize(self._tokens, title, self._title_tokens).ids
         return ids + self.landmark if ids else []
@@ -55,8 +71,16 @@ class SentenceTokenizer:
     def pieces(
         self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0
     ) -> Iterator[Piece]:
-        """Tokenize each sentence; split it at white space if it does not fit a window with
-        ``taken`` tokens in use.
+        """Tokenize sentences, in batches.
+
+        Args:
+            text: the text of the document.
+            sentences: sentences of the text, in order.
+            taken: tokens of each window that are not for sentences, such as those of the title.
+
+        Yields:
+            A piece for each sentence. A sentence that does not fit a window is split at white space
+                into several.
         """
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
@@ -72,6 +96,7 @@ class SentenceTokenizer:
                     )
 
     def _split(self, sentence: Sentence, part: str, budget: int) -> Iterator[Piece]:
+        """Yield the pieces of a sentence that has more tokens than fit a window."""
         start = sentence.start
         encoding = self._tokens.encode(part, add_special_tokens=False)
         while len(encoding.ids) > budget:
@@ -86,18 +111,22 @@ class SentenceTokenizer:
         yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
 
     def query(self, query: str) -> Piece:
-        """Tokenize a question, cut to a window."""
+        """Tokenize a question with its prefix and landmark, cut to a window."""
         text = self._query_prefix + query
         ids = tokenize(self._tokens, text, self.window - len(self.landmark)).ids
         return Piece(Sentence(0, len(text)), ids + self.landmark)
 
     def count(self, text: str) -> int:
-        """Return how many tokens ``text`` is, special tokens and landmarks not counted."""
+        """Return the number of tokens of a text, special tokens and landmarks not counted."""
         return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
 
 
 def prepare_tokenizer(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """Let a tokenizer read texts whole; return the tokens that it adds before and after one."""
+    """Set a tokenizer up to read texts whole, and special tokens in a text as text.
+
+    Returns:
+        The token ids that it adds before a text, and those after it.
+    """
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True  # a literal "[SEP]" in a document is text
@@ -110,8 +139,9 @@ def prepare_tokenizer(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:
-    """Where to cut a text to at most ``budget`` tokens: after the last white space, else after a
-    token.
+    """Return where to cut a text so that its head has at most ``budget`` tokens.
+
+    The cut is after the last white space in the second half of the head, else after a token.
     """
     limit = offsets[budget][0] or 1
     return next(

@@ -21,7 +21,16 @@ Value = TypeVar("Value", bound=Any)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Windows side by side."""
+    """Windows side by side, padded to the longest.
+
+    Attributes:
+        input_ids: ``[windows, width]`` int64, token ids.
+        attention_mask: ``[windows, width]`` int64, 1 for tokens and 0 for padding.
+        owner: ``[windows, width]`` int64, the sentence of each token, counted through the batch;
+            ``count`` for special tokens, titles and padding.
+        is_landmark: ``[windows, width]`` bool, true at the landmark that ends a sentence.
+        count: number of sentences.
+    """
 
     input_ids: Tensor  # ``[windows, width]`` int64
     attention_mask: Tensor  # the same
@@ -31,12 +40,12 @@ class Batch:
     count: int  # of sentences
 
     def to(self, device: torch.device) -> Self:
-        """Return the same on a device."""
+        """Return the batch with its tensors on a device."""
         return move_tensors(self, device)
 
 
 def move_tensors(value: Value, device: torch.device) -> Value:
-    """Return a dataclass with its tensors on a device."""
+    """Return a dataclass with its tensors on a device; other fields stay as they are."""
     values = {field.name: getattr(value, field.name) for field in fields(value)}
     return replace(
         value, **{name: part.to(device) for name, part in values.items() if hasattr(part, "to")}
@@ -48,10 +57,18 @@ def pack_windows(
     windows: Sequence[Sequence[Sequence[int]]],
     titles: Sequence[Sequence[int]] = (),
 ) -> Batch:
-    """Pack windows, lists of the token ids of sentences, into a batch, each after the ids of its
-    title.
+    """Pack windows into a batch.
+
+    Args:
+        tokens: the tokenizer, whose special tokens frame each window.
+        windows: for each window the token ids of its sentences, landmarks included.
+        titles: for each window the token ids of its title; empty for no titles.
+
+    Returns:
+        The batch, whose sentences are counted in the order of the windows.
     """
     titles = titles or [()] * len(windows)
+    # A row for each window: [CLS] title sentence sentence ... [SEP].
     rows = [
         [*tokens.prefix, *title, *(token for ids in window for token in ids), *tokens.suffix]
         for title, window in zip(titles, windows, strict=True)
@@ -61,6 +78,7 @@ def pack_windows(
     input_ids = torch.full((len(rows), width), tokens.pad, dtype=torch.long)
     owner = torch.full((len(rows), width), total, dtype=torch.long)
     is_landmark = torch.zeros((len(rows), width), dtype=torch.bool)
+    # Say of each token which sentence it belongs to, and whether it is a landmark.
     sentence = 0
     for row, (title, window, row_ids) in enumerate(zip(titles, windows, rows, strict=True)):
         input_ids[row, : len(row_ids)] = torch.tensor(row_ids)
@@ -77,26 +95,37 @@ def pack_windows(
 
 
 class Pooling(nn.Module):
-    """Pools the states of a batch of windows into sentence vectors, in a way of :data:`POOLINGS`,
-    or raises ValueError.
+    """Pools the states of windows into sentence vectors.
 
-    ``mean`` is the mean of a sentence's tokens, its landmark left out; ``lmk`` the landmark's state
-    (Luo et al., 2024); ``lmk+mean`` the mean of the tokens and the landmark.
+    ``mean`` is the mean of a sentence's tokens, its landmark left out (late chunking, arXiv
+    2409.04701). ``lmk`` is the state of the landmark (Luo et al., arXiv 2402.11573). ``lmk+mean``
+    is the mean of the tokens and the landmark.
     """
 
     def __init__(self, name: str) -> None:
+        """Take the way of pooling by its name.
+
+        Raises:
+            ValueError: the name is not in :data:`POOLINGS`.
+        """
         super().__init__()
         if name not in POOLINGS:
             raise ValueError(f"unknown pooling {name!r}: one of {', '.join(POOLINGS)}")
         self._name = name
 
     def forward(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        """Return vectors ``[count, dimensions]`` float32 of length one, from the last states
-        ``[tokens, dimensions]``.
+        """Pool states into vectors.
 
-        ``owner`` ``[tokens]`` is the sentence each token belongs to, ``count`` for none (special
-        tokens, padding); ``is_landmark`` ``[tokens]`` bool is true at the landmark that ends a
-        sentence.
+        Args:
+            states: ``[tokens, dimensions]``, the last states of the network, windows joined.
+            owner: ``[tokens]`` int64, the sentence each token belongs to; ``count`` for special
+                tokens, titles and padding.
+            is_landmark: ``[tokens]`` bool, true at the landmark that ends a sentence.
+            count: number of sentences.
+
+        Returns:
+            Vectors ``[count, dimensions]`` float32 of length one; zeros for a sentence without
+                tokens.
         """
         if self._name != "lmk+mean":
             owner = owner.masked_fill(is_landmark if self._name == "mean" else ~is_landmark, count)
@@ -108,8 +137,15 @@ class Pooling(nn.Module):
 
 
 def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
-    """Run a model over windows and pool their sentences: ``[batch.count, dimensions]`` float32 of
-    length one.
+    """Run a network over windows and pool their sentences.
+
+    Args:
+        model: a network of transformers.
+        pooling: makes vectors of its states.
+        batch: the windows.
+
+    Returns:
+        Vectors ``[batch.count, dimensions]`` float32 of length one, on the device of the network.
     """
     inputs = {"input_ids": batch.input_ids}
     if not bool(batch.attention_mask.all()):
@@ -122,11 +158,22 @@ def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
 
 
 class TorchModel:
-    """A network of transformers, and the module that pools its states. State: both."""
+    """A network of transformers, with a pooling that makes vectors of its states.
+
+    State: both modules, on one device. It is a :class:`lmkrag.encoder.windows.WindowModel`.
+    """
 
     def __init__(
         self, network: Any, pooling: Pooling, tokens: SentenceTokenizer, device: torch.device
     ) -> None:
+        """Move a network and its pooling to a device, in evaluation mode.
+
+        Args:
+            network: a network of transformers.
+            pooling: makes vectors of its states.
+            tokens: the tokenizer, whose special tokens frame each window.
+            device: where to compute.
+        """
         self.network = network.to(device).eval()
         self.pooling = pooling.to(device).eval()
         self.device = str(device)
@@ -135,7 +182,7 @@ class TorchModel:
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.windows.WindowModel`."""
+        """The dtype that documents and questions are read in, such as ``bfloat16``."""
         return str(self.network.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
@@ -146,6 +193,9 @@ class TorchModel:
         *,
         exact: bool = False,
     ) -> Vectors:
+        """Return the vectors of the sentences in windows: see
+        :meth:`lmkrag.encoder.windows.WindowModel.read`.
+        """
         if (
             os.getpid() != self._process
         ):  # forked: torch would wait for ever for the parent's threads
@@ -155,8 +205,17 @@ class TorchModel:
 
 
 def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Load the network, configuration and fast tokenizer of a transformers folder, or raise
-    EncoderError.
+    """Load the network, the configuration and the fast tokenizer of a transformers folder.
+
+    Args:
+        folder: the model folder. No code in it is run, and nothing is downloaded.
+        dtype: dtype of the weights.
+
+    Returns:
+        The network, its configuration and its tokenizer, as transformers has them.
+
+    Raises:
+        EncoderError: one of them can't be loaded, or the tokenizer is not a fast one.
     """
     from transformers import AutoConfig, AutoTokenizer
     from transformers.utils import logging
@@ -179,8 +238,16 @@ def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
 
 
 def load_backbone(folder: Path, **options: Any) -> Any:
-    """Load a transformer, packed or not, with options of ``AutoModel``. Raises EncoderError,
-    OSError, ValueError.
+    """Load a transformer without a head, whether its embeddings of words are packed or not.
+
+    Args:
+        folder: the model folder.
+        options: options of ``AutoModel``, such as ``dtype`` and ``config``.
+
+    Raises:
+        EncoderError: a tensor is missing from the weights.
+        OSError: a file can't be read.
+        ValueError: transformers does not know the architecture.
     """
     from transformers import AutoConfig, AutoModel
     from transformers.utils import logging

@@ -15,12 +15,21 @@ def plan_windows(
     """Cover sentences with windows of whole sentences, and assign each to the window with most
     context around it.
 
-    Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned
-    by the one that maximises the smaller of its left and right context, as BERT does for long
-    answers (Devlin et al., 2019). The ranges that windows own tile the sentences. Token counts
-    include landmarks, and not special tokens.
+    A sentence in two windows is owned by the one that maximises the smaller of its left and right
+    context, as BERT does for long answers (Devlin et al., 2019). The ranges that windows own tile
+    the sentences. Memory holds two windows.
 
-    Raises ValueError: a sentence is above the budget, or an argument is out of range.
+    Args:
+        token_counts: number of tokens of each sentence, landmarks included and special tokens not.
+        budget: the most tokens of a window.
+        overlap: share of tokens that consecutive windows have in common, at least 0 and below 1;
+            about, since windows hold whole sentences.
+
+    Yields:
+        The windows, in order.
+
+    Raises:
+        ValueError: a sentence is above the budget, or ``overlap`` is out of range.
 
     >>> [(w.first, w.stop, w.own_first, w.own_stop) for w in plan_windows([4, 4, 4, 4], budget=8, overlap=0.5)]
     [(0, 2, 0, 2), (1, 3, 2, 3), (2, 4, 3, 4)]
@@ -63,7 +72,14 @@ def _cover(
 
 
 def _border(left_first: int, left: list[int], right_first: int, right: list[int]) -> int:
-    """The first sentence with more context in the right window than in the left one."""
+    """Return the first sentence with more context in the right window than in the left one.
+
+    Args:
+        left_first: the first sentence of the left window.
+        left: token counts of the left window's sentences.
+        right_first: the first sentence of the right window.
+        right: token counts of the right window's sentences.
+    """
     left_stop = left_first + len(left)
     before = sum(left[: right_first - left_first])  # context that only the left window has
     after = sum(right[left_stop - right_first :])  # context that only the right window has
@@ -79,8 +95,12 @@ def _border(left_first: int, left: list[int], right_first: int, right: list[int]
 
 
 class WindowModel(Protocol):
-    """A model with its pooling, in some runtime. ``precision`` is what it reads documents in:
-    ``float32``, ``int8``.
+    """A network with its pooling, in some runtime.
+
+    Attributes:
+        device: the device it computes on, as torch names it, such as ``cpu``.
+        precision: the precision that documents are read in, such as ``float32``, ``bfloat16`` or
+            ``int8``.
     """
 
     device: str
@@ -95,10 +115,14 @@ class WindowModel(Protocol):
         *,
         exact: bool = False,
     ) -> Vectors:
-        """Return the vectors ``[sentences, dimensions]`` of the sentences in windows, given by
-        their token ids.
+        """Return the vectors of the sentences in windows.
 
-        Titles are the ids that each window begins with. ``exact``: in float32 where documents are
-        read in int8.
+        Args:
+            windows: for each window the token ids of its sentences, landmarks included.
+            titles: for each window the token ids that it begins with; an empty list for no title.
+            exact: whether to compute in float32 even if documents are read in int8.
+
+        Returns:
+            Vectors ``[sentences, dimensions]`` float32 of length one, in the order of the windows.
         """
         ...

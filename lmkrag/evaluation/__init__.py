@@ -1,1 +1,1 @@
-"""Measuring retrieval, ours and that of chunk-based peers."""
+"""Measure retrieval on sets of questions with evidence, against chunk-based retrievers."""

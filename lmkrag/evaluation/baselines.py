@@ -1,4 +1,4 @@
-"""The chunk-based retrievers we are measured against, built the way their users build them.
+"""The chunk-based retrievers that lmkrag is measured against, built as their users build them.
 
 Each reads the same weights as our encoder's base model, searches exactly, and returns its units
 best first.
@@ -24,7 +24,11 @@ _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+
 
 
 def parse_name(name: str) -> re.Match[str]:
-    """Return the parts of a baseline's name. Raises UsageError: it is none."""
+    """Return the parts of a baseline's name: ``kind``, ``size`` and ``title``.
+
+    Raises:
+        UsageError: there is no baseline of this name.
+    """
     form = _NAME.fullmatch(name)
     if form is None or (form["kind"] == "late" and form["title"]):
         raise UsageError(
@@ -37,8 +41,11 @@ def parse_name(name: str) -> re.Match[str]:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a baseline made of one document: unit ``i`` returns characters ``bounds[i]`` and has
-    ``vectors[i]``.
+    """The units of one document: unit ``i`` is characters ``bounds[i]`` and has ``vectors[i]``.
+
+    Attributes:
+        bounds: ``[start, end)`` of each unit.
+        vectors: ``[n, dimensions]`` float32 of length one.
     """
 
     bounds: list[tuple[int, int]]
@@ -46,21 +53,29 @@ class Units:
 
 
 class Baseline:
-    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``; others
-    raise UsageError.
+    """A chunk-based retriever.
 
-    ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap,
-    each embedded alone. ``sentence:N``: sentences embedded alone, returned with N neighbours on
-    each side (LlamaIndex's sentence window). ``late:N``: chunks of about N tokens, mean-pooled from
-    a context as long as the model reads (Günther et al., 2024). The first two with ``+title`` put
-    the document's title before each text embedded (contextual chunk headers).
+    ``recursive:N`` is LangChain's RecursiveCharacterTextSplitter: chunks of N tokens, no overlap,
+    each embedded alone. ``sentence:N`` embeds sentences alone, and returns each with N neighbours
+    on each side (LlamaIndex's sentence window). ``late:N`` are chunks of about N tokens,
+    mean-pooled from a context as long as the model reads (Günther et al., "Late Chunking", arXiv
+    2409.04701). The first two with ``+title`` put the document's title before each text (contextual
+    chunk headers).
     """
 
     def __init__(
         self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")
     ) -> None:
-        """Load ``model`` (all-MiniLM-L6-v2 without one); ``prefixes`` stand before its questions
-        and its texts.
+        """Load the model of a baseline.
+
+        Args:
+            name: ``recursive:N``, ``sentence:N`` or ``late:N``, the first two also with ``+title``.
+            model: a folder or hub name; defaults to all-MiniLM-L6-v2.
+            prefixes: texts that stand before questions and before documents.
+
+        Raises:
+            UsageError: there is no baseline of this name.
+            MissingExtra: the ``eval`` extra is not installed.
         """
         self.name = name
         form = parse_name(name)
@@ -109,12 +124,14 @@ class Baseline:
             first += len(units)
 
     def _embed(self, texts: list[str]) -> Vectors:
+        """Return the vectors ``[n, dimensions]`` float32 of texts, each embedded alone."""
         vectors: Vectors = self._model.encode(
             texts, normalize_embeddings=True, show_progress_bar=False
         )
         return vectors.astype(np.float32)
 
     def _split(self, text: str) -> list[Sentence]:
+        """Return the sentences or the chunks of a text."""
         if self._splitter is None:
             return split_sentences(text)
         chunks = self._splitter.create_documents([text])
@@ -125,6 +142,7 @@ class Baseline:
         ]
 
     def _late(self, encoder: LandmarkEncoder, text: str) -> Units:
+        """Return chunks of whole sentences, pooled from the states of the whole context."""
         sentences, vectors = encoder.encode(text, split_sentences(text))
         lengths = np.array([encoder.count_tokens(text[s.start : s.end]) for s in sentences])
         bounds, rows, first = [], [], 0

@@ -1,4 +1,4 @@
-"""Run lmkrag, end to end, and chunk-based retrievers on the same questions."""
+"""Run lmkrag, from end to end, and chunk-based retrievers on the same questions."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +36,13 @@ _TOP = 60
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of one system on one set: ``overlaps`` ``[queries, budgets, measures]``, ``ranks``
-    ``[queries, measures]``.
+    """The scores of one system on one set.
+
+    Attributes:
+        overlaps: ``[queries, budgets, measures]`` float64, 0 to 1: see
+            :class:`lmkrag.evaluation.metrics.Overlap`.
+        ranks: ``[queries, measures]`` float64, 0 to 1: see
+            :class:`lmkrag.evaluation.metrics.Ranks`.
     """
 
     overlaps: Floats
@@ -46,7 +51,15 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``scores[system][set]``, lmkrag first; ``queries[set]`` names the rows."""
+    """The scores of all systems on all sets.
+
+    Attributes:
+        scores: ``scores[system][set]``, lmkrag first.
+        queries: ``queries[set]``, the ids of the queries that are the rows of scores.
+        budgets: budgets in characters.
+        measures: names of the measures at each budget.
+        rank_measures: names of the measures of rankings.
+    """
 
     scores: dict[str, dict[str, Scores]] = field(default_factory=dict)
     queries: dict[str, list[str]] = field(default_factory=dict)
@@ -57,7 +70,18 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to compare."""
+    """What to compare, and how lmkrag searches.
+
+    Attributes:
+        against: other systems: names of baselines, ``rerank:NAME`` for lmkrag with another
+            re-ranker, ``rerank:off`` for none.
+        within: names of sets whose questions are asked of their own document only.
+        queries: maximum number of questions of each set; 0 for all.
+        encoder: the encoder of the index: see :meth:`lmkrag.Engine.open`.
+        mode: the mode of searches.
+        level: what a reader gets of lmkrag.
+        weights: the weights of searches.
+    """
 
     against: Sequence[str] = ()
     within: Collection[str] = ()  # sets whose questions are asked of their own document only
@@ -69,8 +93,12 @@ class Options:
 
 
 class _Ranking(NamedTuple):
-    """Of each query: the pieces a reader gets and the ranked units, best first, and the units that
-    are relevant.
+    """The results of one system.
+
+    Attributes:
+        pieces: the pieces that a reader gets, of each query, best first.
+        units: the ranked units, of each query, best first.
+        relevant: the units that are relevant, of each query.
     """
 
     pieces: list[list[Piece]]
@@ -84,12 +112,18 @@ def compare(
     options: Options,
     progress: Callable[[str, str], None] = lambda *_: None,
 ) -> Comparison:
-    """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first
-    left in ``out``.
+    """Measure lmkrag and other systems on sets of questions.
 
-    ``progress`` is called with the set and the system about to run. Raises UsageError: a system is
-    unknown, a set can't be read, or no question of any set has evidence. MissingExtra: the ``eval``
-    extra.
+    Args:
+        folders: the sets, in the data format: see :func:`lmkrag.evaluation.dataset.load_dataset`.
+        out: a directory for indexes and vectors, which a second run uses.
+        options: which systems, and how lmkrag searches.
+        progress: called with the set and the system that is about to run.
+
+    Raises:
+        UsageError: a system is unknown, a set can't be read, or no question of any set has
+            evidence.
+        MissingExtra: the ``eval`` extra is not installed.
     """
     comparison = Comparison()
     for system in options.against:
@@ -121,12 +155,14 @@ def compare(
 
 
 def _is_ours(system: str) -> bool:
+    """Return whether a system is lmkrag, with whatever re-ranker."""
     return system == OURS or system.partition(":")[0] == RERANKED
 
 
 def _ours(
     system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options
 ) -> _Ranking:
+    """Index a set with lmkrag, and search for each of its questions."""
     name = system.partition(":")[2]
     reranking: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
     store, encoder = open_index(path, create=True, encoder=options.encoder)
@@ -152,6 +188,7 @@ def _ours(
 def _search(
     engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
 ) -> list[list[Piece]]:
+    """Return the pieces that lmkrag finds for each question, best first."""
     search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
         results = [
@@ -170,6 +207,7 @@ def _search(
 def _baseline(
     name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options
 ) -> _Ranking:
+    """Rank the units of a baseline for each question, by exact search over stored vectors."""
     path = work / name.replace(":", "-") / f"{_key(dataset)}.npz"
     if not path.is_file():
         _encode(name, dataset, path)
@@ -192,6 +230,7 @@ def _baseline(
 
 
 def _encode(name: str, dataset: Dataset, path: Path) -> None:
+    """Encode a set with a baseline, and store units, vectors and questions in a file."""
     baseline = Baseline(name)
     units = list(baseline.encode_documents(dataset.documents))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,6 +248,7 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
 
 
 def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
+    """Return the scores of each query."""
     gold = [_gold(query) for query in queries]
     overlaps = [
         overlap_at(pieces, evidence) for pieces, evidence in zip(ranking.pieces, gold, strict=True)
@@ -217,9 +257,10 @@ def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
 
 
 def _key(dataset: Dataset) -> str:
-    """A folder name that another content of the set does not have."""
+    """Return a folder name that changes with the content of a set."""
     return f"{dataset.name}-{dataset.fingerprint[:8]}"
 
 
 def _gold(query: Query) -> list[Piece]:
+    """Return the evidence of a question as pieces."""
     return [(query.doc_id, start, end) for start, end in query.spans]

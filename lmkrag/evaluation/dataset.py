@@ -1,4 +1,8 @@
-"""Read and write an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder."""
+"""Read and write an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder.
+
+A line of the first is ``{"doc_id", "text", "title"?, "kind"?}``, one of the second ``{"query_id",
+"query", "doc_id", "spans": [[start, end], ...]}``.
+"""
 
 import gzip
 import hashlib
@@ -18,8 +22,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question, the document that answers it, and where: character spans, empty if it does
-    not.
+    """A question, the document that answers it, and where.
+
+    Attributes:
+        query_id: name of the question in its set.
+        query: the question.
+        doc_id: the document that it is about.
+        spans: ranges ``[start, end)`` of characters that answer; empty if the document does not
+            answer.
     """
 
     query_id: str
@@ -30,7 +40,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Documents and the questions about them; ``fingerprint`` is a hash of both files."""
+    """Documents and questions about them.
+
+    Attributes:
+        name: name of the folder.
+        documents: the documents.
+        queries: the questions.
+        fingerprint: SHA-256 of both files.
+    """
 
     name: str
     documents: tuple[Document, ...]
@@ -39,13 +56,13 @@ class Dataset:
 
 
 def choose_queries(dataset: Dataset, count: int) -> list[Query]:
-    """Return ``count`` questions with evidence: see :func:`draw_sample`."""
+    """Return ``count`` questions that have evidence, 0 for all: see :func:`draw_sample`."""
     return draw_sample([query for query in dataset.queries if query.spans], count)
 
 
 def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
-    """Return ``count`` items in their order, drawn at random with a fixed seed; all of them for
-    0.
+    """Return ``count`` items in their order, drawn at random with a fixed seed; all of them if it
+    is 0.
     """
     if not count or len(items) <= count:
         return list(items)
@@ -54,8 +71,10 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a folder in the data format, or raise UsageError: a file is missing, or a line or a span
-    is wrong.
+    """Read a folder in the data format.
+
+    Raises:
+        UsageError: a file is missing, or a line or a span is wrong.
     """
     documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
@@ -79,8 +98,10 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def iter_documents(folder: Path) -> Iterator[Document]:
-    """Yield the documents of a folder in the data format, read as they are needed, or raise
-    UsageError.
+    """Yield the documents of a folder in the data format, read as they are needed.
+
+    Raises:
+        UsageError: the file is missing, or a line is wrong.
     """
     for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
         name, details = record["doc_id"], (record.get("title", ""), record.get("kind", "text"))
@@ -88,7 +109,7 @@ def iter_documents(folder: Path) -> Iterator[Document]:
 
 
 def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    """Write a file of a set, such as ``docs.jsonl.gz``: whole, or not at all."""
+    """Write a file of a set, such as ``docs.jsonl.gz``, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     with gzip.open(partial, "wt", encoding="utf-8") as file:
         for record in records:
@@ -97,6 +118,7 @@ def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 
 def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a gzipped file as records that have some keys."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
@@ -108,6 +130,11 @@ def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
 
 
 def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
+    """Return a line as a record, checked.
+
+    Raises:
+        UsageError: the line is not a record of a set.
+    """
     try:
         record: dict[str, Any] = json.loads(line)
         missing = keys - record.keys()

@@ -1,4 +1,7 @@
-"""How exactly retrieved characters match the evidence, at budgets of characters."""
+"""How exactly retrieved characters match the evidence, at budgets of characters.
+
+Chunks of different sizes are compared by the characters that a reader gets, not by their number.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -14,7 +17,15 @@ Piece = tuple[str, int, int]  # document, start, end
 
 
 class Overlap(NamedTuple):
-    """Shares of one query at one budget."""
+    """Shares of one query at one budget of characters, 0 to 1.
+
+    Attributes:
+        recall: found evidence over what the budget allows, min(evidence, budget).
+        raw: found evidence over all evidence.
+        precision: found evidence over retrieved characters.
+        iou: found evidence over the union of evidence and retrieved characters.
+        whole: share of the evidence's spans that are found from end to end.
+    """
 
     recall: float  # found evidence over what the budget allows, min(evidence, budget)
     raw: float  # found evidence over all evidence
@@ -26,11 +37,15 @@ class Overlap(NamedTuple):
 def overlap_at(
     pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS
 ) -> list[Overlap]:
-    """Score retrieved pieces, best first, against the evidence within the first characters, once
-    for each budget.
+    """Score retrieved pieces against the evidence, once for each budget.
 
     A piece that passes the budget is cut there. A character retrieved twice costs twice and counts
     once.
+
+    Args:
+        pieces: the retrieved pieces (document, start, end), best first.
+        gold: the evidence, at least one piece.
+        budgets: increasing numbers of characters.
 
     >>> overlap_at([("a", 0, 50), ("a", 90, 200)], [("a", 40, 100)], [100])
     [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285, whole=0.0)]
@@ -67,7 +82,13 @@ def overlap_at(
 
 
 class Ranks(NamedTuple):
-    """How well one query's units (sentences or chunks) are ranked."""
+    """How well the units (sentences or chunks) of one query are ranked, 0 to 1.
+
+    Attributes:
+        mrr: one over the rank of the first relevant unit.
+        ndcg: nDCG at 10.
+        ultimate: 1 if the first unit holds the end of a span of evidence, else 0.
+    """
 
     mrr: float  # one over the rank of the first unit of the evidence
     ndcg: float  # nDCG at 10
@@ -75,7 +96,7 @@ class Ranks(NamedTuple):
 
 
 def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
-    """Whether half of a unit is evidence, or half of a span of evidence lies in it."""
+    """Return whether half of a unit is evidence, or half of a span of evidence lies in the unit."""
     doc_id, start, end = unit
     for gold_id, first, last in gold:
         shared = min(end, last) - max(start, first)
@@ -89,8 +110,15 @@ def rank_queries(
     relevant: Sequence[Collection[Piece]],
     gold: Sequence[Sequence[Piece]],
 ) -> list[Ranks]:
-    """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that
-    :func:`is_relevant`.
+    """Score the ranking of each query; MRR and nDCG are those of ``ir_measures``.
+
+    Args:
+        rankings: the units of each query, best first.
+        relevant: all units of each query that :func:`is_relevant`.
+        gold: the evidence of each query.
+
+    Raises:
+        MissingExtra: the ``eval`` extra is not installed.
     """
     with needs("eval", "ir-measures"):
         import ir_measures
@@ -124,8 +152,14 @@ _RESAMPLES = 2_000
 
 
 def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, float]:
-    """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its
-    95 % interval.
+    """Return the mean of paired differences, and its 95 % interval by the percentile bootstrap
+    (Efron, 1979).
+
+    Args:
+        differences: ``[queries]``, one system's scores minus the other's.
+
+    Returns:
+        Mean, lower and upper border.
     """
     with needs("eval", "scipy"):
         from scipy.stats import bootstrap
@@ -141,8 +175,15 @@ def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, fl
 
 
 def macro_interval(differences: Sequence[NDArray[np.floating]]) -> tuple[float, float, float]:
-    """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled
-    inside their set.
+    """Return the mean of the sets' mean differences, and its 95 % interval.
+
+    Queries are resampled inside their set, and every set weighs the same.
+
+    Args:
+        differences: for each set ``[queries]``, one system's scores minus the other's.
+
+    Returns:
+        Mean, lower and upper border.
     """
     rng = np.random.default_rng(0)
     means = sum(

@@ -1,4 +1,4 @@
-"""Say what a comparison found: tables to read and JSON to keep."""
+"""Report a comparison: tables to read and JSON to keep."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,16 @@ from lmkrag.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Recall of lmkrag minus a baseline's at a budget: mean and 95 % interval, and where it is
-    significant.
+    """Recall of lmkrag minus that of another system at one budget.
+
+    Attributes:
+        system: the other system.
+        budget: the budget in characters.
+        mean: mean over sets, each weighing the same.
+        low: lower border of the 95 % interval.
+        high: upper border.
+        better: sets on which lmkrag is significantly better.
+        worse: sets on which it is significantly worse.
     """
 
     system: str
@@ -30,9 +38,7 @@ class Difference:
 
 
 def differences(comparison: Comparison) -> list[Difference]:
-    """Compare lmkrag's recall with every baseline's by the paired bootstrap, every set weighing the
-    same.
-    """
+    """Compare lmkrag's recall with every other system's by the paired bootstrap."""
     ours, *others = comparison.scores
     gains = []
     for system in others:
@@ -56,8 +62,10 @@ def differences(comparison: Comparison) -> list[Difference]:
 
 
 def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
-    """Return a system's ``[budgets, measures]`` and ``[rank measures]``, every set weighing the
-    same.
+    """Return the mean scores of a system, every set weighing the same.
+
+    Returns:
+        ``[budgets, measures]`` and ``[rank measures]``, 0 to 1.
     """
     sets = comparison.scores[system].values()
     overlaps: Floats = np.mean([scores.overlaps.mean(0) for scores in sets], axis=0)
@@ -66,7 +74,9 @@ def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
 
 
 def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, Any]:
-    """Return everything but the per-query scores, shares between 0 and 1."""
+    """Return the mean scores and the differences as JSON values, 0 to 1; scores of single queries
+    are left out.
+    """
     return {
         "version": __version__,
         "queries": {name: len(ids) for name, ids in comparison.queries.items()},
@@ -88,6 +98,7 @@ def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, An
 
 
 def _named(comparison: Comparison, overlaps: Floats, ranks: Floats) -> dict[str, Any]:
+    """Return mean scores by the names of their measures."""
     by_measure = {
         measure: dict(zip(map(str, comparison.budgets), overlaps[:, column].tolist(), strict=True))
         for column, measure in enumerate(comparison.measures)
@@ -96,7 +107,7 @@ def _named(comparison: Comparison, overlaps: Floats, ranks: Floats) -> dict[str,
 
 
 def to_text(comparison: Comparison, gains: Sequence[Difference]) -> str:
-    """Return Markdown tables: the macro average, each set's recall, the differences."""
+    """Return Markdown tables: the average over sets, each set's recall, and the differences."""
     return "\n".join(_lines(comparison, gains))
 
 
@@ -144,7 +155,16 @@ def _percent(values: Floats) -> str:
 def write_report(
     comparison: Comparison, gains: Sequence[Difference], out: Path
 ) -> tuple[Path, Path]:
-    """Write ``report.json`` and ``report.md``, and return their paths."""
+    """Write ``report.json`` and ``report.md``.
+
+    Args:
+        comparison: the scores.
+        gains: the differences, from :func:`differences`.
+        out: the directory; created if it is missing.
+
+    Returns:
+        The paths of both files.
+    """
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_text(
         json.dumps(to_json(comparison, gains), indent=1) + "\n", "utf-8"

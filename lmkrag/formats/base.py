@@ -25,7 +25,12 @@ _CORE = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/c
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file inside a file."""
+    """A file inside a file.
+
+    Attributes:
+        name: its name, whose suffix selects the reader.
+        data: its bytes.
+    """
 
     name: str
     data: bytes
@@ -33,7 +38,19 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text, its metadata and the files in it."""
+    """What a reader has read from a file; plug-ins return it, too.
+
+    Attributes:
+        text: the text.
+        kind: the format, as ``kind`` of documents names it.
+        title: the title; empty if the file has none.
+        page_starts: the offset of the first character of each page; empty for a text without pages.
+        meta: metadata by name.
+        attachments: the files in the file.
+        scanned: numbers, from 1, of pages that are pictures, which OCR reads.
+        left_out: why parts of the file can't be read, by the names of the parts: see
+            :class:`Parts`.
+    """
 
     text: str
     kind: str
@@ -51,7 +68,8 @@ class Parts:
     """Reads the parts of a file, such as sheets, pages or messages, so that one that fails leaves
     the others.
 
-    ``left_out`` has why parts are left out, by their names.
+    Attributes:
+        left_out: why parts are left out, by their names.
 
     >>> parts = Parts()
     >>> [parts.read(f"sheet {name}", lambda: int(name)) for name in ("1", "x", "3")], parts.left_out
@@ -62,7 +80,11 @@ class Parts:
         self.left_out: dict[str, str] = {}
 
     def read(self, name: str, read: Callable[[], Part]) -> Part | None:
-        """Return what ``read`` returns, or None where it fails.
+        """Return what a call returns, None if it fails; then the part is left out.
+
+        Args:
+            name: name of the part, for users.
+            read: reads the part.
 
         Raises:
             MemoryError: the file takes too much memory, whatever the part.
@@ -81,7 +103,9 @@ class Parts:
 
 
 def is_of_parser(error: BaseException) -> bool:
-    """Return whether an error says that a file can't be parsed, and not that the program ends."""
+    """Return whether an error says that a file can't be parsed, as opposed to the end of the
+    program.
+    """
     return (
         isinstance(error, Exception) or type(error).__name__ == "PanicException"
     )  # of libraries in Rust
@@ -138,8 +162,17 @@ _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
 def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
-    """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises
-    DocumentError.
+    """Open a file of Office (2007 and later) as a plain document.
+
+    Macros and templates are opened like documents, and Strict XML is rewritten as the usual kind.
+
+    Args:
+        data: the bytes of the file.
+        what: what messages call the program, such as ``Word``.
+        suffix: the suffix to save the file as, for messages.
+
+    Raises:
+        DocumentError: it is encrypted, of a version before 2007, or too large.
     """
     if data.startswith(OLD_OFFICE):
         if ENCRYPTED in data:
@@ -162,8 +195,22 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
 def open_package(
     data: bytes, what: str, suffix: str, open_file: Callable[[IO[bytes]], Part], parts: Parts
 ) -> Part:
-    """Open a file of Office by a library that reads all of its XML at once; without the parts whose
-    XML is broken.
+    """Open a file of Office by a library that reads all of its XML at once.
+
+    If that fails, the parts whose XML is broken are left out.
+
+    Args:
+        data: the bytes of the file.
+        what: what messages call the program, such as ``Word``.
+        suffix: the suffix to save the file as, for messages.
+        open_file: opens the file by the library.
+        parts: notes which parts are left out.
+
+    Returns:
+        The result of ``open_file``.
+
+    Raises:
+        DocumentError: it is encrypted, of a version before 2007, or too large.
     """
     from lxml import etree
 
@@ -177,7 +224,7 @@ def open_package(
 
 
 def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
-    """Whether a part of a file of Office is well-formed XML, or none at all."""
+    """Return whether a part of a file of Office is well-formed XML, or is no XML."""
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
@@ -191,7 +238,13 @@ def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
 def rewrite_archive(
     archive: zipfile.ZipFile, parts: Mapping[str, bytes], names: Iterable[str] | None = None
 ) -> IO[bytes]:
-    """Return an archive with some parts replaced, and only those of some names."""
+    """Return a zip archive with some parts replaced.
+
+    Args:
+        archive: the archive.
+        parts: the new parts, by name.
+        names: names of the parts to keep; None for all.
+    """
     rewritten = io.BytesIO()
     with zipfile.ZipFile(rewritten, "w") as copy:
         for name in archive.namelist() if names is None else names:
@@ -201,8 +254,8 @@ def rewrite_archive(
 
 
 def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, bytes]:
-    """The relations of parts, without those to missing parts, such as ``NULL``; only the changed
-    files.
+    """Return the files of relations that name missing parts, such as ``NULL``, without those
+    relations.
     """
     names, changed = {name.lower() for name in kept}, {}
 
@@ -237,8 +290,8 @@ def mark_raised(before: str, text: str) -> str:
 
 
 def read_run(run: Any) -> str:
-    """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers
-    and fractions.
+    """Return the text of a run of Office (``w:r``, ``a:t``); an equation gets signs of powers and
+    fractions.
     """
     if run.tag != MATH_TEXT:
         return show_symbols(str(run.text or "").replace(SOFT_HYPHEN, ""))
@@ -248,8 +301,8 @@ def read_run(run: Any) -> str:
 
 
 def show_symbols(text: str) -> str:
-    """Return a text with letters and signs in place of the private characters of Office's fonts of
-    symbols.
+    """Return a text whose private characters, of Office's fonts of symbols, are replaced by letters
+    and signs.
     """
     return text.translate(_SYMBOLS)
 
@@ -264,7 +317,7 @@ def fold(text: str) -> str:
 
 
 def read_whole(text: str | None, default: int) -> int:
-    """Return the whole number that an attribute has, or a default."""
+    """Return the whole number that an attribute has, or ``default`` if it has none."""
     return (
         int(text.partition(".")[0])
         if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text)
@@ -273,7 +326,12 @@ def read_whole(text: str | None, default: int) -> int:
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return the text of all pages, and the characters that they begin with."""
+    """Join the texts of pages.
+
+    Returns:
+        The text, with a blank line between pages, and the offset of the first character of each
+            page.
+    """
     starts = accumulate((len(page) + len(_GAP) for page in pages[:-1]), initial=0)
     return _GAP.join(pages), tuple(starts) if pages else ()
 
@@ -294,13 +352,15 @@ def read_margins(lines: Iterable[str]) -> list[str]:
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """Return the cells of a row between bars, as Markdown has them."""
+    """Return the cells of a row between bars, as Markdown writes them."""
     return f"| {' | '.join(_BAR.sub(_ESCAPED_BAR, cell) for cell in cells)} |"
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive in memory. Raises DocumentError: it is encrypted, or would unpack to over
-    ``MAX_UNPACKED``.
+    """Open a zip archive in memory, and allow the memory that unpacking it takes.
+
+    Raises:
+        DocumentError: it is encrypted, or would unpack to more than :data:`MAX_UNPACKED`.
     """
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
@@ -313,10 +373,10 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
 
 
 def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
-    """Return the title and metadata of a package of python-docx or python-pptx; both empty if it
-    has no properties.
+    """Return the title and the metadata of a package of python-docx or python-pptx.
 
-    The libraries would fill in properties of their own, dated today.
+    Both are empty if it has no properties: the libraries would fill in properties of their own,
+    dated today.
     """
     try:
         package.part_related_by(_CORE)
@@ -329,10 +389,16 @@ def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
 
 
 def describe_properties(author: str | None, changed: object) -> dict[str, str]:
-    """Return the metadata of a document by its properties: the author, and the ``date`` of its last
-    change.
+    """Return the metadata of a document from its properties.
 
     Names and dates that libraries fill in are left out.
+
+    Args:
+        author: the author, if it has one.
+        changed: the time of its last change, in any form that begins with year, month and day.
+
+    Returns:
+        ``author`` and ``date`` (ISO 8601), as far as they are known.
     """
     match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
     date = "-".join(match.groups()) if match else ""

@@ -30,13 +30,21 @@ Measure = Callable[
 def mark_columns(
     text: str, sources: Sequence[Source], box: Measure
 ) -> tuple[str, Sequence[Source]]:
-    """Return the text of a page with tabs between the columns of its tables, and the sources of its
-    characters.
+    """Put tabs between the columns of the tables of a page.
 
     A table is made of lines with several amounts whose words stand far apart, two at least, and the
     line above them if it is divided like that. A tab takes the place of a space. It is added where
     the column of names is empty, and where PDFium has no space, which happens before a single
     character.
+
+    Args:
+        text: the text of the page.
+        sources: for each character of the text its number on the page, or its box.
+        box: returns the box of a character (left, bottom, right, top) in points; None if it has
+            none.
+
+    Returns:
+        The text with tabs, and the sources of its characters.
     """
     spans = [line.span() for line in _LINE.finditer(text)]
     rows = [_may_be_row(text[start:end]) for start, end in spans]
@@ -54,8 +62,8 @@ def mark_columns(
 
 
 def _may_be_row(line: str) -> bool:
-    """Whether a line has several amounts, or is short and ends with one; only the page shows what
-    stands far apart.
+    """Return whether a line has several amounts, or is short and ends with one; the page
+    decides.
     """
     amounts = [word for word in line.split() if _AMOUNT.fullmatch(word)]
     return len(amounts) >= _FEWEST_GAPS or (len(line) <= _SHORT and line.rstrip().endswith(_ENDS))

@@ -51,11 +51,18 @@ _NOTES = (
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .docx file or one of its kin: a paragraph a line, headings as ``#``, table rows
-    between ``|``.
+    """Read a .docx file or one of its kin.
 
-    Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment
+    A paragraph is a line, a heading begins with ``#``, a row of a table stands between ``|``. Of
+    tracked changes what was inserted is read, and what was deleted is not. A note or a comment
     follows its paragraph; headers and footers come first, each once.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Raises:
+        DocumentError: it is encrypted, of a version before 2007, or too large.
     """
     parts = Parts()
     document = open_package(data, "Word", ".docx", docx.Document, parts)
@@ -66,8 +73,10 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 class _Reader:
-    """Reads the blocks of one document, in order. ``title`` is the first paragraph in the style of
-    titles.
+    """Reads the blocks of one document, in order.
+
+    Attributes:
+        title: the first paragraph in the style of titles; empty if there is none.
     """
 
     def __init__(self, document: Any, parts: Parts) -> None:
@@ -88,8 +97,8 @@ class _Reader:
         self.title = ""
 
     def _name_style(self, key: str | None) -> str:
-        """The English name of a style, ``Heading 1`` of one that is made from it or stands on its
-        level.
+        """Return the English name of a style, ``Heading 1`` if it is made from that or stands on
+        its level.
         """
         style = first = self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH)
         for _ in range(MOST_BASES):

@@ -1,5 +1,6 @@
-"""Charts and SmartArt of Office, which are parts of their own beside a slide or a text: their words
-and values.
+"""Charts and SmartArt of Office: their words and values.
+
+They are parts of their own beside a slide or a text.
 """
 
 import re
@@ -22,8 +23,12 @@ _MOST_POINTS = 10_000  # of a chart
 
 
 def read_drawings(element: Any, part: Any) -> Iterator[str]:
-    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists
-    of words.
+    """Yield the content of the charts and the SmartArt below an element: titles, tables of values,
+    lists of words.
+
+    Args:
+        element: an element of a slide or a text.
+        part: the part of the package that it is in.
     """
     for chart in element.iter(f"{_CHART}chart"):
         if key := chart.get(f"{_RELATIONSHIP}id"):

@@ -53,8 +53,16 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 def read(data: bytes, name: str) -> Loaded:
     """Read an HTML page: headings as ``#``, items as ``-`` or numbered, cells between ``|``.
 
-    ``meta`` has its address (canonical, RFC 6596, else https://ogp.me), as ``url``, its author and
-    its date.
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Returns:
+        The text with its title. ``meta`` has the address (canonical, RFC 6596, else https://ogp.me)
+            as ``url``, the author and the date.
+
+    Raises:
+        DocumentError: it is nested too deeply.
     """
     root = _parse(data)
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
@@ -100,14 +108,16 @@ def _parse(data: bytes) -> etree._Element:
 
 
 def _is_cut(parser: etree.HTMLParser) -> bool:
-    """Whether a page is nested deeper than libxml2 follows, which leaves out all that comes
-    then.
+    """Return whether a page is nested deeper than libxml2 follows, which leaves out what comes
+    after.
     """
     return any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
 
 
 def find_label(data: bytes) -> str | None:
-    """Return the encoding that a page declares."""
+    """Return the encoding that a page declares in its first 4,096 bytes; None if it declares
+    none.
+    """
     label = _LABEL.search(data[:4096])
     return label[1].decode("ascii") if label else None
 
@@ -157,7 +167,7 @@ def _read_styles(root: etree._Element) -> None:
 
 
 def read_svg(data: bytes, name: str) -> Loaded:
-    """Read the texts of a drawing, a line each."""
+    """Read the texts of a drawing, one line each."""
     root = etree.fromstring(
         data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
     )
@@ -173,8 +183,13 @@ def read_svg(data: bytes, name: str) -> Loaded:
 
 
 def read_epub(data: bytes, name: str) -> Loaded:
-    """Read an EPUB: chapters joined in reading order, that of the manifest where the spine is
-    missing.
+    """Read an EPUB: its chapters joined in reading order.
+
+    If the spine is missing, the order is that of the manifest. A chapter that can't be read is left
+    out.
+
+    Raises:
+        DocumentError: it is encrypted.
     """
     with open_archive(data, "EPUB") as archive:
         names = {name.lower(): name for name in archive.namelist()}

@@ -1,5 +1,5 @@
-"""Write a tree of HTML as lines that the sentence splitter understands, equations on one line: ``v
-= s/t``.
+"""Write a tree of HTML as lines that the sentence splitter understands; an equation is on one line:
+``v = s/t``.
 """
 
 import re
@@ -40,8 +40,8 @@ _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
 def render(root: etree._Element) -> str:
-    """Return the text of a tree: headings as ``#``, list items as ``-`` or numbered, a line a row
-    of a table.
+    """Return the text of a tree: headings as ``#``, items as ``-`` or numbered, one line for each
+    row of a table.
     """
     renderer = _Renderer()
     walker = etree.iterwalk(root, events=("start", "end"))
@@ -63,8 +63,10 @@ def render(root: etree._Element) -> str:
 
 
 class _Lines:
-    """Text being written. State: its parts, the line ends it ends with, and a marker that waits for
-    what it marks.
+    """Text that is being written.
+
+    State: its parts, how many line ends it ends with, and a marker that waits for the text it
+    marks.
     """
 
     def __init__(self) -> None:
@@ -91,8 +93,9 @@ class _Lines:
 
 
 class _Renderer:
-    """Writes elements as they open and close. State: what is open, and the text of each that is
-    kept apart.
+    """Writes elements as they open and close.
+
+    State: the open elements, and the texts of cells and preformatted text, which are kept apart.
     """
 
     def __init__(self) -> None:
@@ -247,9 +250,7 @@ def _holds_data(table: etree._Element) -> bool:
 
 
 def read_math(node: etree._Element) -> str:
-    """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its
-    parts stand.
-    """
+    """Return an equation as its author typed it, in TeX or StarMath, else its parts in order."""
     for annotation in node.iter("{*}annotation"):
         if annotation.get("encoding") in _SOURCES and (annotation.text or "").strip():
             return fold(annotation.text)
@@ -278,5 +279,5 @@ def _read_math(node: etree._Element) -> str:
 
 
 def _enclose(part: str) -> str:
-    """Put what has several signs in parentheses."""
+    """Put an expression of several signs in parentheses."""
     return part if part.isalnum() else f"({part})"

@@ -1,5 +1,5 @@
 """Read files of complex formats in a sandboxed process: a bad file can't crash or hang a run, or
-fill memory.
+fill the memory.
 
 Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. Their
 process has limits on memory and time and no secrets in its environment, and ends with its parent.
@@ -69,9 +69,7 @@ _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 
 class _Limit(NamedTuple):
-    """The start of reading a file, by ``time.monotonic``, and the seconds that it may take in
-    all.
-    """
+    """When reading a file began, by ``time.monotonic``, and how many seconds it may take."""
 
     began: float
     seconds: float
@@ -87,10 +85,13 @@ class IsolatedLoader:
     """
 
     def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
-        """Set the limits of one file: seconds, by default those of its size, and the most bytes of
-        memory.
+        """Set the limits of one file.
 
         Models of OCR run in a process of their own, since they take more memory than files may.
+
+        Args:
+            seconds: time that one file may take; None for 120 s and 5 s more for each megabyte.
+            memory: the most bytes of address space.
         """
         self._seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
@@ -98,16 +99,32 @@ class IsolatedLoader:
         self._ocr: IsolatedLoader | None = None
 
     def load(self, path: Path, doc_id: str) -> Document:
-        """Read one file, without its attachments. Raises DocumentError: it can't be read within the
-        limits.
+        """Read one file, without its attachments.
+
+        Args:
+            path: the file.
+            doc_id: name of its document.
+
+        Raises:
+            DocumentError: it can't be read within the limits.
         """
         return self.load_with_attachments(path, doc_id)[0]
 
     def load_with_attachments(
         self, path: Path, doc_id: str
     ) -> tuple[Document, list[Document], list[Skipped]]:
-        """Read one file and what is attached to it: see
-        :func:`lmkrag.formats.load.load_with_attachments`.
+        """Read one file and the files attached to it; scanned pages are read by OCR if that is
+        installed.
+
+        Args:
+            path: the file.
+            doc_id: name of its document.
+
+        Returns:
+            The document, the documents of its attachments, and what can't be read with reasons.
+
+        Raises:
+            DocumentError: the file can't be read within the limits.
         """
         if is_plain(path):
             return load_document(path, doc_id), [], []
@@ -147,8 +164,19 @@ class IsolatedLoader:
             )
 
     def render_page(self, path: Path, fingerprint: str, number: int, **how: Any) -> bytes:
-        """Draw a page, from 1, of the file with a fingerprint: see
-        :func:`lmkrag.formats.pdf.render_page`.
+        """Draw a page of a file: see :func:`lmkrag.formats.pdf.render_page`.
+
+        Args:
+            path: the file.
+            fingerprint: its SHA-256 when it was indexed.
+            number: the page, from 1.
+            how: further options of ``render_page``.
+
+        Returns:
+            An image file.
+
+        Raises:
+            DocumentError: the page can't be drawn, or the file has changed.
         """
         return base64.b64decode(
             self._call(path, "render_page", fingerprint=fingerprint, number=number, **how)
@@ -157,7 +185,21 @@ class IsolatedLoader:
     def find_rectangles(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
     ) -> list[Box]:
-        """Find where characters of a page stand, or the shapes of a slide that have them."""
+        """Find where characters of a page stand, or the shapes of a slide that have them.
+
+        Args:
+            path: the file.
+            fingerprint: its SHA-256 when it was indexed.
+            number: the page or slide, from 1.
+            start: the first character of the page's text, from 0.
+            end: the character after the last one.
+
+        Returns:
+            Boxes (left, top, right, bottom) as shares of the page, 0 to 1.
+
+        Raises:
+            DocumentError: the page can't be read, or the file has changed.
+        """
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
         return [
             tuple(box)
@@ -169,6 +211,16 @@ class IsolatedLoader:
     ) -> list[Box]:
         """Find where characters of a scanned page stand: see
         :func:`lmkrag.formats.scans.find_boxes`.
+
+        Args:
+            path: the file.
+            fingerprint: its SHA-256 when it was indexed.
+            number: the page, from 1.
+            start: the first character of the page's text, from 0.
+            end: the character after the last one.
+
+        Raises:
+            DocumentError: the page can't be read, or the file has changed.
         """
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
@@ -199,7 +251,7 @@ class IsolatedLoader:
         return reply["value"]
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes; the next call starts new ones."""
         self._end()
         if self._ocr is not None:
             self._ocr.close()
@@ -292,13 +344,15 @@ def module_folders() -> list[str]:
 
 
 def allowed_memory(size: int) -> int:
-    """Return the address space in bytes that a child process may have, at most ``size``."""
+    """Return how many bytes of address space a child process may have: ``size``, or less if this
+    process may have less.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     return size if most == resource.RLIM_INFINITY else min(size, most)
 
 
 def _find_data(process: int) -> int:
-    """The bytes of data that a process holds; 0 where the system does not tell."""
+    """Return the bytes of data that a process holds; 0 if the system does not tell."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[5]) * resource.getpagesize()
     except (OSError, IndexError):
@@ -320,7 +374,7 @@ def _read_line(stream: IO[bytes], deadline: float) -> bytes:
 
 
 def _limit_time(seconds: int) -> None:
-    """Have the system end this process if a request takes longer: the parent, which would kill it,
+    """Have the system end this process if a request takes longer; the parent, which would kill it,
     may be gone.
     """
     signal.alarm(seconds + _GRACE)
@@ -389,8 +443,10 @@ _TASKS: dict[str, Callable[..., Any]] = {
 
 
 def serve(memory: int) -> None:
-    """Answer requests from standard input, a line each, until it ends; with a limit on memory in
-    bytes.
+    """Answer requests from standard input, one in each line, until it ends.
+
+    Args:
+        memory: the most bytes of address space.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     limit_process(memory)

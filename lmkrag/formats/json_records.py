@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: one line a record, each value beside its name."""
+"""JSON and JSON Lines: one line for each record, each value beside its name."""
 
 import json
 import re
@@ -39,8 +39,16 @@ _Columns = list[tuple[str, list[Any]]]  # names and values
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are
-    left out.
+    """Read JSON, with comments or not, or JSON Lines.
+
+    Each record or value is a line; broken records are left out.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Raises:
+        DocumentError: nothing in it can be parsed.
     """
     text = decode(data)
     content, left_out = _read_text(text)
@@ -88,7 +96,7 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
 
 
 def _parse_lines(text: str) -> list[_Piece]:
-    """The values of the lines of a text; a bracket alone on a line is none."""
+    """Return the values of the lines of a text. A bracket alone on a line has no value."""
     lines, position = [], 0
     for line in text.split("\n"):
         record = line.strip(" \t\r,\x1e")
@@ -103,7 +111,9 @@ def _parse_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[_Piece]:
 
 
 def _read_cut(text: str, open_brackets: Sequence["_Bracket"]) -> tuple[tuple[Any], str] | None:
-    """What is whole of a text that ends inside of a list or an object, and what is left out."""
+    """Return the whole parts of a text that ends inside a list or an object, and what is left
+    out.
+    """
     started = [bracket for bracket in open_brackets if bracket.count]
     if not started:
         return None
@@ -143,8 +153,9 @@ class _Bracket:
 
 
 def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracket]]:
-    """The lists and objects of a text by their depth, and those that are never closed; deep ones
-    are left out.
+    """Return the lists and objects of a text by their depth, and those that are never closed.
+
+    Brackets more than 20 levels deep are left out.
     """
     spans: list[list[tuple[int, int]]] = [[] for _ in range(_MAX_DEPTH)]
     stack: list[_Bracket] = []
@@ -310,8 +321,9 @@ def _show(value: Any) -> str:
 def _read_record(
     value: Any, name: str, depth: int, outer: Sequence[tuple[str, str]] = ()
 ) -> list[str]:
-    """The line of a record, and one for each of several records in it, which begins with what names
-    the outer one.
+    """Return the line of a record, and one for each of several records in it.
+
+    Their lines begin with the name or the first value of the outer record.
     """
     inner: list[tuple[Any, str]] = []
     pairs = list(_leaves(value, name, depth, inner))
@@ -327,8 +339,8 @@ def _read_record(
 def _leaves(
     value: Any, name: str, depth: int, inner: list[tuple[Any, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, value) of everything in a JSON value but lists of records, which
-    ``inner`` gets.
+    """Yield the dotted name and the value of everything in a JSON value; ``inner`` gets lists of
+    records.
     """
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, part in value.items():

@@ -1,4 +1,4 @@
-"""Turn a file into a ``Document``: one reader a format, chosen by the file's name."""
+"""Turn a file into a ``Document``: one reader for each format, chosen by the file's name."""
 
 import codecs
 import hashlib
@@ -89,7 +89,15 @@ _NOT_TEXT = frozenset(
 
 
 def load_document(path: Path, doc_id: str) -> Document:
-    """Read one regular file, without its attachments. Raises DocumentError: it can't be read."""
+    """Read one regular file, without its attachments.
+
+    Args:
+        path: the file.
+        doc_id: name of its document.
+
+    Raises:
+        DocumentError: it can't be read.
+    """
     return load_bytes(_read(path), path.name, doc_id=doc_id, path=printable(str(path)))
 
 
@@ -104,7 +112,12 @@ def _read(path: Path) -> bytes:
 
 
 def check_file(path: Path) -> None:
-    """Check a file's name and first bytes. Raises DocumentError: its format is not supported."""
+    """Check a file's name and first bytes, without reading it.
+
+    Raises:
+        EmptyDocument: the file is empty.
+        DocumentError: its format is not supported, or its content is of another format.
+    """
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
     with path.open("rb") as file:
@@ -131,12 +144,29 @@ def _check_suffix(suffix: str) -> None:
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
-    """Read a file's bytes, without its attachments; the suffix of ``name`` selects the reader."""
+    """Read a file's bytes, without its attachments.
+
+    Args:
+        data: the bytes.
+        name: a file name, whose suffix selects the reader.
+        doc_id: name of the document.
+        path: the path of the document, as shown to users.
+
+    Raises:
+        DocumentError: they can't be read.
+    """
     return _document(_parse(data, name, path), data, name, doc_id, path)
 
 
 class LoadedFile(NamedTuple):
-    """The documents of a file: its own, its attachments, and those that can't be read."""
+    """The documents of a file.
+
+    Attributes:
+        document: its own document.
+        attached: the documents of its attachments.
+        skipped: attachments and parts that can't be read, with reasons.
+        scans: the bytes of attachments with scanned pages, which OCR is to read, by ``doc_id``.
+    """
 
     document: Document
     attached: list[Document]
@@ -147,8 +177,14 @@ class LoadedFile(NamedTuple):
 
 
 def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
-    """Read one file and the files attached to it, called ``doc_id/name``. Raises DocumentError: it
-    can't be read.
+    """Read one file and the files attached to it, whose documents are called ``doc_id/name``.
+
+    Args:
+        path: the file.
+        doc_id: name of its document.
+
+    Raises:
+        DocumentError: the file itself can't be read.
     """
     data, file_path = _read(path), printable(str(path))
     loaded = _parse(data, path.name, file_path)
@@ -185,7 +221,9 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
 
 
 def name_parts(doc_id: str, left_out: Mapping[str, str]) -> list[Skipped]:
-    """Return the parts of a file that are left out, the first of them by their names."""
+    """Return why parts of a file are left out: the first 20 by their names, then the number of the
+    others.
+    """
     parts = [
         Skipped(f"{doc_id}/{printable(part)}", f"left out: {why}") for part, why in left_out.items()
     ]
@@ -238,7 +276,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
 
 
 def to_document_error(error: BaseException, suffix: str) -> DocumentError:
-    """Return why a file with a suffix can't be read, of an error of a parser."""
+    """Return the error of a file, by its suffix, from the error of a parser."""
     what = name_format(suffix)
     broken = f"broken {what}" if what else "can't be parsed"
     if not isinstance(error, MemoryError):
@@ -294,7 +332,7 @@ def is_plain(path: Path) -> bool:
 
 
 def _find_suffix(name: str, data: bytes) -> str:
-    """The suffix of a file's name, or that of a mail or mailbox that has none."""
+    """Return the suffix of a file's name, or that of a mail or mailbox if the name has none."""
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX or suffix[1:].isalpha() or not _MAY_BE_MAIL.match(data):
         return suffix
@@ -304,8 +342,8 @@ def _find_suffix(name: str, data: bytes) -> str:
 
 
 def name_format(suffix: str) -> str:
-    """Return what messages call a file with a suffix, such as ``Excel file``; nothing for plain
-    text.
+    """Return what messages call a file with a suffix, such as ``Excel file``; an empty string for
+    plain text.
     """
     what, _ = _READERS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
     return what

@@ -78,8 +78,14 @@ def _read_header(name: str, value: str) -> Any:
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .eml or .emlx file: its headers, a line each, and its texts; its attachments are
-    files in it.
+    """Read an .eml or .emlx file: its headers, one line each, and its texts.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Returns:
+        The text; attachments of the mail are attachments of the document.
     """
     if name.lower().endswith(".emlx") and (size := re.match(rb"\s*(\d+)\s*\n", data)):
         data = data[size.end() : size.end() + int(size[1])]
@@ -92,7 +98,11 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def read_mailbox(data: bytes, name: str) -> Loaded:
-    """Read an .mbox file: its messages one after the other, each under its subject."""
+    """Read an .mbox file: its messages one after the other, each under its subject.
+
+    Raises:
+        DocumentError: it is no mailbox, or has more than 20,000 messages.
+    """
     messages: list[str] = []
     inside = _Inside()
     postmarks = [*_find_postmarks(data)]
@@ -139,7 +149,7 @@ def _read_html(part: EmailMessage) -> str:
 
 
 def read_calendar(data: bytes, name: str) -> Loaded:
-    """Read an .ics file: what happens, when and where, a paragraph an event."""
+    """Read an .ics file: what happens, when and where, a paragraph for each event."""
     return Loaded("\n".join(_read_events(decode(data).replace("\r\n", "\n"))).strip(), "mail")
 
 
@@ -183,9 +193,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 class _Inside:
-    """What is in a file of mails: attachments, and the parts that can't be read. State: both, while
-    it is read.
-    """
+    """The attachments of a file of mails, and the parts that can't be read, while it is read."""
 
     def __init__(self) -> None:
         self.attachments: list[Attachment] = []
@@ -276,8 +284,8 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
 
 
 def _read_events(calendar: str) -> Iterator[str]:
-    """What happens, when, where and with whom, of a calendar (RFC 5545); nothing of alarms and time
-    zones.
+    """Yield what happens, when, where and with whom, of a calendar (RFC 5545); alarms and time
+    zones are left out.
     """
     inside: list[str] = []
     fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"

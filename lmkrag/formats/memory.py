@@ -34,15 +34,16 @@ _most_of_file = 0  # the same with the file that is read
 
 
 def limit_process(most: int) -> None:
-    """Let the readers of this process use ``most`` bytes at most."""
+    """Let the readers of this process use at most ``most`` bytes of address space."""
     global _most
     _most = most
     _limit(most)
 
 
 def limit_file(path: Path) -> None:
-    """Let the reader of a file use memory by its size, and all that readers may use if size says
-    nothing.
+    """Let the reader of a file use memory by the size of the file.
+
+    A format whose size says little, such as pictures, may use all that readers may.
     """
     global _most_of_file
     try:
@@ -55,8 +56,9 @@ def limit_file(path: Path) -> None:
 
 
 def allow_unpacked(size: int) -> None:
-    """Let the reader of the file use more memory, by the bytes that it unpacks to; nothing in other
-    processes.
+    """Let the reader of the file use more memory, by the bytes that the file unpacks to.
+
+    In a process without limits it does nothing.
     """
     if _most:
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -64,7 +66,7 @@ def allow_unpacked(size: int) -> None:
 
 
 def allow_all() -> None:
-    """Let the reader of the file use all that readers may use."""
+    """Let the reader of the file use all memory that readers may."""
     _limit(_most_of_file)
 
 

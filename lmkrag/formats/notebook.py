@@ -27,7 +27,7 @@ _FORMER = {
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a notebook's cells in order, without those that are none."""
+    """Read a notebook's cells in order; a cell that can't be read is left out."""
     notebook = json.loads(decode(data).removeprefix(BYTE_ORDER_MARK))
     cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
     parts = Parts()
@@ -45,7 +45,7 @@ def _show_cell(cell: Mapping[str, Any]) -> str:
 
 
 def _join(value: Any) -> str:
-    """A text that may be given as a list of its lines."""
+    """Return a text that may be given as a list of its lines."""
     return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
@@ -72,8 +72,9 @@ def _fence(text: str) -> str:
 
 
 def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether an output is plain text, and the text; empty for warnings, pictures and what is only
-    for a screen.
+    """Return whether an output is plain text, and its text.
+
+    The text is empty for warnings, pictures and what is only for a screen.
     """
     if output.get("output_type") == "stream":
         is_printed = "stderr" not in (output.get("name"), output.get("stream"))

@@ -1,8 +1,8 @@
 """Text of scanned pages and pictures, by RapidOCR: PP-OCR's models as ONNX, which come with its
 package.
 
-The extra ``ocr`` installs it. The models find and read lines; where these stand gives their order,
-columns and the rows of tables (recursive XY cuts; Nagy and Seth, 1984).
+The extra ``ocr`` installs it. The models find and read lines; the places of the lines give their
+order, columns and the rows of tables (recursive XY cuts; Nagy and Seth, 1984).
 """
 
 import io
@@ -35,8 +35,12 @@ _ROW_GAP = 2.5  # the same between two tables
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page, its box (left, top, right, bottom) as shares of the page, and its
-    recognition score.
+    """A line of a page that was recognized.
+
+    Attributes:
+        text: the words.
+        box: (left, top, right, bottom) as shares of the page, 0 to 1.
+        score: recognition score, 0 to 1.
     """
 
     text: str
@@ -51,8 +55,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` their mean
-    score.
+    """The text of a page that was recognized.
+
+    Attributes:
+        text: the lines in reading order.
+        places: (start, end, box) of each line in the text.
+        confidence: mean recognition score, 0 to 1, by characters.
     """
 
     text: str
@@ -67,8 +75,8 @@ def is_installed() -> bool:
 
 @cache
 def name_models() -> str:
-    """Return a name for what reads pages: a hash of the models and of this module; empty where OCR
-    is not installed.
+    """Return a hash of the models and of this module, which names results in the cache; empty if
+    OCR is not installed.
     """
     spec = find_spec("rapidocr")
     if spec is None:
@@ -87,7 +95,10 @@ def name_models() -> str:
 
 
 def find_lines(image: "Image") -> list[Line]:
-    """Read the lines of a page or a picture, in no order."""
+    """Recognize the lines of a page or a picture, in no order.
+
+    A line with a score below 0.9 is recognized again alone, and left out below 0.5.
+    """
     import numpy as np
 
     image = image.convert("RGB")
@@ -138,9 +149,7 @@ def _engine() -> Any:
 
 
 def arrange(lines: Sequence[Line]) -> PageText:
-    """Put lines into the order in which they are read: columns one after the other, rows of tables
-    between bars.
-    """
+    """Put lines into reading order: columns one after the other, rows of tables between bars."""
     text, places, scores = "", [], []
     previous: list[Line] = []
     for row in _rows(lines):
@@ -151,6 +160,7 @@ def arrange(lines: Sequence[Line]) -> PageText:
                 gap > most * row[0].height or gap < -row[0].height
             )  # further down, or another column
             text += "\n\n" if new else "\n"
+        # Several lines side by side are the cells of a row.
         bars = len(row) > 1
         text += "| " if bars else ""
         for number, line in enumerate(row):
@@ -166,7 +176,11 @@ def arrange(lines: Sequence[Line]) -> PageText:
 
 
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
-    """Lines side by side as rows, in reading order."""
+    """Return lines as rows of lines that stand side by side, in reading order.
+
+    The page is cut at gutters and blank strips, recursively; a part without a cut is one column or
+    table.
+    """
     ordered = sorted(lines, key=lambda line: line.box[1])
     if (gutter := _find_gutter(ordered)) is not None:
         left = [line for line in ordered if line.box[2] <= gutter]
@@ -197,8 +211,10 @@ def _join_words(row: list[Line]) -> list[Line]:
 
 
 def _find_gutter(lines: Sequence[Line]) -> float | None:
-    """The middle of a blank strip from top to bottom between two columns of prose; cells of tables
-    are too short.
+    """Return the middle of a blank strip from top to bottom between two columns of prose; None if
+    there is none.
+
+    Cells of tables are too short to be prose.
     """
     if len(lines) < 4:
         return None
@@ -226,8 +242,8 @@ def _is_prose(lines: Sequence[Line]) -> bool:
 
 
 def _find_cut(lines: Sequence[Line]) -> int | None:
-    """The number of lines above the first blank strip across the page below which the text is in
-    columns.
+    """Return how many lines stand above the first blank strip below which the text is in columns;
+    None if there is none.
     """
     for number in range(1, len(lines)):
         is_blank = lines[number].box[1] >= max(line.box[3] for line in lines[:number])
@@ -240,8 +256,12 @@ _SMALLEST = (80, 24)  # pixels; an icon holds no text worth finding
 
 
 def read_picture(data: bytes, name: str) -> Loaded:
-    """Return a document without text whose pages are all scanned: one, or the frames of a TIFF
+    """Return a document without text whose pages are all scanned: one page, or the frames of a TIFF
     file.
+
+    Raises:
+        EmptyDocument: the picture is too small to hold text.
+        DocumentError: it is broken or too large.
     """
     with open_picture(data, 1) as image:
         if image.width < _SMALLEST[0] or image.height < _SMALLEST[1]:
@@ -252,8 +272,14 @@ def read_picture(data: bytes, name: str) -> Loaded:
 
 
 def open_picture(data: bytes, number: int) -> "Image":
-    """Open a picture at a page, from 1. Raises DocumentError: it is broken, too large, or has no
-    such page.
+    """Open a picture at a page.
+
+    Args:
+        data: the bytes of the file.
+        number: the page, from 1.
+
+    Raises:
+        DocumentError: it is broken, has too many pixels, or no such page.
     """
     from PIL import Image, UnidentifiedImageError
 

@@ -71,7 +71,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def read_flat(data: bytes, name: str) -> Loaded:
-    """Read an .fodt, .fods or .fodp file, which has all parts in one."""
+    """Read an .fodt, .fods, .fodp or .fodg file, which has all parts in one: see :func:`read`."""
     root = etree.fromstring(data, _PARSER)
     return _read_parts(root, root, root)
 
@@ -109,7 +109,7 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
 
 
 def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
-    """The root of a part of the archive, an empty one where it has none of the name."""
+    """Return the root of a part of the archive; an empty element if it has no such part."""
     root = None
     with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
         root = etree.fromstring(archive.read(name), _PARSER)
@@ -117,8 +117,8 @@ def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
 
 
 def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
-    """Put the text of equations, which are files of their own in the archive, where their frames
-    are.
+    """Put the text of equations in place of their frames; they are files of their own in the
+    archive.
     """
     for shape in [*content.iter(f"{_DRAW}object")]:
         root = _open(archive, shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml")

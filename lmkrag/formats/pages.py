@@ -1,4 +1,4 @@
-"""Draw pages as images and locate text on them, in the sandboxed process."""
+"""Draw pages as images and find text on them, in the sandboxed process."""
 
 import threading
 from collections.abc import Sequence
@@ -21,8 +21,9 @@ _DRAWN = ("pdf", "image")
 
 
 class Pages:
-    """Draws pages one at a time: PDFium is not thread-safe. State: the sandboxed process, started
-    on demand.
+    """Draws pages, one at a time, since PDFium is not thread-safe.
+
+    State: the sandboxed process, started on demand.
     """
 
     def __init__(self) -> None:
@@ -43,11 +44,20 @@ class Pages:
         span: tuple[int, int] | None = None,
         **how: Any,
     ) -> bytes:
-        """Return a page, from 1, as an image with characters ``[start, end)`` outlined: see
-        ``pdf.render_page``.
+        """Draw a page with characters outlined.
 
-        ``page`` defaults to the first that shows some of them. Raises UsageError: there is no such
-        page, or it shows none of them. DocumentError: it can't be drawn, or its file has changed.
+        Args:
+            info: the document, whose file is a PDF or a picture.
+            page: the page, from 1; by default the first that shows some of the characters.
+            span: the characters ``[start, end)`` of the document to outline; None for none.
+            how: further options of :func:`lmkrag.formats.pdf.render_page`.
+
+        Returns:
+            An image file, PNG by default.
+
+        Raises:
+            UsageError: there is no such page, or it shows none of the characters.
+            DocumentError: the page can't be drawn, or its file has changed.
         """
         _check(info, page or 1, _DRAWN)
         places = [] if span is None else self.find_places(info, *span)
@@ -63,8 +73,20 @@ class Pages:
             )
 
     def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
-        """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError,
-        DocumentError.
+        """Find where characters of a document stand on its pages.
+
+        Args:
+            info: the document, whose file is a PDF, a picture or a presentation.
+            start: the first character of the document.
+            end: the character after the last one.
+
+        Returns:
+            (page, boxes) of the first 20 pages that have some of the characters. Boxes are (left,
+                top, right, bottom) as shares of the page, 0 to 1.
+
+        Raises:
+            UsageError: the document has no pages.
+            DocumentError: a page can't be read, or the file has changed.
         """
         from lmkrag.formats.scans import SCANNED
 
@@ -84,13 +106,14 @@ class Pages:
         return places
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; the next call starts a new one."""
         with self._guard:
             if self._started is not None:
                 self._started.close()
 
 
 def _check(info: DocumentInfo, number: int, kinds: Sequence[str]) -> None:
+    """Raise an error unless pages of a document can be shown, and it has one of this number."""
     if not info.pages:
         raise UsageError(f"{info.doc_id} has no pages")
     if not 1 <= number <= info.pages:

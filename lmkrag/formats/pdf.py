@@ -46,7 +46,18 @@ _UNITS = 100_000  # that a page is divided into, either way
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a PDF: the text of its pages, and where each page starts in it."""
+    """Read a PDF: the text of its pages, and where each page starts in it.
+
+    Running headers and footers are blanked. Pages without a readable text layer are left to OCR.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Raises:
+        DocumentError: it is broken or encrypted, or has only pages that OCR reads, which is not
+            installed.
+    """
     if count_drawn(data) > MOST_DRAWN:
         raise DocumentError("broken PDF (a form draws itself, or others too often)")
     try:
@@ -67,6 +78,7 @@ def read(data: bytes, name: str) -> Loaded:
             parts.read(f"attachment {number + 1}", partial(_read_attachment, pdf, number))
             for number in range(pdf.count_attachments())
         ]
+    # Join the pages; those that only OCR can read are empty so far.
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
@@ -84,7 +96,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
-    """An attachment, from 0; without data if it has none."""
+    """Return an attachment, from 0; its data are empty if it has none."""
     attachment = pdf.get_attachment(number)
     data = b""
     with contextlib.suppress(pypdfium2.PdfiumError):
@@ -93,8 +105,10 @@ def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages with spaces for running headers and footers, and for the marks of headings that
-    often repeat.
+    """Return pages with spaces in place of running headers and footers, so that offsets stay the
+    same.
+
+    A heading that often repeats loses its mark.
     """
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for lines in edges for key in lines)
@@ -116,8 +130,9 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
 
 
 def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
-    """The spans of a page's first and last lines, by which of the two they are and their words
-    without page numbers.
+    """Return the spans of a page's first and last lines.
+
+    The keys are whether a line is at the top, and its words without page numbers.
     """
     lines = [match.span() for match in _LINE.finditer(page)]
     edge = min(_EDGE, len(lines) // 4)
@@ -137,11 +152,18 @@ def render_page(
     form: str = "PNG",
     longest: int | None = None,
 ) -> bytes:
-    """Draw a page as :func:`draw_page` does, with boxes outlined; return it as ``PNG``, ``JPEG`` or
-    ``WEBP``.
+    """Draw a page with boxes outlined, as an image file.
 
-    ``boxes`` are (left, top, right, bottom) as shares of the page, ``longest`` the most pixels of
-    its longer side.
+    Args:
+        data: the bytes of a PDF or a picture.
+        number: the page, from 1.
+        scale: pixels to a point (1/72 inch).
+        boxes: (left, top, right, bottom) as shares of the page, 0 to 1.
+        form: ``PNG``, ``JPEG`` or ``WEBP``.
+        longest: the most pixels of the longer side; None for no limit.
+
+    Raises:
+        DocumentError: the page can't be drawn.
     """
     from PIL import ImageDraw
 
@@ -163,8 +185,15 @@ def render_page(
 
 
 def draw_page(data: bytes, number: int, scale: float) -> Any:
-    """Return a page of a PDF, ``scale`` pixels to a point, or a picture. Raises DocumentError: it
-    can't be drawn.
+    """Return a page of a PDF, or a picture, as an image of Pillow.
+
+    Args:
+        data: the bytes of a PDF or a picture.
+        number: the page, from 1.
+        scale: pixels to a point (1/72 inch), of a PDF.
+
+    Raises:
+        DocumentError: the page can't be drawn.
     """
     if _MAGIC not in data[:1024]:
         from lmkrag.formats.ocr import open_picture
@@ -175,8 +204,19 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
-    """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises
-    DocumentError.
+    """Return where the lines with some characters of a page stand.
+
+    Args:
+        data: the bytes of a PDF.
+        number: the page, from 1.
+        start: the first character of the page's text, from 0.
+        end: the character after the last one.
+
+    Returns:
+        Boxes (left, top, right, bottom) as shares of the page as it is shown, 0 to 1.
+
+    Raises:
+        DocumentError: the page can't be read.
     """
     with _open_page(data, number) as page:
         content = PageText(page)
@@ -215,8 +255,9 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _is_scan(page: Any, content: PageText) -> bool:
-    """Whether a page is a picture with a stamp or page number at most; a slide with few words is
-    none.
+    """Return whether a page is a picture with at most a stamp or a page number.
+
+    A slide with few words is no scan.
     """
     width, height = page.get_size()
     pictures = [
@@ -230,8 +271,10 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for
-    each line.
+    """Merge the boxes of characters into one for each line.
+
+    Args:
+        boxes: (left, lower y, right, higher y), in reading order.
     """
     merged: list[Box] = []
     for box in boxes:
@@ -255,8 +298,8 @@ def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
 
 
 def _to_shares(page: Any, box: Box) -> Box:
-    """(left, top, right, bottom) on the page as it is shown, of a box (left, bottom, right, top) in
-    its own units.
+    """Return a box (left, bottom, right, top) in a page's own units as (left, top, right, bottom),
+    shares of the page as shown.
     """
     corners = []
     for x, y in ((box[0], box[1]), (box[2], box[3])):

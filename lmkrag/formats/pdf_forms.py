@@ -1,5 +1,5 @@
-"""Count how often the forms of a PDF are drawn: one that draws itself twice would be drawn 2^40
-times by PDFium.
+"""Count how often the forms of a PDF are drawn: PDFium would draw one that draws itself twice 2^40
+times.
 
 A form (ISO 32000-1, 8.10) is a stream that pages draw by the operator ``Do``, and that may draw
 others.
@@ -29,8 +29,8 @@ _ENTRY = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+(\d+)\s+\d+\s+R\b")
 
 
 class _Object(NamedTuple):
-    """An object: its dictionary or other value, and where its stream begins and ends in the
-    file.
+    """An object of a PDF: its dictionary or other value, and where its stream begins and ends in
+    the file.
     """
 
     value: bytes
@@ -39,10 +39,10 @@ class _Object(NamedTuple):
 
 
 def count_drawn(data: bytes) -> int:
-    """Return how many forms the form of a PDF that draws most draws, itself included; above a limit
-    any number.
+    """Return how many forms are drawn by the form that draws most, itself included.
 
-    What can't be unpacked here, as of an encrypted file, draws nothing.
+    Above :data:`MOST_DRAWN` the number is not exact. What can't be unpacked here, as in an
+    encrypted file, draws nothing.
     """
     objects = dict(_find_objects(data)) if b"/Form" in data else {}
     forms = {
@@ -93,8 +93,8 @@ def _unpack_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
 
 
 def _read_stream(data: bytes, found: _Object) -> bytes:
-    """The content of a stream; as it is stored if it is packed in another way than Flate, or
-    damaged.
+    """Return the content of a stream, as it is stored if it is damaged or packed in another way
+    than Flate.
     """
     stream = data[found.start : found.stop].lstrip(b"\r\n")
     if _FLATE.search(found.value):

@@ -79,8 +79,10 @@ _Edit = tuple[
 
 
 class PageText:
-    """The text of a page of PDFium, values of forms that were initialized included, and its
-    characters' boxes.
+    """The text of a page of PDFium, with the values of its forms, and where each character stands.
+
+    Attributes:
+        text: the text as it is indexed.
     """
 
     def __init__(self, page: Any) -> None:
@@ -104,8 +106,8 @@ class PageText:
 
     @property
     def is_garbage(self) -> bool:
-        """Whether the page's fonts do not say which characters their glyphs are, so that the text
-        is none.
+        """Whether the fonts of the page do not say which characters their glyphs are, so that its
+        text is unreadable.
         """
         characters = re.sub("[ \r\n]", "", self._raw)
         odd = sum(unicodedata.category(sign) in _ODD or sign == "\ufffd" for sign in characters)
@@ -123,8 +125,8 @@ class PageText:
         return bool(unmapped > 0.5 * len(numbers))
 
     def has_large_text(self) -> bool:
-        """Return whether a line is higher than one of prose, or of a stamp on a scan, for the size
-        of the page.
+        """Return whether a line is higher, for the size of the page, than prose or a stamp on a
+        scan.
         """
         height = _LARGE * self._page.get_height()
         boxes = map(self._measure, range(len(self.text)))
@@ -266,7 +268,7 @@ class PageText:
                 yield place, box
 
     def _join_words(self) -> Iterator[_Edit]:
-        """Words divided at a line's end, with the line's end after them.
+        """Yield edits that join words divided at a line's end, and put the line's end after them.
 
         PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a
         compound.
@@ -305,8 +307,8 @@ class PageText:
         return (before[0] if before else "", *(after.groups() if after else ("", "", "")))
 
     def _join_lines(self) -> Iterator[_Edit]:
-        """Line ends: PDFium has some beside a single character and beside exponents, where the line
-        goes on.
+        """Yield edits of line ends: some that PDFium has beside a single character or an exponent
+        become a space or nothing.
         """
         for match in _LINE_END.finditer(self._raw):
             start, stop = match.span()

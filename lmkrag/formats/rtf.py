@@ -34,7 +34,10 @@ def read(data: bytes, name: str) -> Loaded:
     """Read an .rtf file: headings as ``#``, cells of a table between ``|``, notes and comments in
     place.
 
-    Each header and footer is there once, what is hidden or struck through is not.
+    Each header and footer is read once; what is hidden or struck through is left out.
+
+    Raises:
+        DocumentError: the content is not RTF.
     """
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
@@ -45,6 +48,7 @@ def read(data: bytes, name: str) -> Loaded:
     styles = [] if _LEVEL.search(data) else _HEADING.findall(data)
     levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in styles}
     data = _STYLED.sub(lambda style: style[0] + levels.get(style[1], b""), data)
+    # Mark in the source what striprtf would lose: exponents, headings, the rows of tables.
     marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
     marked = _LEVEL.sub(lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", marked)
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
@@ -53,6 +57,7 @@ def read(data: bytes, name: str) -> Loaded:
         "utf-16", "replace"
     )  # characters beyond U+FFFF have two
     text = _NO_TITLE.sub("", show_symbols(text.replace(SOFT_HYPHEN, "")))
+    # Put the cells of each row between bars; merged cells repeat their value.
     *rows, rest = text.split("\x1e")
     lines: list[str] = []
     above: list[str] = []

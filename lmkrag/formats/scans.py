@@ -1,4 +1,4 @@
-"""Fill the scanned pages of a document with what OCR reads on them, page by page.
+"""Fill the scanned pages of a document with the text that OCR reads on them, page by page.
 
 Every page is read in the sandboxed process and cached on disk, so that an interrupted run can
 resume.
@@ -28,12 +28,19 @@ ReadPage = Callable[
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:
-    """Return a document with the text of its scanned pages and ``ocr_confidence``, and the pages
-    left out, and why.
+    """Return a document with the text of its scanned pages.
+
+    Args:
+        document: a document whose metadata name its scanned pages.
+        read_page: reads a page, from 1, by OCR.
+
+    Returns:
+        The document, whose metadata have ``ocr_confidence`` (0 to 1), and why pages are left out,
+            by name.
 
     Raises:
-        EmptyDocument: there is no text on them. DocumentError: OCR fails on this machine, takes too
-            long, or can't read any page.
+        EmptyDocument: there is no text on the pages.
+        DocumentError: OCR fails on this machine, takes too long, or can't read any page.
     """
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
@@ -62,10 +69,14 @@ def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[
 def read_cached(
     fingerprint: str, number: int, read: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the text of a page from the user's cache; read and cache it if it is not there, or
-    damaged.
+    """Return the text of a page from the user's cache, or read it and cache it.
 
-    What other models or another version of this package have read is not used.
+    Pages that other models or another version of this package have read are not used.
+
+    Args:
+        fingerprint: SHA-256 of the file.
+        number: the page, from 1.
+        read: reads the page by OCR.
     """
     name = f"{fingerprint}-{number}"
     path = cache_path("ocr", name_models(), fingerprint[:2], name)
@@ -92,8 +103,10 @@ def _pack(name: str, page: dict[str, Any]) -> bytes:
 
 
 def _unpack(name: str, packed: bytes) -> dict[str, Any]:
-    """The page that :func:`_pack` packed. Raises ValueError: the data are damaged, or of another
-    page.
+    """Return the page that :func:`_pack` packed.
+
+    Raises:
+        ValueError: the data are damaged, or of another page.
     """
     checksum, _, data = packed.partition(b"\n")
     if checksum != _checksum(name, data):
@@ -109,8 +122,15 @@ def _checksum(name: str, data: bytes) -> bytes:
 def find_boxes(
     page: dict[str, Any], start: int, end: int
 ) -> list[tuple[float, float, float, float]]:
-    """Return the lines of a page on which characters ``[start, end)`` stand: boxes, cut to the
-    characters.
+    """Return where characters stand on a page that OCR has read, line by line.
+
+    Args:
+        page: the page, with ``text`` and ``places``.
+        start: the first character of the page's text, from 0.
+        end: the character after the last one.
+
+    Returns:
+        Boxes (left, top, right, bottom) as shares of the page, cut to the characters.
     """
     boxes = []
     places = page["places"]

@@ -1,5 +1,5 @@
-"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after
-it.
+"""PowerPoint presentations, by python-pptx: a page for each slide, its title as a heading, its
+notes after it.
 """
 
 import math
@@ -20,7 +20,12 @@ _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
+    """Read a .pptx file or one of its kin; shapes in groups, tables, charts, SmartArt and equations
+    are read, too.
+
+    Raises:
+        DocumentError: it is encrypted, of a version before 2007, or too large.
+    """
     parts = Parts()
     presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, parts)
     pages = [
@@ -33,8 +38,16 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]:
-    """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters
-    of its text.
+    """Return the frames of the shapes on a slide that have some characters of its text.
+
+    Args:
+        data: the bytes of the file.
+        number: the slide, from 1.
+        start: the first character of the slide's text, from 0.
+        end: the character after the last one.
+
+    Returns:
+        Boxes (left, top, right, bottom) as shares of the slide, 0 to 1.
     """
     presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, Parts())
     width, height = presentation.slide_width, presentation.slide_height

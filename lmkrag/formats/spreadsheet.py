@@ -1,5 +1,5 @@
-"""Excel workbooks, by openpyxl: each sheet under its name, a line a row, each value beside its
-column's name.
+"""Excel workbooks, by openpyxl: each sheet under its name, a line for each row, each value beside
+its column's name.
 """
 
 import datetime
@@ -103,8 +103,16 @@ def _mark_raised(xml: bytes) -> bytes:
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an Excel file: the values last computed, as they are shown; comments and boxes follow
-    their sheet.
+    """Read an Excel file: the values last computed, as they are shown.
+
+    The comments and boxes of a sheet follow it. A sheet that can't be read is left out.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Raises:
+        DocumentError: it is encrypted, of a version before 2007, or too large.
     """
     file = open_office_file(data, "Excel", ".xlsx")
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
@@ -116,6 +124,7 @@ def read(data: bytes, name: str) -> Loaded:
         sheets = [
             (sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)
         ]
+        # The properties: openpyxl fills in today's date, so the file's own is read from its XML.
         workbook = reader.wb
         title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
@@ -132,6 +141,9 @@ def read_old(data: bytes, name: str) -> Loaded:
     comments.
 
     Other files have these suffixes, too: HTML pages, CSV tables, and the XML of Excel 2003.
+
+    Raises:
+        DocumentError: it is encrypted.
     """
     import python_calamine as calamine
 
@@ -164,9 +176,7 @@ def _read_old_sheet(book: Any, name: str) -> list[str]:
 
 
 def _read_dense(table: Any) -> list[list[str]]:
-    """The rows of a sheet that is held up to its last cell, empty ones without cells; from its
-    first row and column.
-    """
+    """Return the rows of a sheet from its first row and column on; an empty row has no cells."""
     indent = [""] * (table.start or (0, 0))[1]
     rows = []
     for row in table.iter_rows():
@@ -263,8 +273,17 @@ def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
 def _repeat(
     rows: list[list[str]], repeats: Repeats, left: int, top: int, right: int, bottom: int
 ) -> None:
-    """Write the value of a merged cell into each row and column that it covers; one alone in its
-    row is a caption.
+    """Write the value of a merged cell into each row and column that it covers.
+
+    A value that is alone in its row is a caption, and stands there once.
+
+    Args:
+        rows: the rows of the sheet, which are changed.
+        repeats: counts the characters that are added.
+        left: first column, from 1.
+        top: first row, from 1.
+        right: last column.
+        bottom: last row.
     """
     value = _value(rows, top, left)
     right = min(right, left + MOST_COVERED)
@@ -298,7 +317,7 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
 
 
 def _show(value: Any, number_format: str) -> str:
-    """A value as people see it."""
+    """Return a value as Excel shows it."""
     if isinstance(value, datetime.datetime) and value.time() == _MIDNIGHT:
         letters = _LITERAL.sub("", number_format).lower()
         return value.isoformat()[
@@ -322,8 +341,8 @@ def _show(value: Any, number_format: str) -> str:
 
 
 def _show_number(value: float, number_format: str) -> str:
-    """A number with the leading zeros, thousands, currency or unit of its format, else in full
-    precision.
+    """Return a number with the leading zeros, thousands, currency or unit of its format, else in
+    full precision.
     """
     plain = f"{value:.0f}" if 10**_DIGITS <= abs(value) < 10**20 else f"{value:.{_DIGITS}g}"
     if number_format == "General":

@@ -1,4 +1,4 @@
-"""Subtitles (SubRip and WebVTT): a line a cue, with the time at which it begins."""
+"""Subtitles (SubRip and WebVTT): a line for each cue, with the time at which it begins."""
 
 import re
 from html import unescape
@@ -24,7 +24,7 @@ _STAMP = re.compile(
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .srt or .vtt file; who speaks stands before what is said."""
+    """Read an .srt or .vtt file; the speaker's name, if there is one, stands before the words."""
     text = decode(data).removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
     is_vtt, rolls = name.lower().endswith("vtt"), _STAMP.search(text) is not None
     text = _BLANK_LINE.sub("", text) if is_vtt else text

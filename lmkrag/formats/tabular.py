@@ -1,5 +1,5 @@
-"""Tables: their headers, captions and merged cells; CSV, a line a record, each value beside its
-column's name.
+"""Tables: their headers, captions and merged cells; CSV, a line for each record, each value beside
+its column's name.
 """
 
 import csv
@@ -52,7 +52,14 @@ _EXCEL_TEXT = re.compile(
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
-    """Read a table: a line a row, ``column: value`` between bars."""
+    """Read a table: a line for each row, ``column: value`` between bars.
+
+    The delimiter is the one that divides most rows into the same number of cells.
+
+    Args:
+        data: the bytes of the file.
+        name: its name; in a .tsv file tabs are tried first.
+    """
     text = decode(data).replace("\0", "")
     delimiters = "\t,;|" if name.lower().endswith(".tsv") else ",;\t|"
     if said := _SAYS_DELIMITER.match(text):
@@ -93,15 +100,24 @@ def read_csv(data: bytes, name: str) -> Loaded:
 
 
 class Repeats:
-    """Counts what cells of a table add by covering or repeating others: a few bytes may stand for
-    gigabytes.
+    """Counts the characters that cells of a table add by covering or repeating others.
+
+    A few bytes of a file may stand for gigabytes.
     """
 
     def __init__(self) -> None:
         self._left = _MOST_REPEATED
 
     def count(self, text: str, times: int) -> None:
-        """Count a cell that is there ``times`` more. Raises DocumentError: that is too much."""
+        """Count a cell that is repeated.
+
+        Args:
+            text: the text of the cell.
+            times: how often it is there in addition.
+
+        Raises:
+            DocumentError: the repeated cells of the table have too many characters.
+        """
         self._left -= times * (len(text) + _BORDER)
         if self._left < 0:
             raise DocumentError(
@@ -111,10 +127,13 @@ class Repeats:
 
 
 class Grid:
-    """Rows of a table in which cells cover several rows and columns. State: the open row, and what
-    reaches below it.
+    """The rows of a table in which cells may cover several rows and columns.
 
-    Its methods raise DocumentError where cells repeat too much.
+    State: the open row, and the cells that reach below it. Methods raise DocumentError if cells
+    repeat too much.
+
+    Attributes:
+        rows: the closed rows.
     """
 
     def __init__(self) -> None:
@@ -127,8 +146,16 @@ class Grid:
         self._repeats = Repeats()
 
     def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
-        """Add the next cell, right of those that reach down to the open row, in a column from 1 if
-        given.
+        """Add the next cell to the open row, right of the cells that reach down to it.
+
+        Args:
+            text: the text of the cell.
+            rows: number of rows that it covers, at most 1,000.
+            columns: number of columns that it covers, at most 1,000.
+            place: its column, from 1; 0 for the next free one.
+
+        Raises:
+            DocumentError: cells repeat too much.
         """
         self._fill()
         while len(self._row) + 1 < min(place, MOST_COVERED):
@@ -142,7 +169,17 @@ class Grid:
             self._append(text, rows)
 
     def add_times(self, times: int, text: str, rows: int, columns: int) -> None:
-        """Add a cell that stands for several equal ones."""
+        """Add a cell that stands for several equal ones.
+
+        Args:
+            times: number of cells.
+            text: the text of each.
+            rows: number of rows that each covers.
+            columns: number of columns that each covers.
+
+        Raises:
+            DocumentError: cells repeat too much.
+        """
         self._repeats.count(text, times - 1)
         if rows == columns == 1 and not self._above:
             self._values += times * bool(text)
@@ -164,9 +201,12 @@ class Grid:
         self._row.append(text)
 
     def end_row(self, times: int = 1) -> None:
-        """Close a row that stands for several equal ones.
+        """Close the open row, which may stand for several equal ones.
 
         A value that has a row to itself is there once, whatever its cell covers: it is a caption.
+
+        Args:
+            times: number of rows.
         """
         self._fill()
         values = [*filter(None, self._row)]
@@ -178,8 +218,12 @@ class Grid:
 
 
 class Table(NamedTuple):
-    """The rows above a table's header, the names of its columns if there is a header, and the rows
-    below.
+    """A table that was split at its header.
+
+    Attributes:
+        captions: the rows above the header.
+        names: the names of the columns; empty if there is no header.
+        records: the rows below.
     """
 
     captions: Sequence[Sequence[str]]
@@ -188,8 +232,9 @@ class Table(NamedTuple):
 
 
 def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a line a row, each value beside its column's name if the column has one. Blank rows
-    divide tables.
+    """Return a line for each row, each value beside its column's name if the column has one.
+
+    Blank rows divide tables.
     """
     lines: list[str] = []
     names: Sequence[str] = ()
@@ -222,8 +267,8 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _show_unnamed(row: Sequence[str]) -> str:
-    """A row without names of columns: ``From: 1 May | To: 3 May``, if its cells are labels and
-    values.
+    """Return a row without names of columns: ``From: 1 May | To: 3 May`` if its cells are labels
+    and values.
     """
     return format_record(("", cell) for cell in row).replace(": | ", ": ")
 
@@ -286,16 +331,20 @@ def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
-    """Split a table at its header. A header of several rows is joined, and one that is repeated is
-    no record.
+    """Split a table at its header.
 
-    Cells have no white space at their ends; a merged cell is in each row and column that it covers.
-    ``names`` are those of the columns of the table above, which goes on unless these rows have a
-    header and figures below it.
+    A header of several rows is joined, and one that is repeated is no record.
+
+    Args:
+        rows: cells without white space at their ends; a merged cell is in each row and column that
+            it covers.
+        names: the names of the columns of the table above. That table goes on unless these rows
+            have a header and figures below it.
     """
     number = _find_header(rows, bool(names))
     if number is None:
         return Table((), names, [row for row in rows if row != names])
+    # Find the rows of the header: groups of columns above or below the row of names.
     first = last = number
     while last + 2 < len(rows) and _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
         last += 1
@@ -304,6 +353,7 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     header = [*rows[first : last + 1]]
     if 0 < first == last and (reaching := _reach_over(rows[first - 1], header[0])):
         first, header = first - 1, [reaching, *header]
+    # Units below the names belong to the header; what is left are the records.
     captions = rows[:last]
     if _has_units(rows[last + 1 :]):
         last += 1
@@ -575,7 +625,9 @@ def _strip(row: Sequence[str]) -> list[str]:
 
 
 def format_record(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return names and values on one line, ``name: value`` between bars."""
+    """Return names and values on one line: ``name: value``, divided by bars. Blank values are left
+    out.
+    """
     cells = (
         f"{name.strip()}: {value}" if name.strip() else value
         for name, value in pairs

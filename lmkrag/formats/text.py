@@ -82,12 +82,21 @@ _RST_FIELD = re.compile(r"^:?([A-Za-z][\w -]{0,30}):[ \t]+(.*(?:\r?\n[ \t]+\S.*)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a plain text file; the suffix of ``name`` tells its kind."""
+    """Read a plain text file; the suffix of its name decides its kind.
+
+    Raises:
+        DocumentError: it is binary, not text.
+    """
     return describe(decode(data), name)
 
 
 def describe(text: str, name: str) -> Loaded:
-    """Return a text with its kind, title and metadata, from its name and its beginning."""
+    """Return a text with its kind, title and metadata.
+
+    Args:
+        text: the text, or its beginning.
+        name: the file's name, whose suffix decides the kind.
+    """
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
@@ -105,8 +114,10 @@ def describe(text: str, name: str) -> Loaded:
 
 
 def decode(data: bytes) -> str:
-    """Decode bytes by their mark, as UTF-8, or by a guess; nothing is dropped. Raises
-    DocumentError: no text.
+    """Decode bytes by their mark, as UTF-8, or by a guess; no byte is dropped.
+
+    Raises:
+        DocumentError: they are binary, not text.
     """
     sample = data[:SAMPLE]
     encoding = read_mark(sample)
@@ -119,8 +130,15 @@ def decode(data: bytes) -> str:
 
 
 def decode_labelled(data: bytes, label: str | None) -> str:
-    """Decode bytes as browsers do, UTF-8 whatever their label says, else a guess. Raises
-    DocumentError: no text.
+    """Decode bytes as browsers do (https://encoding.spec.whatwg.org): as UTF-8 if they are, else by
+    their label.
+
+    Args:
+        data: the bytes.
+        label: the declared encoding; None for none, then it is guessed.
+
+    Raises:
+        DocumentError: they are binary, not text.
     """
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
     for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
@@ -140,8 +158,14 @@ def decode_labelled(data: bytes, label: str | None) -> str:
 
 
 def read_mark(sample: bytes) -> str | None:
-    """Return the encoding that a byte order mark or UTF-16's zeros tell, else None. Raises
-    DocumentError: not text.
+    """Return the encoding that a byte order mark, UTF-16's zeros or escapes show; None for ASCII
+    and the like.
+
+    Args:
+        sample: the first bytes of a file.
+
+    Raises:
+        DocumentError: the file is binary, not text.
     """
     for bom, encoding in _BOMS.items():
         if sample.startswith(bom):
@@ -156,10 +180,11 @@ def read_mark(sample: bytes) -> str | None:
 
 
 def _find_wide(sample: bytes, controls: int) -> str | None:
-    """The byte order of UTF-16 in which all characters can be shown; None for ASCII with a few
+    """Return the byte order of UTF-16 in which all characters can be shown; None for ASCII with few
     control characters.
 
-    Raises DocumentError: it is neither, so it is no text.
+    Raises:
+        DocumentError: it is neither, so it is not text.
     """
     if sample.isascii() and controls <= _FEW_CONTROLS:
         return None
@@ -172,8 +197,11 @@ def _find_wide(sample: bytes, controls: int) -> str | None:
 
 
 def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
-    """Return the likely encoding of a file by its first bytes, and by it ``decoded`` as UTF-8,
-    which it is not.
+    """Return the likely encoding of a file that is not UTF-8.
+
+    Args:
+        sample: the first bytes of the file.
+        decoded: the pieces of its text, decoded as UTF-8 with replacements.
     """
     damaged = wide = 0
     for piece in decoded:
@@ -195,8 +223,8 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what
-    is none.
+    """Return the YAML front matter of a Markdown text, as JSON values; an empty dictionary if it
+    has none.
     """
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
@@ -237,16 +265,14 @@ def read_rst_fields(text: str) -> dict[str, Any]:
 
 
 def find_rst_title(text: str) -> str:
-    """Return the first heading of a text, unless others stand on its level: then none is the
-    title.
-    """
+    """Return the first heading of a text; an empty string if other headings stand on its level."""
     headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
     return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
 
 
 def find_markdown_title(text: str) -> str:
-    """Return the first heading of the first level; a comment in a block of code is none."""
+    """Return the first heading of the first level; a comment in a block of code is no heading."""
     return _find_title(_MD_TITLE, _FENCED.sub("", text[:_MOST_BEFORE_TITLE]))
 
 
@@ -260,8 +286,14 @@ _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
 def unpack_gzip(data: bytes, name: str) -> bytes:
-    """Return the content of a .gz file. Raises DocumentError: it is an archive by its name, or too
-    large.
+    """Return the content of a .gz file.
+
+    Args:
+        data: the bytes of the file.
+        name: the name of the content.
+
+    Raises:
+        DocumentError: the content is an archive by its name, or too large.
     """
     if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")

@@ -68,8 +68,17 @@ class _Line(NamedTuple):
 def mark_titles(
     text: str, sources: Sequence[Source], box: Measure, look: Look
 ) -> tuple[str, Sequence[Source]]:
-    """Return the text of a page with ``##`` before its headings, and the sources of its
-    characters.
+    """Put ``##`` before the headings of a page.
+
+    Args:
+        text: the text of the page.
+        sources: for each character of the text its number on the page, or its box.
+        box: returns the box of a character (left, bottom, right, top) in points; None if it has
+            none.
+        look: returns the size of a character's font in points, and whether it is bold.
+
+    Returns:
+        The text with marks, and the sources of its characters.
     """
     pieces: list[str] = []
     marked: list[Source] = []

@@ -1,5 +1,5 @@
-"""The numbers of Word's lists and clauses, which are in no text: Word counts them when it shows a
-document.
+"""The numbers of Word's lists and clauses, which Word counts when it shows a document: they are in
+no text.
 """
 
 from collections import defaultdict
@@ -33,12 +33,18 @@ class _List:
 
 
 class WordNumbers:
-    """Counts the entry paragraphs of a document, asked for in order. State: where each list has got
-    to.
+    """Counts the numbered paragraphs of a document, which are asked for in order.
+
+    State: the count of each level of each list.
     """
 
     def __init__(self, numbering: Any | None, styles: Any) -> None:
-        """Take the roots of the document's numbering, None without one, and of its styles."""
+        """Take the parts of a document that define numbers.
+
+        Args:
+            numbering: the root of its numbering; None if it has none.
+            styles: the root of its styles.
+        """
         lists: dict[str, _List] = {}
         self._lists: dict[str, _List] = {}  # by number; several may go on counting one list
         self._restarts: dict[str, dict[int, int]] = defaultdict(dict)
@@ -63,8 +69,8 @@ class WordNumbers:
                     self._restarts[number][level] = read_whole(start, 1)
 
     def next(self, paragraph: Any) -> str:
-        """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty
-        for nothing.
+        """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet; empty if
+        it is not numbered.
         """
         number, level = self._find(paragraph)
         entry = self._lists.get(number)
@@ -120,8 +126,15 @@ def _read_levels(element: Any) -> dict[int, _Level]:
 
 
 def find_value(element: Any, *path: str, default: str = "") -> str:
-    """Return the value of an element inside another; a default where it has none, empty where it is
-    not there.
+    """Return the value of an element inside another.
+
+    Args:
+        element: the outer element.
+        path: names of the elements on the way to the inner one.
+        default: returned if the inner element has no value.
+
+    Returns:
+        The value; an empty string if there is no such element.
     """
     child = element.find("/".join(map(qn, path)))
     return "" if child is None else child.get(qn("w:val"), default)

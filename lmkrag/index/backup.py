@@ -30,7 +30,14 @@ _TRIES = 20  # of a copy whose segments a writer replaces meanwhile
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The counts of a copy, and of the segment files that the copy before it did not have."""
+    """The counts of a copy, and what it took.
+
+    Attributes:
+        documents: number of documents in the copy.
+        sentences: number of sentences in the copy.
+        new_files: number of segment files that the copy before it did not have.
+        new_bytes: size of these files.
+    """
 
     documents: int
     sentences: int
@@ -39,16 +46,24 @@ class Backup:
 
 
 def back_up_index(index: Path, copy: Path) -> Backup:
-    """Copy the state that an index has now to the directory ``copy``; a copy that is there is
-    replaced.
+    """Copy the state that an index has now to a directory; an earlier copy there is replaced.
 
     If the process is killed, the earlier copy stays complete, and the next call reuses the files
     copied so far.
 
-    Raises UsageError: ``copy`` holds something else, or one directory is inside the other.
-    IndexNotFound: there is no index. IndexLocked: another process makes this copy, or writes to it.
-    IndexCorrupt: the index is damaged; the earlier copy stays. StorageError: the copy can't be
-    written.
+    Args:
+        index: the directory of the index, which may be in use.
+        copy: where the copy is to be: an earlier copy, an empty directory, or none.
+
+    Returns:
+        The counts of the copy.
+
+    Raises:
+        UsageError: ``copy`` holds something else, or one directory is inside the other.
+        IndexNotFound: there is no index at ``index``.
+        IndexLocked: another process makes this copy, or writes to it.
+        IndexCorrupt: the index is damaged; the earlier copy stays.
+        StorageError: the copy can't be written.
     """
     work = WorkingFolder(copy, "backup")
     source = locate_index(index)
@@ -62,10 +77,12 @@ def back_up_index(index: Path, copy: Path) -> Backup:
             with lock_index(work.path):
                 work.finish_interrupted()
                 work.keep_new()
+                # Build the copy beside its place, and verify every file and row of it.
                 backup = _copy_state(store, work)
                 with contextlib.closing(IndexStore.open(work.new)) as new:
                     if problems := find_problems(new):
                         raise IndexCorrupt(f"{source}: {problems[0]}; an earlier copy is unchanged")
+                # Make it durable, then exchange it with the earlier copy in one step.
                 for path in (
                     work.new / CATALOG,
                     work.new / _MARKER,
@@ -102,8 +119,9 @@ def _check_place(copy: Path) -> None:
 
 
 def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
-    """Copy the catalog and its segments to ``work.new``; a newer state if a writer replaces
-    segments meanwhile.
+    """Copy the catalog and its segments to ``work.new``.
+
+    A writer may replace segments meanwhile; the newer state is copied then.
     """
     segments = work.new / "segments"
     segments.mkdir(parents=True, exist_ok=True)
@@ -132,8 +150,16 @@ def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
 def _place_segments(
     named: list[SegmentFile], index: Path, earlier: Path, target: Path
 ) -> list[File]:
-    """Make ``target`` hold the files of segments and no others; return those that only the index
-    had.
+    """Make a directory hold the files of segments and no others.
+
+    Args:
+        named: the segments of the catalog's copy.
+        index: the segments' directory of the index.
+        earlier: that of the earlier copy, from which files are taken first.
+        target: that of the new copy.
+
+    Returns:
+        The files that the earlier copy did not have; they are compared with their checksums.
     """
     files = {name: file for segment in named for name, file in segment.files.items()}
     for path in target.iterdir():

@@ -39,8 +39,25 @@ _FACTORS = (
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """What the catalog knows of a document, its text aside. ``id`` is the row's, ``doc_id`` the
-    user's.
+    """The catalog's record of a document, without its text.
+
+    Attributes:
+        id: the row id, which a new version of the document does not keep.
+        doc_id: the name that users give.
+        path: where the document was read from.
+        root: the directory that was indexed; empty for a document that was given by itself.
+        title: title of the document.
+        kind: format of the document.
+        meta: its metadata.
+        page_starts: the offset of the first character of each page.
+        fingerprint: hash of its file; empty if there is none.
+        size: size of its file in bytes.
+        mtime_ns: time of the file's last change, in nanoseconds.
+        length: number of characters of its text.
+        first_sentence: id of its first sentence; the others follow it.
+        sentences: number of sentences.
+        content_checksum: checksum of its name, text and sentence borders: see
+            :func:`lmkrag.index.codec.checksum_content`.
     """
 
     id: int
@@ -62,7 +79,15 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that can't be indexed as it is, so that it is not read again until it changes."""
+    """A file that can't be indexed as it is, and is not read again until it changes.
+
+    Attributes:
+        path: the file.
+        size: its size in bytes when it was read.
+        mtime_ns: the time of its last change when it was read, in nanoseconds.
+        reason: why it was skipped, in one line.
+        version: the version of lmkrag that skipped it; another version reads it again.
+    """
 
     path: str
     size: int
@@ -75,8 +100,18 @@ _COLUMNS = ", ".join(column.name for column in fields(DocumentRow))
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """Open a catalog whose commits are durable; ``immutable`` needs no locks. Raises
-    sqlite3.OperationalError.
+    """Open a catalog whose commits are durable.
+
+    Args:
+        path: the SQLite file.
+        create: whether to create the file.
+        immutable: whether nobody changes the file, so that no locks are needed.
+
+    Returns:
+        A connection that may be used by any thread, one at a time; transactions begin explicitly.
+
+    Raises:
+        sqlite3.OperationalError: the file can't be opened.
     """
     mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
     connection = sqlite3.connect(
@@ -103,7 +138,12 @@ def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sql
 
 
 def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
-    """Create the tables and record what the index is made with."""
+    """Create the tables, and record what the index is made with.
+
+    Args:
+        connection: a connection to an empty file.
+        meta: values by key, such as ``encoder`` and ``recipe`` as JSON.
+    """
     script = files("lmkrag.index").joinpath("schema.sql").read_text("utf-8")
     connection.executescript(f"BEGIN;\n{script}")
     values = {**meta, "format": str(FORMAT_VERSION)}
@@ -114,8 +154,10 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what is recorded of the index itself, or raise IndexCorrupt: format, generation,
-    encoder, recipe.
+    """Return the record of the index itself by key: format, generation, encoder and recipe.
+
+    Raises:
+        IndexCorrupt: the table is missing, or the record is damaged.
     """
     if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != (
         "table",
@@ -128,13 +170,14 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
-    """Record another encoder, as JSON."""
+    """Record another encoder, given as JSON, with a new checksum."""
     meta = {**read_meta(connection), "encoder": encoder}
     values = [(encoder, "encoder"), (_checksum_fixed(meta), "checksum")]
     connection.executemany("UPDATE meta SET value = ? WHERE key = ?", values)
 
 
 def _checksum_fixed(meta: dict[str, str]) -> str:
+    """The checksum of format, encoder and recipe, in hexadecimal digits."""
     return codec.checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
@@ -149,8 +192,14 @@ def next_generation(connection: sqlite3.Connection) -> None:
 
 
 def read_number(connection: sqlite3.Connection, key: str) -> int:
-    """Return a number that is recorded of the index itself, such as ``live_documents``: see
-    :func:`sum_documents`.
+    """Return a number of the record of the index itself.
+
+    Args:
+        connection: a connection to the catalog.
+        key: such as ``generation`` or ``live_documents``: see :func:`sum_documents`.
+
+    Raises:
+        IndexCorrupt: the value is damaged.
     """
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     try:
@@ -160,14 +209,20 @@ def read_number(connection: sqlite3.Connection, key: str) -> int:
 
 
 def sum_documents(table: Ids) -> int:
-    """Return a sum over documents ``[n, 3]`` (row id, first sentence, sentences) that a lost or
-    changed one changes.
+    """Return a checksum over documents, which a lost or changed document changes.
+
+    Args:
+        table: ``[n, 3]`` int64: row id, first sentence, number of sentences.
+
+    Returns:
+        A sum modulo 2^64, so that one document can be added or subtracted.
     """
     with np.errstate(over="ignore"):
         return int((table.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum())
 
 
 def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
+    """Add a document to the checksum over documents, or subtract it if ``sign`` is -1."""
     total = (
         read_number(connection, "live_documents")
         + sign * sum_documents(np.array([document], np.int64))
@@ -176,8 +231,17 @@ def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], 
 
 
 def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
-    """Record a document with its text and sentences, inside a transaction; return the id of its
-    first sentence.
+    """Record a document with its text, sentences and windows, inside a transaction.
+
+    Args:
+        connection: a connection inside a transaction.
+        staged: the document; an earlier version is deleted before.
+
+    Returns:
+        The id of its first sentence.
+
+    Raises:
+        IndexCorrupt: the catalog's counter of sentences is damaged.
     """
     document, text, ends = staged.document, staged.text, staged.sentences.ends
     first = read_number(connection, "next_sentence")
@@ -189,6 +253,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     connection.execute(
         "UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),)
     )
+    # The row of the document; its checksum covers the row id, so it is set afterwards.
     values: tuple[Any, ...] = (
         document.doc_id,
         document.path,
@@ -213,6 +278,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     assert key is not None
     _set_checksum(connection, (key, *values))
     _add_to_sum(connection, (key, first, len(ends)), 1)
+    # The text and the sentences, in blocks that are read one by one.
     for start in range(0, len(text), TEXT_PER_BLOCK):
         packed = codec.pack_text(text[start : start + TEXT_PER_BLOCK], key, start)
         connection.execute("INSERT INTO text_block VALUES (?, ?, ?)", (key, start, packed))
@@ -229,6 +295,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
 
 
 def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
+    """Record the checksum of a row of a document, whose first value is its id."""
     connection.execute(
         "UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0])
     )
@@ -246,7 +313,13 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 
 
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
-    """Record a new size and modification time for unchanged content."""
+    """Record a new size and modification time for unchanged content.
+
+    Args:
+        connection: a connection inside a transaction.
+        key: row id of the document.
+        stamp: size and time of its file.
+    """
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
     _set_checksum(
         connection,
@@ -255,21 +328,24 @@ def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -
 
 
 def find_row(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
-    """Return the row of a document, for a writer; readers ask the snapshot, which notices a lost
-    row.
+    """Return the row of a document for a writer, None if there is none.
+
+    Readers ask :meth:`lmkrag.index.snapshot.Snapshot.find_document`, which notices a lost row.
     """
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)
 
 
 def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[DocumentRow]:
-    """Return the documents that are attached to one."""
+    """Return the documents that are attached to a document, by ``doc_id``."""
     low, high = row.doc_id + "/", row.doc_id + "0"  # 0 is the character after /
     below = _documents(connection, "WHERE doc_id > ? AND doc_id < ? ORDER BY doc_id", (low, high))
     return [document for document in below if owner_of(document) == row.doc_id]
 
 
 def owner_of(row: DocumentRow) -> str | None:
-    """Return the document whose file a document is attached to, if it is an attachment."""
+    """Return the ``doc_id`` of the document that this one is attached to; None if it is no
+    attachment.
+    """
     owner = row.meta.get(ATTACHED_TO)
     if not isinstance(owner, str) or not row.doc_id.startswith(owner + "/"):
         return None
@@ -277,7 +353,7 @@ def owner_of(row: DocumentRow) -> str | None:
 
 
 def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
-    """Return the names of documents on both sides of a name in their order, a bounded number."""
+    """Return names of documents before and after a name in their order, at most 250 of each."""
     sides = ("doc_id >= ? ORDER BY doc_id", "doc_id < ? ORDER BY doc_id DESC")
     return [
         name
@@ -289,19 +365,23 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
 
 
 def scan_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
-    """Yield every row that is there by ``doc_id``, for :mod:`lmkrag.index.verify`: lost ones are
-    not noticed.
-    """
+    """Yield every row by ``doc_id``, for :mod:`lmkrag.index.verify`; lost rows are not noticed."""
     return _documents(connection, "ORDER BY doc_id", ())
 
 
 def list_documents(
     connection: sqlite3.Connection, known: Ids, after: str, limit: int | None
 ) -> Iterator[DocumentRow]:
-    """Yield documents by ``doc_id``, at most ``limit`` after one. Raises IndexCorrupt: a row is
-    lost.
+    """Yield documents by ``doc_id``.
 
-    ``known`` ``[n]`` are the row ids of all documents.
+    Args:
+        connection: a connection that holds a snapshot.
+        known: ``[n]`` int64, the row ids of all documents.
+        after: only documents whose ``doc_id`` comes after this one; empty for all.
+        limit: maximum number of documents; None for no limit.
+
+    Raises:
+        IndexCorrupt: a row is lost, or SQLite's index of names is damaged.
     """
     before, following = (
         connection.execute(
@@ -325,13 +405,24 @@ def list_documents(
 
 
 def _damaged_names() -> IndexCorrupt:
+    """Return the error of a damaged index of names."""
     return IndexCorrupt(f"the catalog's index of names is damaged; {REPAIR}")
 
 
 def list_some_documents(
     connection: sqlite3.Connection, keys: Ids, after: str, limit: int | None
 ) -> Iterator[DocumentRow]:
-    """Yield documents with some row ids ``[n]`` as :func:`list_documents` does."""
+    """Yield some documents by ``doc_id``.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        keys: ``[n]`` int64, the row ids of the documents.
+        after: only documents whose ``doc_id`` comes after this one; empty for all.
+        limit: maximum number of documents; None for no limit.
+
+    Raises:
+        IndexCorrupt: a row is lost.
+    """
     clause = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY +doc_id"
     values = (after, json.dumps(keys.tolist()))
     found = connection.execute(f"SELECT id, doc_id > ? FROM document {clause}", values).fetchall()
@@ -342,20 +433,30 @@ def list_some_documents(
 
 
 def check_count(found: int, known: int) -> None:
-    """Raise IndexCorrupt unless as many rows of documents were found as are known: whoever reads
-    some calls this.
+    """Check that as many rows of documents were found as are known; whoever reads some calls this.
+
+    Raises:
+        IndexCorrupt: rows are lost.
     """
     if found != known:
         raise IndexCorrupt(f"the catalog has {found} of {known} documents: rows are lost; {REPAIR}")
 
 
 def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[DocumentRow]:
-    """Yield the documents with row ids in ``[first, stop)``, in order."""
+    """Yield the documents with row ids in ``[first, stop)``, in order.
+
+    Raises:
+        IndexCorrupt: a row is damaged.
+    """
     return _documents(connection, "WHERE id >= ? AND id < ? ORDER BY id", (first, stop))
 
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
-    """Return documents by their row ids. Raises IndexCorrupt: one is not there."""
+    """Return documents by their row ids.
+
+    Raises:
+        IndexCorrupt: one of them does not exist, or is damaged.
+    """
     row_ids = sorted(set(keys))
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
     rows = {row.id: row for row in _documents(connection, clause, (json.dumps(row_ids),))}
@@ -366,6 +467,7 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
 def _documents(
     connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]
 ) -> Iterator[DocumentRow]:
+    """Yield the rows of documents that a clause selects, each compared with its checksum."""
     for *columns, recorded in connection.execute(
         f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values
     ):
@@ -398,7 +500,13 @@ def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
 def write_skipped(
     connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]
 ) -> None:
-    """Remember files that can't be indexed as they are, and forget others, inside a transaction."""
+    """Remember files that can't be indexed as they are, and forget others.
+
+    Args:
+        connection: a connection inside a transaction.
+        skipped: the files to remember.
+        forgotten: paths of files to forget.
+    """
     connection.executemany(
         "DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten)
     )
@@ -408,8 +516,16 @@ def write_skipped(
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
-    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or
-    missing.
+    """Return a range of the characters of a document; only its blocks are read.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        row: the document.
+        start: the first character, from 0.
+        end: the character after the last one; clipped to the length of the text.
+
+    Raises:
+        IndexCorrupt: a block is damaged or missing.
     """
     end = min(end, row.length)
     first = start - start % TEXT_PER_BLOCK
@@ -430,8 +546,19 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
 def read_sentences(
     connection: sqlite3.Connection, row: DocumentRow, first: int
 ) -> tuple[Ids, Bytes]:
-    """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or
-    raise IndexCorrupt.
+    """Return a block of at most 512 sentences.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        row: the document.
+        first: ordinal of the first sentence of the block.
+
+    Returns:
+        Borders ``[n + 1]`` int64, the offsets where sentences begin and the last one ends, and
+            kinds ``[n]`` uint8, positions in ``SENTENCE_KINDS``.
+
+    Raises:
+        IndexCorrupt: the block is damaged or missing.
     """
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
     block = connection.execute(query, (row.id, first)).fetchone()
@@ -441,8 +568,11 @@ def read_sentences(
 
 
 def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
-    """Return the hash of each window a document was read in, and the ordinal of its first own
-    sentence.
+    """Return the windows that a document was read in.
+
+    Returns:
+        The hash of each window ``[n]`` uint64, and the ordinal of the first sentence it owns
+            ``[n]`` int64; empty if none were recorded.
     """
     packed = connection.execute(
         "SELECT data FROM window_list WHERE document = ?", (row.id,)
@@ -453,8 +583,13 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
 
 
 def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
-    """Read the text of a document and of its sentences the ends and kinds ``[n]``, or raise
-    IndexCorrupt.
+    """Read the text and the sentences of a document, and compare them with their checksum.
+
+    Returns:
+        The text, and the ends ``[n]`` int64 and kinds ``[n]`` uint8 of its sentences.
+
+    Raises:
+        IndexCorrupt: something is damaged or missing.
     """
     text = read_text(connection, row, 0, row.length)
     blocks = [
@@ -468,7 +603,11 @@ def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str,
 
 
 def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
-    """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
+    """Read a document with its text, sentences and windows, as it was staged.
+
+    Raises:
+        IndexCorrupt: something is damaged or missing.
+    """
     text, ends, kinds = read_content(connection, row)
     details = (row.title, row.kind, row.page_starts, row.meta)
     document = Document(row.doc_id, row.path, text, *details, fingerprint=row.fingerprint)

@@ -22,7 +22,14 @@ _LISTED = 200  # skipped files
 
 
 def insert_segment(connection: Connection, file: SegmentFile, runs: Ids) -> None:
-    """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
+    """Record a segment and the sentences of its rows.
+
+    Args:
+        connection: a connection inside a transaction.
+        file: the segment.
+        runs: ``[n, 3]`` int64: ``count`` rows from ``row`` on are the sentences from ``first`` on,
+            as (row, first, count).
+    """
     details = json.dumps(
         {key: value for key, value in asdict(file).items() if key != "name"}, sort_keys=True
     )
@@ -43,7 +50,11 @@ def delete_segment(connection: Connection, name: str) -> None:
 
 
 def read_segments(connection: Connection) -> list[tuple[SegmentFile, Ids]]:
-    """Return every segment with its runs ``[n, 3]``, oldest first, or raise IndexCorrupt."""
+    """Return every segment with its runs ``[n, 3]``, oldest first.
+
+    Raises:
+        IndexCorrupt: a row of the catalog is damaged.
+    """
     segments = []
     query = "SELECT name, facts, runs, row_checksum FROM segment ORDER BY id"
     for name, text, packed, recorded in connection.execute(query):
@@ -61,7 +72,14 @@ def read_segments(connection: Connection) -> list[tuple[SegmentFile, Ids]]:
 def read_status(
     path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe
 ) -> IndexStatus:
-    """Return what an index holds, without reading its documents or vectors."""
+    """Return what an index holds, without reading its documents or vectors.
+
+    Args:
+        path: the directory of the index.
+        connection: a connection that holds a snapshot.
+        encoder: the encoder that made the index.
+        recipe: the recipe by which vectors are stored.
+    """
     counts = count_documents(connection)
     segments = read_segments(connection)
     # The catalog was last written when its log was; readers make one without content.

@@ -15,13 +15,25 @@ _SLICE = 1 << 20  # characters in memory at a time
 
 
 def checksum(key: str, data: bytes) -> bytes:
-    """Return the XXH3 (64 bits) of ``data`` for the packed value ``key``."""
+    """Return the XXH3 checksum (64 bits) of a packed value.
+
+    Args:
+        key: what the value is, such as ``text 12 4096``; a value in another's place has a wrong
+            checksum.
+        data: the bytes of the value.
+    """
     return xxh3_64_digest(key.encode("utf-8", "surrogatepass") + b"\0" + data)
 
 
 def pack(data: bytes, key: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it
-    is too large.
+    """Compress a value, and put a checksum before it that also covers its key.
+
+    Args:
+        data: the bytes of the value.
+        key: what the value is, for the checksum and for messages.
+
+    Raises:
+        UsageError: the value has more than 2^30 bytes.
     """
     if len(data) > _MAX_UNPACKED:
         raise UsageError(
@@ -33,8 +45,14 @@ def pack(data: bytes, key: str) -> bytes:
 
 
 def unpack(packed: bytes, key: str) -> bytes:
-    """Return what :func:`pack` was given. Raises IndexCorrupt: it is damaged, or was packed for
-    another key.
+    """Return the value that :func:`pack` was given.
+
+    Args:
+        packed: a checksum and compressed bytes.
+        key: what the value must be.
+
+    Raises:
+        IndexCorrupt: the value is damaged, or was packed for another key.
     """
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(key, body):
@@ -50,17 +68,40 @@ def unpack(packed: bytes, key: str) -> bytes:
 
 
 def pack_text(text: str, document: int, start: int) -> bytes:
-    """Encode characters of a document from ``start`` on."""
+    """Encode a block of a document's text.
+
+    Args:
+        text: the characters of the block.
+        document: row id of the document.
+        start: offset of the block's first character.
+    """
     return pack(text.encode("utf-8", "surrogatepass"), f"text {document} {start}")
 
 
 def unpack_text(packed: bytes, document: int, start: int) -> str:
-    """Return what :func:`pack_text` was given. Raises IndexCorrupt: it is damaged."""
+    """Return the text that :func:`pack_text` was given.
+
+    Args:
+        packed: the bytes.
+        document: row id of the document.
+        start: offset of the block's first character.
+
+    Raises:
+        IndexCorrupt: the bytes are damaged.
+    """
     return unpack(packed, f"text {document} {start}").decode("utf-8", "surrogatepass")
 
 
 def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: int) -> bytes:
-    """Encode sentences ``[n]`` of a document from ordinal ``first`` on."""
+    """Encode a block of a document's sentences.
+
+    Args:
+        starts: ``[n]`` int64, offsets of their first characters; each is the end before it.
+        ends: ``[n]`` int64, offsets of the characters after them.
+        kinds: ``[n]`` uint8, positions in ``SENTENCE_KINDS``.
+        document: row id of the document.
+        first: ordinal of the first sentence.
+    """
     data = (
         starts[:1].astype("<i8").tobytes()
         + (ends - starts).astype("<i4").tobytes()
@@ -70,8 +111,19 @@ def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: i
 
 
 def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Bytes]:
-    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences. Raises
-    IndexCorrupt: it is damaged.
+    """Return a block of sentences that :func:`pack_sentences` encoded.
+
+    Args:
+        packed: the bytes.
+        document: row id of the document.
+        first: ordinal of the first sentence.
+
+    Returns:
+        Borders ``[n + 1]`` int64, offsets where sentences begin and the last one ends, and kinds
+            ``[n]`` uint8.
+
+    Raises:
+        IndexCorrupt: the bytes are damaged.
     """
     data = unpack(packed, f"sentences {document} {first}")
     count = (len(data) - 8) // 5
@@ -81,8 +133,12 @@ def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Byt
 
 
 def pack_windows(hashes: Hashes, ordinals: Ids, document: int) -> bytes:
-    """Encode the windows of a document: the hash of each, and the ordinal of its first own
-    sentence.
+    """Encode the windows of a document.
+
+    Args:
+        hashes: ``[n]`` uint64, the hash of each window.
+        ordinals: ``[n]`` int64, the first sentence that each window owns.
+        document: row id of the document.
     """
     return pack(
         hashes.astype("<u8").tobytes() + ordinals.astype("<i8").tobytes(), f"windows {document}"
@@ -90,7 +146,11 @@ def pack_windows(hashes: Hashes, ordinals: Ids, document: int) -> bytes:
 
 
 def unpack_windows(packed: bytes, document: int) -> tuple[Hashes, Ids]:
-    """Return what :func:`pack_windows` was given. Raises IndexCorrupt: it is damaged."""
+    """Return the hashes and ordinals that :func:`pack_windows` was given.
+
+    Raises:
+        IndexCorrupt: the bytes are damaged.
+    """
     data = unpack(packed, f"windows {document}")
     count = len(data) // 16
     return np.frombuffer(data, "<u8", count), np.frombuffer(data, "<i8", count, 8 * count)
@@ -102,13 +162,22 @@ def pack_runs(runs: Ids, segment: str) -> bytes:
 
 
 def unpack_runs(packed: bytes, segment: str) -> Ids:
-    """Return what :func:`pack_runs` was given. Raises IndexCorrupt: it is damaged."""
+    """Return the runs ``[n, 3]`` that :func:`pack_runs` was given.
+
+    Raises:
+        IndexCorrupt: the bytes are damaged.
+    """
     return np.frombuffer(unpack(packed, f"runs {segment}"), "<i8").reshape(-1, 3)
 
 
 def checksum_content(doc_id: str, text: Text, ends: Ids) -> str:
-    """Return the XXH3 (128 bits) of a document's name, text and sentence borders, which ``verify``
+    """Return the XXH3 checksum (128 bits, hexadecimal) of a document's content, which ``verify``
     compares.
+
+    Args:
+        doc_id: name of the document.
+        text: its text, in memory or on disk; read in slices.
+        ends: ``[n]`` int64, the end of each sentence.
     """
     digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
     digest.update(b"\0")

@@ -1,9 +1,9 @@
-"""Columns of the catalog: documents by blocks of 512 row ids, field by field, so that nobody has to
-read all rows.
+"""Columns of the catalog: documents by blocks of 512 row ids, field by field, so that a filter
+reads few bytes.
 
-The column ``""`` of a block has its documents and what they are in all; the others have the values
-of their fields. The rows of documents are what counts: a transaction that changes some writes the
-columns of their blocks anew.
+The column ``""`` of a block has its documents and their totals; the others have the values of their
+fields. The rows of documents are what counts: a transaction that changes some writes the columns of
+their blocks anew.
 
 A column of fields is JSON of the values of each (:class:`FieldValues`), a line end, and the counts
 and places of all of them, end to end, as packed numbers.
@@ -34,8 +34,11 @@ _OWN = ("doc_id", "title", "kind", "root", "path", "modified")
 class FieldValues(NamedTuple):
     """The values that documents of a block have in one field, each value once.
 
-    ``counts[n]`` documents have ``values[n]``. Their places in the block, from 0, are in
-    ``places``, those of one value after those of the value before it.
+    Attributes:
+        values: the distinct values.
+        counts: number of documents with each value.
+        places: the places of these documents in the block, from 0; those of one value after those
+            of the value before it.
     """
 
     values: list[Any]
@@ -50,7 +53,10 @@ differ.
 
 
 def fields_of(row: DocumentRow) -> dict[str, Any]:
-    """Return what a filter can ask of a document."""
+    """Return the fields of a document that a filter can name, with their values.
+
+    A path has all folders above it as values, too; ``modified`` is a date (ISO 8601) or None.
+    """
     columns = {name: getattr(row, name) for name in ("doc_id", "title", "kind", "root")}
     front_matter = {str(key).lower(): value for key, value in row.meta.items()}
     paths = [row.doc_id, row.path]
@@ -102,7 +108,9 @@ def find_wrong_columns(connection: Connection) -> Iterator[str]:
 
 
 def _column(key: str) -> str:
-    """The name of the column that a field is in."""
+    """Return the name of the column that a field is in: its own, or one of 32 that front matter
+    shares.
+    """
     return (
         key
         if key in _OWN
@@ -111,7 +119,7 @@ def _column(key: str) -> str:
 
 
 def _build(connection: Connection, block: int) -> dict[str, bytes]:
-    """The columns that a block has by the rows of its documents, by their names."""
+    """Return the columns that a block must have by the rows of its documents, by their names."""
     rows = list(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK))
     if not rows:
         return {}
@@ -147,6 +155,7 @@ def _items(value: Any) -> Iterator[Any]:
 
 
 def _lay_out(field: _Places) -> FieldValues:
+    """Return the values of a field with their counts and places end to end."""
     places = [places for _, places in field.values()]
     return FieldValues(
         [value for value, _ in field.values()], list(map(len, places)), list(chain(*places))
@@ -187,13 +196,15 @@ def _unpack_numbers(packed: bytes) -> Ids:
 
 
 def _count_unread(row: DocumentRow) -> int:
-    """How many scanned pages of a document were not read by OCR."""
+    """Return how many scanned pages of a document were not read by OCR."""
     pages = row.meta.get("scanned_pages")
     return len(pages) if isinstance(pages, list) and "ocr_confidence" not in row.meta else 0
 
 
 def _unpack(packed: bytes, name: str, block: int) -> bytes:
-    """A column of a block; the first ones of format 6 are JSON with the numbers in it."""
+    """Return a column of a block. The first indexes of format 6 have columns of JSON with numbers
+    in it.
+    """
     column = codec.unpack(packed, f"column {name} {block}")
     if not name or b"\n" in column:
         return column
@@ -201,8 +212,8 @@ def _unpack(packed: bytes, name: str, block: int) -> bytes:
 
 
 def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
-    """Id, first sentence and sentences of the documents of a block ``[n, 3]``, and what they are in
-    all.
+    """Return the documents of a block ``[n, 3]`` (id, first sentence, number of sentences), and
+    their totals.
     """
     data = _unpack(packed, "", block)
     stop = 8 + 24 * int.from_bytes(data[:8], "little")
@@ -210,8 +221,11 @@ def _read_documents(block: int, packed: bytes) -> tuple[Ids, dict[str, Any]]:
 
 
 def count_documents(connection: Connection) -> dict[str, Any]:
-    """Return how many documents, sentences, characters and unread pages there are, and documents by
-    kind and root.
+    """Return the totals of an index.
+
+    Returns:
+        ``documents``, ``sentences``, ``characters`` and ``unread_pages`` as numbers, and ``kinds``
+            and ``roots`` as numbers of documents by name.
     """
     totals = Counter(documents=0, sentences=0, characters=0, unread_pages=0)
     named: dict[str, Counter[str]] = {"kinds": Counter(), "roots": Counter()}
@@ -232,8 +246,15 @@ def count_documents(connection: Connection) -> dict[str, Any]:
 def read_ranges(
     connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1
 ) -> DocumentRanges:
-    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` then,
-    the ``known``.
+    """Return the documents of the index as ranges of sentences.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        known: the documents of an earlier state; blocks that are unchanged are taken from it.
+        since: the generation of that state; -1 if there is none.
+
+    Raises:
+        IndexCorrupt: the list of documents does not have its checksum.
     """
     changed = (
         "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
@@ -257,11 +278,23 @@ def read_ranges(
 def match_field(
     connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]
 ) -> Mask:
-    """Return which documents have a value of a field that passes a test, None where there is none;
-    or IndexCorrupt.
+    """Return which documents have a value of a field that passes a test.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        documents: all documents of the snapshot.
+        key: name of the field.
+        test: a function of a value; it gets None for a document without the field.
+
+    Returns:
+        ``[n]`` bool, true for each document that passes.
+
+    Raises:
+        IndexCorrupt: a column is damaged or lost.
     """
     name, without = _column(key), test(None)
     passed, present = np.zeros((2, len(documents.keys)), bool)
+    # Each block that has the column must be read; values are tested once for all their documents.
     missing = {block for block, names in documents.columns.items() if name in names}
     for block, packed in connection.execute(
         "SELECT block, data FROM document_column WHERE name = ?", (name,)

@@ -1,7 +1,7 @@
 """Put the documents of an index into another; nothing is encoded.
 
-``copy_documents`` copies them between indexes of any kind; ``adopt_index`` links their segments in
-one commit.
+``copy_documents`` copies them between indexes of any kind, in several commits; ``adopt_index``
+links the segments of a directory in one commit.
 """
 
 import contextlib
@@ -33,11 +33,22 @@ _BATCH = 16_384  # sentences of a commit: what a killed copy has to repeat
 
 
 def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
-    """Copy documents with their vectors; those that ``new`` has already are left, and others of its
-    own stay.
+    """Copy documents with their vectors into another index.
 
-    Raises IndexMismatch: another encoder made it. IndexCorrupt: a document of ``old`` is damaged;
-    those before it are copied.
+    Documents that ``new`` has in the same version are left, and others of its own stay. A killed
+    copy goes on where it was.
+
+    Args:
+        old: the index that is read.
+        new: the index that is written.
+
+    Returns:
+        The counts of documents added, updated and unchanged in ``new``.
+
+    Raises:
+        IndexMismatch: another encoder made one of the indexes.
+        IndexCorrupt: a document of ``old`` is damaged; those before it are copied.
+        IndexLocked: another process is writing to ``new``.
     """
     if new.encoder.fingerprint != old.encoder.fingerprint:
         raise IndexMismatch(
@@ -70,6 +81,9 @@ def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
 
 
 def _divide(rows: list[catalog.DocumentRow]) -> Iterator[list[catalog.DocumentRow]]:
+    """Yield consecutive documents in groups of at least 16,384 sentences; the last one may be
+    smaller.
+    """
     first = sentences = 0
     for stop, row in enumerate(rows, 1):
         sentences += row.sentences
@@ -79,7 +93,14 @@ def _divide(rows: list[catalog.DocumentRow]) -> Iterator[list[catalog.DocumentRo
 
 
 def build_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
-    """Return the words and the structure of documents, laid end to end."""
+    """Return the words and the structure of documents, laid end to end.
+
+    Args:
+        documents: the documents of a segment, in order.
+
+    Returns:
+        The tables of the ``.words`` and of the ``.structure`` file, a row for each sentence.
+    """
     words, structure = PostingsBuilder(), StructureTable()
     for staged in documents:
         kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
@@ -101,16 +122,24 @@ def build_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
 
 
 def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
-    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`; return
-    their counts.
+    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`, in one
+    commit.
 
     A document replaces the one here of the same ``doc_id``; an attachment that the new version no
     longer has is removed. Every file and value of the other index is compared with its checksum.
-    Nothing was ever removed from ``folder``, and it is on the same file system: the files of its
-    segments are linked under fresh names.
 
-    Raises IndexNotFound: ``folder`` is no index. IndexMismatch: another encoder made it.
-    IndexCorrupt: it is damaged; nothing was taken.
+    Args:
+        store: the index that adopts.
+        folder: the directory of the other index, on the same file system. Nothing was ever removed
+            from it; the files of its segments are linked under fresh names.
+
+    Returns:
+        The counts of documents added, updated and removed.
+
+    Raises:
+        IndexNotFound: ``folder`` is no index.
+        IndexMismatch: another encoder made it.
+        IndexCorrupt: it is damaged; nothing was taken.
     """
     with contextlib.closing(IndexStore.open(folder)) as other, other.reader.snapshot() as snapshot:
         if other.encoder.fingerprint != store.encoder.fingerprint:
@@ -126,9 +155,13 @@ def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
 def _adopt(
     store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[catalog.DocumentRow]
 ) -> IndexReport:
+    """Link the segments of another index, and record its documents and segments in one
+    transaction.
+    """
     segments = catalog_segments.read_segments(snapshot.connection)
     if sum(file.rows for file, _ in segments) != snapshot.documents.sentences:
         raise IndexCorrupt(f"{folder}: its segments hold more than its documents")
+    # Link the files first: until the commit no row names them.
     linked = [_link(store, folder, file) for file, _ in segments]
     sync(store.path / "segments")
     names = {row.doc_id for row in rows}
@@ -149,6 +182,7 @@ def _adopt(
             here.append(
                 catalog.insert_document(connection, catalog.read_stored(snapshot.connection, row))
             )
+        # The rows of the segments are the sentences that the documents got here.
         for file, (_, runs) in zip(linked, segments, strict=True):
             parts, owners = clip_runs(runs, snapshot.documents.first, snapshot.documents.stop)
             parts[:, 1] += (np.array(here, np.int64) - snapshot.documents.first)[owners]

@@ -33,8 +33,13 @@ _HEADER = 1_024  # bytes of a file of arrays before the first
 class File:
     """An immutable file as the catalog records it.
 
-    The checksums of its blocks (XXH3, 64 bits) stand at its end; the catalog has the checksum of
-    these (128 bits). The first files of format 6 have no blocks: the checksum is that of all bytes.
+    Attributes:
+        bytes: size of the file.
+        checksum: XXH3 (128 bits, hexadecimal) of the checksums of its blocks (XXH3, 64 bits), which
+            stand at its end.
+        block: number of bytes under one checksum; 0 if the file has no blocks, as the first ones of
+            format 6, and ``checksum`` is that of all bytes.
+        head: number of bytes that FAISS reads when it opens the file; 0 if it reads any.
     """
 
     bytes: int
@@ -51,15 +56,22 @@ class File:
 
 
 class MappedFile:
-    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is
-    read before use.
+    """An immutable file, mapped into memory.
 
-    A block of it is compared with its checksum before its first use.
+    It stays readable when it is removed, and nothing is read before use. A block of it is compared
+    with its checksum before its first use.
+
+    Attributes:
+        path: the file.
+        file: the catalog's record of it.
+        content: its bytes without checksums, compared with nothing so far.
     """
 
     def __init__(self, path: Path, file: File) -> None:
-        """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another
-        size.
+        """Map a file that the catalog records.
+
+        Raises:
+            IndexCorrupt: the file is missing, can't be read, or is of another size.
         """
         self.path, self.file = path, file
         try:
@@ -76,7 +88,7 @@ class MappedFile:
 
     @computed_once
     def _sound(self) -> Mask:
-        """Which blocks were compared with their checksums, once these were compared with the
+        """Which blocks were compared with their checksums, after these were compared with the
         catalog's.
         """
         if xxh3_128_hexdigest(self._data[len(self.content) :] or self._data) != self.file.checksum:
@@ -84,8 +96,14 @@ class MappedFile:
         return np.full(max(1, len(self._checksums)), not self.file.block)
 
     def check(self, start: Ids, stop: Ids) -> None:
-        """Compare the blocks of ranges of bytes with their checksums. Raises IndexCorrupt: one
-        differs.
+        """Compare the blocks of ranges of bytes with their checksums.
+
+        Args:
+            start: ``[n]`` int64, the first byte of each range.
+            stop: ``[n]`` int64, the byte after each range.
+
+        Raises:
+            IndexCorrupt: a checksum differs.
         """
         first = start // self._block
         blocks = expand_ranges(first, -(-stop // self._block) - first)
@@ -97,8 +115,14 @@ class MappedFile:
         self._sound[blocks] = True
 
     def read(self, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return a range of bytes, all by default, once its blocks were compared with their
-        checksums.
+        """Return a range of bytes after its blocks were compared with their checksums.
+
+        Args:
+            start: the first byte.
+            stop: the byte after the last one; None for the end of the content.
+
+        Raises:
+            IndexCorrupt: a checksum differs.
         """
         stop = len(self.content) if stop is None else stop
         if not self._sound[start // self._block : -(-stop // self._block)].all():
@@ -110,11 +134,13 @@ class MappedFile:
 
 
 def _digest(content: memoryview, starts: Ids, block: int) -> Hashes:
+    """Return the checksums of the blocks that begin at some bytes."""
     digests = (xxh3_64_intdigest(content[start : start + block]) for start in starts.tolist())
     return np.fromiter(digests, np.uint64, len(starts))
 
 
 def _map(path: Path) -> memoryview:
+    """Map a file into memory for reading."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
@@ -131,7 +157,15 @@ def sync(path: Path) -> None:
 
 
 def seal_file(path: Path, head: int = 0) -> File:
-    """Add the checksums of its blocks to a file, and make it durable."""
+    """Add the checksums of its blocks to the end of a file, and make it durable.
+
+    Args:
+        path: the file.
+        head: number of bytes that FAISS reads when it opens the file; 0 if it reads any.
+
+    Returns:
+        The record of the file for the catalog.
+    """
     content = _map(path)
     checksums = _digest(content, np.arange(0, len(content), _BLOCK), _BLOCK).tobytes()
     with path.open("ab") as file:
@@ -141,8 +175,14 @@ def seal_file(path: Path, head: int = 0) -> File:
 
 
 def write_tables(path: Path, tables: Tables) -> File:
-    """Write named arrays as a safetensors file and make it durable; what lies in other files is
-    never in memory.
+    """Write named arrays as a safetensors file, and make it durable.
+
+    Args:
+        path: the new file.
+        tables: arrays by name; one that lies in another file is never in memory as a whole.
+
+    Returns:
+        The record of the file for the catalog.
     """
     header, stop = {}, 0
     ordered = dict(
@@ -173,12 +213,15 @@ def write_tables(path: Path, tables: Tables) -> File:
 class Scratch:
     """An array that grows in a file without a name, so that it takes no memory that can't be given
     back.
+
+    The file is in ``folder`` and goes when the object goes.
     """
 
     def __init__(self, folder: Path, dtype: type[np.generic]) -> None:
         self._file, self._dtype, self._bytes = tempfile.TemporaryFile(dir=folder), dtype, 0  # noqa: SIM115
 
     def append(self, values: NDArray[Any]) -> None:
+        """Add values to the end of the array."""
         self._bytes += self._file.write(
             np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data
         )
@@ -191,18 +234,33 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """The arrays of a file by their names, each with its place, as views that are compared with
-    checksums when used.
+    """The arrays of a file by their names.
+
+    They are views of the mapped file, which are compared with checksums when they are used.
+
+    Attributes:
+        file: the mapped file.
+        arrays: by name, the offset of an array in the file and its view.
     """
 
     file: MappedFile
     arrays: dict[str, tuple[int, NDArray[Any]]]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return a whole array, compared with its checksums."""
         return self.read(name)
 
     def read(self, name: str, first: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """Return an array, or a part of it."""
+        """Return an array, or the part ``[first, stop)`` of it, compared with its checksums.
+
+        Args:
+            name: name of the array.
+            first: the first element.
+            stop: the element after the last one; None for the end.
+
+        Raises:
+            IndexCorrupt: a checksum differs.
+        """
         place, array = self.arrays[name]
         part, place = array[first:stop], place + first * array.itemsize
         if len(part):
@@ -228,8 +286,8 @@ LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
 def _has_locks(path: Path) -> bool:
-    """Return whether the file system of an existing file knows flock, without which filelock's file
-    is the lock.
+    """Return whether the file system of a file has locks (flock). Without them filelock's file is
+    the lock.
     """
     try:
         with path.open("rb") as file:
@@ -241,8 +299,11 @@ def _has_locks(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't
-    be written to.
+    """Hold the lock of an index directory's one writer.
+
+    Raises:
+        IndexLocked: another process holds it.
+        StorageError: the directory can't be written to, or its file system has no locks.
     """
     from filelock import FileLock, Timeout  # slow to import, and reading needs no lock
 

@@ -18,11 +18,23 @@ _SMALL = 4_096  # rows: segments below are of one size
 
 
 class LiveSegment:
-    """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
+    """A segment in a snapshot: which of its rows are alive, and which sentences they are.
+
+    Attributes:
+        segment: the files.
+        runs: ``[n, 3]`` int64, the live rows by row: (row, first sentence, count).
+        alive: number of live rows.
+        whole: whether all rows are alive.
+        by_sentence: the runs by sentence.
+    """
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents that
-        are alive.
+        """Keep the live rows of a segment.
+
+        Args:
+            segment: the files.
+            runs: ``[n, 3]`` int64, all rows: (row, first sentence, count).
+            documents: the documents that are alive.
         """
         self.segment = segment
         self.runs, _ = clip_runs(runs, *documents.living)
@@ -32,7 +44,7 @@ class LiveSegment:
 
     @computed_once
     def rows(self) -> Ids:
-        """The live rows, in order."""
+        """``[alive]`` int64, the live rows in order."""
         return expand_ranges(self.runs[:, 0], self.runs[:, 2])
 
     @computed_once
@@ -42,25 +54,28 @@ class LiveSegment:
 
     @computed_once
     def words(self) -> int:
-        """The words of all live sentences together."""
+        """Number of words of all live sentences together."""
         before = self.segment.postings.before
         return int((before[self.runs[:, 0] + self.runs[:, 2]] - before[self.runs[:, 0]]).sum())
 
     def mask_of(self, runs: Ids) -> Mask:
-        """Return ``[rows of the file]``: which are of some live runs."""
+        """Return ``[rows of the file]`` bool, which rows are of some live runs ``[n, 3]``."""
         mask = np.zeros(self.segment.file.rows, bool)
         mask[expand_ranges(runs[:, 0], runs[:, 2])] = True
         return mask
 
     def sentences(self, rows: Ids) -> Ids:
-        """Return the sentence of each live row."""
+        """Return the sentence id of each live row ``[k]``."""
         run = self.runs[np.searchsorted(self.runs[:, 0], rows, side="right") - 1]
         return run[..., 1] + rows - run[..., 0]
 
 
 class Selection:
-    """The documents that a filter selects, by increasing positions in the snapshot; rows of a
-    segment are cached.
+    """The documents that a filter selects, and their rows of each segment, which are cached.
+
+    Attributes:
+        documents: all documents of the snapshot.
+        positions: ``[n]`` int64, increasing positions of the selected ones.
     """
 
     def __init__(self, documents: DocumentRanges, positions: Ids) -> None:
@@ -72,7 +87,7 @@ class Selection:
         self._masks: dict[str, Mask] = {}
 
     def rows(self, live: LiveSegment) -> Mask:
-        """Return ``[rows of the file]``: which may be found."""
+        """Return ``[rows of the file]`` bool, which rows of a segment are of selected documents."""
         name = live.segment.file.name
         if name not in self._masks:
             self._masks[name] = live.mask_of(clip_runs(live.runs, *self._living)[0])
@@ -80,11 +95,12 @@ class Selection:
 
 
 def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
-    """Return which segments to merge into one each: those of a size, when there are many.
+    """Return which segments are to be merged into one each: those of one size, if there are eight
+    of them.
 
-    Sizes grow by a factor, so that a row is rewritten, and a search visits segments, as often as
-    the logarithm of the rows. The largest of the small ones is left alone while it outweighs the
-    others.
+    Sizes grow by a factor of eight, so that the number of times a row is rewritten, and the number
+    of segments, grow with the logarithm of the rows. The largest of the small ones is left alone
+    while it outweighs the others.
     """
     sizes = defaultdict[int, list[LiveSegment]](list)
     for live in segments:
@@ -98,7 +114,7 @@ def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
 
 
 def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
-    """Return the runs of the live rows of segments laid end to end: ``[n, 3]``."""
+    """Return the runs ``[n, 3]`` of the live rows of segments laid end to end."""
     runs = np.concatenate([live.runs for live in merged])
     runs[:, 0] = np.cumsum(runs[:, 2]) - runs[:, 2]
     return join_runs(runs)
@@ -107,8 +123,17 @@ def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
 def lay_sentences(
     segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[SegmentFile, Ids]]:
-    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments, or raise
-    ValueError.
+    """Lay ranges of sentences end to end over the rows of segments.
+
+    Args:
+        segments: new segments, in order.
+        ranges: (first sentence, count) of new documents, in order.
+
+    Yields:
+        Each segment with its runs ``[n, 3]``.
+
+    Raises:
+        ValueError: the segments have more or fewer rows than there are sentences.
     """
     remaining = [(first, count) for first, count in reversed(ranges) if count]
     for file in segments:

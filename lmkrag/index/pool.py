@@ -1,4 +1,4 @@
-"""Reading an index: pooled connections, the newest state, open segments; for any number of
+"""Reading an index: pooled connections, the newest state and its open segments, for any number of
 threads.
 """
 
@@ -40,7 +40,7 @@ _TRIES = 20  # copies of a catalog that changed while it was copied
 
 
 class _IndexState(NamedTuple):
-    """What a generation of the index holds."""
+    """The documents and segments of one generation of the index."""
 
     generation: int
     documents: DocumentRanges
@@ -48,10 +48,10 @@ class _IndexState(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """A file that is read instead of a catalog that SQLite can't open, and the stamp that the
-    catalog had then.
+    """A file that is read instead of a catalog that SQLite can't open here, and the catalog's stamp
+    then.
 
-    It is a copy in ``folder``, or, where there is no room for one, the catalog itself, which
+    It is a copy in ``folder``. If there is no room for one, it is the catalog itself, which
     somebody may change.
     """
 
@@ -64,18 +64,25 @@ _UNREAD = _IndexState(-1, NO_DOCUMENTS, ())
 
 
 class IndexReader:
-    """Snapshots of an index directory.
+    """Gives snapshots of an index directory.
 
     Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A
     closed reader refuses new snapshots; those that are held stay good, and the last one closes what
     is left. In a forked process the reader refuses: see :func:`lmkrag.system.refuse_fork`.
+
+    Attributes:
+        path: the directory of the index.
+        encoder: the encoder that made it.
     """
 
     segment_type = Segment
 
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
-        """Take an index directory and the encoder that made it; nothing is opened before the first
-        snapshot.
+        """Take an index; nothing is opened before the first snapshot.
+
+        Args:
+            path: the directory of the index.
+            encoder: the encoder that made it. An index of another encoder in its place is refused.
         """
         self.path = path
         self.encoder = encoder
@@ -90,6 +97,7 @@ class IndexReader:
         self._forget()
 
     def _forget(self) -> None:
+        """Forget the last state and its open segments."""
         self._state = _UNREAD
         self._documents = (
             _UNREAD.generation,
@@ -99,8 +107,20 @@ class IndexReader:
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
-        """Hold one committed state, with or without ``segments``. Raises IndexClosed, StorageError,
-        IndexCorrupt.
+        """Hold one committed state of the index. In a thread that holds one, the same state is
+        given again.
+
+        Args:
+            segments: whether the snapshot is to be searched; without segments it reads documents
+                only.
+
+        Raises:
+            IndexClosed: the reader was closed.
+            IndexNotFound: the index is gone.
+            IndexMismatch: an index of another encoder has taken its place.
+            IndexCorrupt: a file is damaged.
+            SnapshotExpired: the state was replaced while it was read.
+            StorageError: the catalog can't be opened.
         """
         refuse_fork(self._process, self.path)
         outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
@@ -129,6 +149,9 @@ class IndexReader:
             self._guard.notify_all()
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
+        """Return the snapshot that a connection holds; ``nested`` if its thread holds one
+        already.
+        """
         if not segments:
             return Snapshot(
                 connection, partial(self._read_documents, connection, self._identity), ()
@@ -140,8 +163,12 @@ class IndexReader:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection, one of 16; others wait. Raises IndexClosed, StorageError,
-        sqlite3.Error.
+        """Borrow a connection, one of 16; further threads wait for one.
+
+        Raises:
+            IndexClosed: the reader was closed.
+            StorageError: the catalog can't be opened.
+            sqlite3.Error: SQLite can't read the catalog.
         """
         with self._guard:
             while self._borrowed >= _MOST and not self._closed:
@@ -175,6 +202,9 @@ class IndexReader:
         self._check_unchanged(copy)
 
     def _check_unchanged(self, copy: _Copy | None) -> None:
+        """Raise SnapshotExpired if the catalog itself is read without a lock, and has changed
+        since.
+        """
         if (
             copy is not None
             and copy.folder == self.path
@@ -185,9 +215,13 @@ class IndexReader:
             )
 
     def _is_outdated(self, copy: _Copy, stamp: FileStamp) -> bool:
+        """Return whether the catalog has changed since it was copied."""
         return copy.stamp != stamp or self._has_log()
 
     def _put_back(self, connection: sqlite3.Connection, source: object) -> None:
+        """Keep a connection for the next snapshot, or close it if its file is not the catalog any
+        more.
+        """
         if source == (self._identity, self._copy):
             self._idle.append(connection)
         else:  # it reads a file that is no longer the catalog
@@ -196,8 +230,8 @@ class IndexReader:
             self._close_idle()
 
     def _open(self) -> tuple[sqlite3.Connection, tuple[object, _Copy | None]]:
-        """An idle connection or a new one, to the file that is the catalog now; and what it was
-        opened on.
+        """Return an idle connection or a new one to the file that is the catalog now, and what
+        identifies this file.
         """
         for _ in range(_TRIES):
             with self._guard:
@@ -241,6 +275,12 @@ class IndexReader:
             self.check_encoder()
 
     def _stat(self) -> os.stat_result:
+        """Return the status of the catalog.
+
+        Raises:
+            IndexNotFound: the index is gone.
+            StorageError: the directory can't be read.
+        """
         try:
             return (self.path / CATALOG).stat()
         except FileNotFoundError as error:
@@ -249,7 +289,11 @@ class IndexReader:
             raise StorageError(f"{self.path}: can't be read ({error})") from error
 
     def check_encoder(self, connection: sqlite3.Connection | None = None) -> None:
-        """Refuse another index in this one's place, unless the same encoder made it."""
+        """Refuse another index in this one's place, unless the same encoder made it.
+
+        Raises:
+            IndexMismatch: another encoder made it.
+        """
         if connection is None:
             with contextlib.closing(catalog.connect(self.path / CATALOG)) as opened:
                 self.check_encoder(opened)
@@ -280,6 +324,7 @@ class IndexReader:
             self._copy = copy
 
     def _copy_catalog(self, stamp: FileStamp) -> _Copy:
+        """Copy the catalog to a folder of temporary files, which goes with the reader."""
         folder = Path(tempfile.mkdtemp(prefix="lmkrag-"))
         remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
         try:
@@ -290,6 +335,7 @@ class IndexReader:
         return _Copy(folder, stamp, remove)
 
     def _close_idle(self) -> None:
+        """Close connections that no snapshot uses, and remove the copy of the catalog."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()
@@ -302,6 +348,9 @@ class IndexReader:
     # States
 
     def _load_state(self, connection: sqlite3.Connection, *, nested: bool) -> _IndexState:
+        """Return the documents and segments of a snapshot, from the last state if it is the same
+        generation.
+        """
         while True:
             generation = catalog.generation(connection)
             newest = self._state  # read once: another thread may put a newer one there
@@ -345,7 +394,9 @@ class IndexReader:
     def _read_documents(
         self, connection: sqlite3.Connection, source: tuple[int, int] | None
     ) -> DocumentRanges:
-        """The documents of a snapshot of the catalog ``source``, the device and inode."""
+        """Return the documents of a snapshot of the catalog ``source``, given by device and
+        inode.
+        """
         if source != self._identity:  # another index has taken its place
             return read_ranges(connection)
         since, known = self._documents  # read once: another thread may put newer ones there
@@ -356,6 +407,7 @@ class IndexReader:
         return known
 
     def _segment(self, file: SegmentFile) -> Segment:
+        """Return the open files of a segment, opened on first use."""
         with self._guard:
             segment = self._segments.get(file.name)
         if segment is None:
@@ -370,17 +422,18 @@ def _leave() -> None:
 
 
 def _remove_folder(folder: Path, process: int) -> None:
+    """Remove the copy of a catalog; a forked child leaves its parent's alone."""
     if process == os.getpid():  # a forked child leaves its parent's alone
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_full(error: sqlite3.DatabaseError) -> bool:
-    """Whether SQLite has no room for its files, one of which its connections share."""
+    """Return whether SQLite has no room for its files, one of which its connections share."""
     return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM"))
 
 
 def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
-    """Return what to raise for an error of SQLite."""
+    """Return the StorageError to raise for an error of SQLite: a full disk, a lock, or damage."""
     if _is_full(error):
         room = (
             "free some room elsewhere, then lmkrag remove and lmkrag index-tools compact can "

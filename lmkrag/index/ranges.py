@@ -11,7 +11,14 @@ from lmkrag.system import computed_once
 
 @dataclass(frozen=True)
 class DocumentRanges:
-    """The documents of a snapshot in order of their sentences, ``[n]`` each."""
+    """The documents of a snapshot, in the order of their sentences.
+
+    Attributes:
+        keys: ``[n]`` int64, row ids of the catalog, increasing.
+        first: ``[n]`` int64, id of the first sentence of each.
+        stop: ``[n]`` int64, the id after its last sentence.
+        columns: names of the columns that each block of documents has.
+    """
 
     keys: Ids  # the catalog's row ids
     first: Ids  # ``[first, stop)`` are the sentence ids
@@ -20,17 +27,22 @@ class DocumentRanges:
 
     @property
     def sentences(self) -> int:
+        """Number of sentences of all documents."""
         return int((self.stop - self.first).sum())
 
     @computed_once
     def living(self) -> tuple[Ids, Ids]:
-        """The ranges ``[first, stop)`` of all sentences, those of neighbouring documents joined."""
+        """The ranges ``[first, stop)`` of all sentences, with neighbouring documents joined: two
+        arrays ``[k]``.
+        """
         opens = np.flatnonzero(np.append(True, self.first[1:] != self.stop[:-1])[: len(self.first)])
         return self.first[opens], self.stop[np.append(opens[1:], len(self.stop))[: len(opens)] - 1]
 
     def find(self, keys: Ids) -> Ids:
-        """Return the positions of documents by their increasing row ids; those that are not there
-        are left out.
+        """Return the positions of documents by their row ids.
+
+        Args:
+            keys: ``[k]`` int64, increasing row ids; unknown ones are left out.
         """
         position = np.searchsorted(self.keys, keys)
         return (
@@ -40,7 +52,9 @@ class DocumentRanges:
         )
 
     def owners(self, sentences: Ids) -> Ids:
-        """Return the position of the document that each sentence is of, -1 where it is of none."""
+        """Return the position of the document of each sentence ``[k]``; -1 for a sentence of no
+        document.
+        """
         return find_ranges(sentences, self.first, self.stop)
 
 
@@ -48,8 +62,15 @@ NO_DOCUMENTS = DocumentRanges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.z
 
 
 def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
-    """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none
-    does.
+    """Return which range holds each id.
+
+    Args:
+        ids: ``[k]`` int64.
+        first: ``[n]`` int64, increasing beginnings of ranges that do not overlap.
+        stop: ``[n]`` int64, the number after each range.
+
+    Returns:
+        ``[k]`` int64, positions of ranges; -1 for an id that is in none.
     """
     if not len(first):
         return np.full(len(ids), -1)
@@ -58,13 +79,18 @@ def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
 
 
 def expand_ranges(first: Ids, counts: Ids) -> Ids:
-    """Return the numbers of some ranges, end to end."""
+    """Return the numbers of ranges, end to end: ``counts[i]`` numbers from ``first[i]`` on."""
     return np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 def join_runs(runs: Ids) -> Ids:
-    """Return runs ``[n, 3]`` (row, first sentence, count), each joined with the next where that
-    goes on from it.
+    """Join each run with the next one where that goes on from it.
+
+    Args:
+        runs: ``[n, 3]`` int64: (row, first sentence, count).
+
+    Returns:
+        Runs ``[k, 3]`` with ``k <= n``.
     """
     opens = np.flatnonzero(
         np.append(True, (runs[1:, :2] != runs[:-1, :2] + runs[:-1, 2:]).any(axis=1))[: len(runs)]
@@ -75,8 +101,15 @@ def join_runs(runs: Ids) -> Ids:
 
 
 def clip_runs(runs: Ids, first: Ids, stop: Ids) -> tuple[Ids, Ids]:
-    """Return the parts of runs that lie in sorted ranges ``[first, stop)``, and the position of the
-    range of each.
+    """Return the parts of runs that lie in ranges of sentences.
+
+    Args:
+        runs: ``[n, 3]`` int64: (row, first sentence, count).
+        first: ``[m]`` int64, increasing beginnings of ranges that do not overlap.
+        stop: ``[m]`` int64, the sentence after each range.
+
+    Returns:
+        The parts ``[k, 3]``, and the position of the range of each ``[k]``.
     """
     low = np.searchsorted(stop, runs[:, 1], side="right")
     counts = np.maximum(np.searchsorted(first, runs[:, 1] + runs[:, 2]) - low, 0)
@@ -93,8 +126,14 @@ def sort_runs(runs: Ids) -> Ids:
 
 
 def find_rows(runs: Ids, sentences: Ids) -> tuple[Mask, Ids]:
-    """Return which sentences ``[k]`` are in runs ``[n, 3]`` sorted by sentence, and the rows of
-    those that are.
+    """Return the rows of sentences.
+
+    Args:
+        runs: ``[n, 3]`` int64: (row, first sentence, count), sorted by sentence.
+        sentences: ``[k]`` int64, sentence ids.
+
+    Returns:
+        Which sentences are in the runs ``[k]`` bool, and the rows of these.
     """
     position = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
     inside = position >= 0

@@ -18,7 +18,12 @@ _TRIES = 3
 
 
 class Nearest(NamedTuple):
-    """Sentences by similarity, best first, and their similarities ``dense``, each ``[n]``."""
+    """The sentences that are nearest to a question.
+
+    Attributes:
+        sentences: ``[n]`` int64, sentence ids, best first.
+        dense: ``[n]`` float32, their cosine similarities.
+    """
 
     sentences: Ids
     dense: Scores
@@ -28,7 +33,15 @@ NOTHING_NEAR = Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
 class Matches(NamedTuple):
-    """Sentences that the dense or the lexical search found."""
+    """The sentences that the dense or the lexical search found.
+
+    Attributes:
+        sentences: ``[n]`` int64, increasing sentence ids.
+        dense: ``[n]`` float32, similarities; 0 if no vector was given.
+        lexical: ``[n]`` float32, BM25 scores; 0 for a sentence without a word of the question.
+        terms: the words of the question in the index; None if words do not count.
+        nearest: the result of the dense search alone.
+    """
 
     sentences: Ids  # ``[n]``, increasing ids
     dense: Scores  # ``[n]``, 0 where no vector was given
@@ -38,7 +51,12 @@ class Matches(NamedTuple):
 
 
 def retry_expired(read: Callable[[], Result]) -> Result:
-    """Return the result of a call; if its snapshot expires, call again, three times at most."""
+    """Return the result of a call that reads a snapshot; if the snapshot expires, call again, at
+    most three times.
+
+    Raises:
+        SnapshotExpired: the snapshot expired three times.
+    """
     for _ in range(_TRIES - 1):
         with contextlib.suppress(SnapshotExpired):
             return read()
@@ -46,7 +64,9 @@ def retry_expired(read: Callable[[], Result]) -> Result:
 
 
 def join_matches(first: Matches, second: Matches) -> Matches:
-    """Join the results of two searches for the same words."""
+    """Join the results of two searches for the same question; a sentence keeps its better BM25
+    score.
+    """
     sentences, position = np.unique(
         np.concatenate([first.sentences, second.sentences]), return_index=True
     )
@@ -58,8 +78,15 @@ def join_matches(first: Matches, second: Matches) -> Matches:
 
 
 def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
-    """Return the scores of ``known`` sentences ``[n]`` among increasing ``sentences`` ``[k]``, 0
-    for the others.
+    """Return scores by sentence for more sentences than have one.
+
+    Args:
+        scores: ``[n]`` float32, scores of the known sentences.
+        known: ``[n]`` int64, their ids, which are among ``sentences``.
+        sentences: ``[k]`` int64, increasing sentence ids.
+
+    Returns:
+        ``[k]`` float32, 0 for a sentence without a score.
     """
     spread = np.zeros(len(sentences), np.float32)
     spread[np.searchsorted(sentences, known)] = scores
@@ -67,8 +94,11 @@ def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
 
 
 def best_of_groups(values: Scores, groups: Ids) -> Scores:
-    """Return the best value in the group of each, ``[n]``, by the groups ``[n]`` that they are
-    of.
+    """Return for each value the best value of its group.
+
+    Args:
+        values: ``[n]`` float32.
+        groups: ``[n]`` int64, the group of each value.
     """
     _, group = np.unique(groups, return_inverse=True)
     best = np.full(len(groups), -np.inf, np.float32)
@@ -78,7 +108,18 @@ def best_of_groups(values: Scores, groups: Ids) -> Scores:
 
 
 class Description(NamedTuple):
-    """What the index knows of some sentences, each ``[k]``."""
+    """What ranking needs to know of sentences, from the index.
+
+    Attributes:
+        dense: ``[k]`` float32, similarities to the question.
+        documents: ``[k]`` int64, row ids of their documents.
+        paragraphs: ``[k]`` int64, ids of the first sentences of their paragraphs.
+        roles: ``[k]`` uint8, the bits of their structure: see :mod:`lmkrag.sentences.structure`.
+        title_match: ``[k]`` float32, the share of the title's words that the question has; None if
+            words do not count.
+        document_score: ``[k]`` float32, BM25 of the document as one text; None if words do not
+            count.
+    """
 
     dense: Scores  # similarities to the question
     documents: Ids

@@ -20,7 +20,16 @@ from lmkrag.system import computed_once
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment as the catalog records it: three files under ``segments/``."""
+    """A segment as the catalog records it: three files under ``segments/`` with the same rows.
+
+    Attributes:
+        name: 32 hexadecimal digits, from which the names of the files are made.
+        rows: number of sentences.
+        recipe: how the vectors are stored.
+        vectors: the FAISS file.
+        words: the postings.
+        structure: positions in paragraphs and roles.
+    """
 
     name: str
     rows: int
@@ -39,6 +48,9 @@ class SegmentFile:
 class Segment:
     """The memory-mapped files of a segment. Each block is compared with its checksum before its
     first use.
+
+    Attributes:
+        file: the catalog's record of the segment.
     """
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
@@ -48,23 +60,29 @@ class Segment:
         )
 
     def check(self) -> None:
-        """Compare each file with its checksums. Raises IndexCorrupt: one differs."""
+        """Compare each file with its checksums, and open it.
+
+        Raises:
+            IndexCorrupt: a checksum differs, or a file can't be opened.
+        """
         for file in (self._vectors, self._words, self._structure):
             file.read()
         _ = self.vectors, self.postings, self.structure
 
     def slices(self, rows: Ids) -> Iterator[NDArray[Any]]:
-        """Yield the vectors of some rows in order, a bounded number at a time."""
+        """Yield the vectors ``[n, dimensions]`` of some rows in order, a bounded number at a
+        time.
+        """
         return self.vectors.slices(rows)
 
     @computed_once
     def vectors(self) -> VectorFile:
-        """Its vectors."""
+        """Its vectors, opened on first use."""
         return VectorFile(self._vectors, self.file.rows, self.file.recipe)
 
     @computed_once
     def postings(self) -> Postings:
-        """Its words."""
+        """Its words, opened on first use."""
         return Postings(self._words)
 
     @computed_once
@@ -79,8 +97,10 @@ class Segment:
 
 
 def merge_structures(parts: Sequence[tuple[TableFile, Ids]]) -> Tables:
-    """Return one file's tables for some rows of several: (structure, rows to keep), laid end to
-    end.
+    """Return the tables of a structure file for some rows of several segments, laid end to end.
+
+    Args:
+        parts: for each segment its structure and the rows to keep.
     """
     return {
         name: np.concatenate([table[name][rows] for table, rows in parts])

@@ -1,4 +1,4 @@
-"""One committed state of an index, and what a search asks of it."""
+"""One committed state of an index, and the searches in it."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -25,7 +25,13 @@ from lmkrag.types import Mode
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One committed state of the index, for as long as the reader holds it."""
+    """One committed state of the index, for as long as the reader holds it.
+
+    Attributes:
+        connection: a connection inside a read transaction.
+        read_documents: reads the documents when they are first needed.
+        segments: the segments with their live rows; empty in a snapshot that is not searched.
+    """
 
     connection: sqlite3.Connection
     read_documents: Callable[[], DocumentRanges]
@@ -33,9 +39,7 @@ class Snapshot:
 
     @computed_once
     def documents(self) -> DocumentRanges:
-        """The documents there are, by increasing row ids, as the columns of the catalog have
-        them.
-        """
+        """All documents by increasing row ids."""
         return self.read_documents()
 
     def search(
@@ -48,13 +52,21 @@ class Snapshot:
         allowed: Selection | None = None,
         nearest: Nearest | None = None,
     ) -> Matches:
-        """Find the sentences nearest to a question, and those with its words, ``top_k`` each at
-        most.
+        """Find the sentences nearest to a question, and those with its words, at most ``top_k`` of
+        each.
 
-        ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities
-        are 0 then. ``words`` are from :func:`lmkrag.language.terms.query_words`. ``allowed`` are
-        the documents to search in; words weigh the same either way. ``nearest`` is what an earlier
-        search for the same vector, mode, number and documents found.
+        Args:
+            vector: ``[dimensions]`` float32 of length one; None in lexical mode, in which
+                similarities are 0.
+            words: hashes of the question's words, from :func:`lmkrag.language.terms.query_words`.
+            mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
+            top_k: maximum number of sentences of each search.
+            allowed: the documents to search in; None for all. Words weigh the same either way.
+            nearest: the result of an earlier search for the same vector, mode, number and
+                documents.
+
+        Returns:
+            The sentences of both searches, each with its similarity and its BM25 score.
         """
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
@@ -71,11 +83,13 @@ class Snapshot:
     def describe(
         self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches
     ) -> Description:
-        """Return all that ranking needs to know of ``sentences`` ``[k]``, increasing, those of
-        ``matches`` among them.
+        """Return all that ranking needs to know of sentences.
 
-        ``owners`` ``[k]`` are the positions of their documents in ``documents``; without
-        ``vector``, similarity is left out.
+        Args:
+            sentences: ``[k]`` int64, increasing ids, those of ``matches`` among them.
+            owners: ``[k]`` int64, positions of their documents in :attr:`documents`.
+            vector: ``[dimensions]`` float32, the question; None leaves similarity out.
+            matches: the result of :meth:`search`.
         """
         paragraphs = sentences.copy()
         roles = np.zeros(len(sentences), np.uint8)
@@ -100,12 +114,18 @@ class Snapshot:
         )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
-        """Return the catalog's row of a document. Raises IndexCorrupt: it is lost."""
+        """Return the catalog's row of a document; None if there is none.
+
+        Raises:
+            IndexCorrupt: the row is lost.
+        """
         return self.find_documents([doc_id]).get(doc_id)
 
     def find_documents(self, doc_ids: Iterable[str]) -> dict[str, DocumentRow]:
-        """Return the rows of those of some documents that there are. Raises IndexCorrupt: one is
-        lost.
+        """Return the rows of documents by ``doc_id``; unknown names are left out.
+
+        Raises:
+            IndexCorrupt: a row is lost.
         """
         found = {doc_id: catalog.find_row(self.connection, doc_id) for doc_id in doc_ids}
         rows = {doc_id: row for doc_id, row in found.items() if row is not None}
@@ -115,43 +135,62 @@ class Snapshot:
         return rows
 
     def nearby_ids(self, doc_id: str) -> list[str]:
-        """Return the names of some documents that are like a name which is not there."""
+        """Return names of documents that come before and after an unknown name in their order."""
         return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
 
     def all_documents(
         self, after: str = "", limit: int | None = None, among: Ids | None = None
     ) -> Iterable[DocumentRow]:
-        """Yield documents by ``doc_id``: all, or those ``among`` some row ids ``[n]``, at most
-        ``limit`` after one.
+        """Yield documents by ``doc_id``.
 
-        Raises IndexCorrupt: a row is lost.
+        Args:
+            after: only documents whose ``doc_id`` comes after this one; empty for all.
+            limit: maximum number of documents; None for no limit.
+            among: ``[n]`` int64, row ids of the documents to yield; None for all.
+
+        Raises:
+            IndexCorrupt: a row is lost.
         """
         if among is not None:
             return catalog.list_some_documents(self.connection, among, after, limit)
         return catalog.list_documents(self.connection, self.documents.keys, after, limit)
 
     def check_rows(self) -> None:
-        """Raise IndexCorrupt unless every document has its row."""
+        """Check that every document has its row.
+
+        Raises:
+            IndexCorrupt: a row is lost.
+        """
         for _ in self.all_documents(limit=0):
             pass
 
     def match_field(self, key: str, test: Callable[[Any], bool]) -> Mask:
-        """Return which documents have a field that passes a test: see
+        """Return which documents ``[n]`` have a field that passes a test: see
         :func:`lmkrag.index.columns.match_field`.
         """
         return columns.match_field(self.connection, self.documents, key, test)
 
     def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is
-        none.
+        """Return a document by its row id, to be read piece by piece.
+
+        Raises:
+            IndexCorrupt: there is no such document.
         """
         row = catalog.read_documents(self.connection, [key])[key]
         read_sentences = partial(catalog.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text
-        by default.
+        """Return the characters ``[start, end)`` of a document.
+
+        Args:
+            row: the document.
+            start: the first character, from 0.
+            end: the character after the last one, clipped to the length of the text; None for its
+                end.
+
+        Raises:
+            IndexCorrupt: a block of the text is damaged or missing.
         """
         return catalog.read_text(self.connection, row, start, row.length if end is None else end)
 
@@ -160,8 +199,14 @@ class Snapshot:
     def find_nearest(
         self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids
     ) -> Nearest:
-        """Find the sentences nearest to a question; those that words have ``matched`` are compared
-        with it next.
+        """Find the sentences nearest to a question.
+
+        Args:
+            vector: ``[dimensions]`` float32 of length one.
+            top_k: maximum number of sentences.
+            allowed: the documents to search in; None for all.
+            matched: ``[n]`` int64, sentences of the lexical search, which will be compared with the
+                question next; a store may fetch them in the same call.
         """
         scores, ids = self.search_dense(vector[None], top_k, allowed)
         return Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
@@ -169,11 +214,16 @@ class Snapshot:
     def search_dense(
         self, queries: Vectors, top_k: int, allowed: Selection | None = None
     ) -> tuple[Vectors, Ids]:
-        """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner
-        product.
+        """Find the sentences nearest to each query, by inner product.
 
-        Returns scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties
-        by id; id -1 where there are no more.
+        Args:
+            queries: ``[n, dimensions]`` float32 of length one.
+            top_k: maximum number of sentences of each query.
+            allowed: the documents to search in; None for all.
+
+        Returns:
+            Scores ``[n, k]`` float32 and sentence ids ``[n, k]`` int64 with ``k <= top_k``, best
+                first, ties by id; the id is -1 where there are no more.
         """
         scores = [np.zeros((len(queries), 0), np.float32)]
         ids = [np.zeros((len(queries), 0), np.int64)]
@@ -189,12 +239,12 @@ class Snapshot:
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
     def find_terms(self, words: Hashes) -> Terms:
-        """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
+        """Look up words, given by their hashes from :func:`lmkrag.language.terms.query_words`."""
         return lexical.find_terms(self.segments, self.totals, words)
 
     @computed_once
     def totals(self) -> Totals:
-        """What the index holds in all."""
+        """The counts of documents, sentences and words, and the languages of the words."""
         words = sum(live.words for live in self.segments)
         languages = frozenset[str]().union(
             *(live.segment.postings.languages for live in self.segments)
@@ -204,8 +254,12 @@ class Snapshot:
     def search_lexical(
         self, terms: Terms, top_k: int, allowed: Selection | None = None
     ) -> tuple[Ids, Scores]:
-        """Find sentences by BM25 over any of some words: see
-        :func:`lmkrag.index.words.lexical.search_terms`.
+        """Find sentences by BM25: see :func:`lmkrag.index.words.lexical.search_terms`.
+
+        Args:
+            terms: the words of the question, from :meth:`find_terms`.
+            top_k: maximum number of sentences.
+            allowed: the documents to search in; None for all.
         """
         return lexical.search_terms(self.segments, terms, top_k, allowed)
 
@@ -216,8 +270,14 @@ class Snapshot:
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
     def match_titles(self, positions: Ids, words: Hashes) -> Scores:
-        """Return which share of the words of documents' titles are among some words: ``[k]``, 0
-        without a title.
+        """Return the share of each title's words that are among some words.
+
+        Args:
+            positions: ``[k]`` int64, positions of documents.
+            words: hashes of words.
+
+        Returns:
+            ``[k]`` float32, 0 to 1; 0 for a document without a title.
         """
         lengths = self.titles_with(words, positions)
         shares: Scores = (
@@ -226,8 +286,14 @@ class Snapshot:
         return shares
 
     def titles_with(self, words: Hashes, positions: Ids) -> Ids:
-        """Return ``[words, k]``: how many words the title of each document has in which a word
-        stands, else 0.
+        """Return the number of words of each title that has a word.
+
+        Args:
+            words: ``[w]`` uint64, hashes of words.
+            positions: ``[k]`` int64, positions of documents.
+
+        Returns:
+            ``[w, k]`` int64; 0 if the title does not have the word.
         """
         lengths = np.zeros((len(words), len(positions)), np.int64)
         first, stop = self.documents.first[positions], self.documents.stop[positions]
@@ -241,8 +307,16 @@ class Snapshot:
     def score_sentences(
         self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores
     ) -> Scores:
-        """Return the inner product of a question with sentences ``[n]``, increasing; of the
-        ``known`` it is given.
+        """Return the inner products of a question with sentences.
+
+        Args:
+            vector: ``[dimensions]`` float32; None leaves unknown scores at 0.
+            sentences: ``[n]`` int64, increasing sentence ids.
+            known: ids whose scores are known, among ``sentences``.
+            similarity: the known scores.
+
+        Returns:
+            ``[n]`` float32.
         """
         dense = spread_scores(similarity, known, sentences)
         if vector is not None:
@@ -253,14 +327,18 @@ class Snapshot:
         return dense
 
     def compare_sentences(self, vector: Scores, sentences: Ids) -> Scores:
-        """Return the inner product of a question with sentences ``[n]``."""
+        """Return the inner products ``[n]`` of a question with sentences, given by their ids
+        ``[n]``.
+        """
         # too few for BLAS, whose threads would cost more than they save
         similarities: Scores = np.einsum("ij,j->i", self.read_vectors(sentences), vector)
         return similarities
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has
-        none.
+        """Return the stored vectors ``[len(sentences), dimensions]`` float32 of sentences.
+
+        Raises:
+            IndexCorrupt: a sentence has no vector.
         """
         vectors: Vectors | None = None
         missing = np.ones(len(sentences), bool)

@@ -19,8 +19,11 @@ class SentenceTable:
     """
 
     def __init__(self, ends: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
-        """Take the first sentences, none as a rule: the end of each, the place of its kind in
-        ``SENTENCE_KINDS``.
+        """Take the first sentences; by default the table is empty.
+
+        Args:
+            ends: offset of the character after each sentence.
+            kinds: the position of each one's kind in ``SENTENCE_KINDS``.
         """
         self._ends, self._kinds = array("q", ends), bytearray(kinds)
 
@@ -32,6 +35,7 @@ class SentenceTable:
         return table
 
     def extend(self, sentences: Iterable[Sentence]) -> None:
+        """Add sentences to the end of the table."""
         for sentence in sentences:
             self._ends.append(sentence.end)
             self._kinds.append(SENTENCE_KINDS.index(sentence.kind))
@@ -41,29 +45,30 @@ class SentenceTable:
 
     @property
     def length(self) -> int:
-        """How many characters of the text they cover."""
+        """Number of characters of the text that the sentences cover."""
         return self._ends[-1] if self._ends else 0
 
     @property
     def ends(self) -> Ids:
-        """``[n]``: the character after each."""
+        """``[n]`` int64, the offset of the character after each sentence."""
         return np.array(self._ends, np.int64)
 
     @property
     def kinds(self) -> Bytes:
-        """``[n]``: the place of each one's kind in ``SENTENCE_KINDS``."""
+        """``[n]`` uint8, the position of each sentence's kind in ``SENTENCE_KINDS``."""
         return np.frombuffer(bytes(self._kinds), np.uint8)
 
 
 class WindowTable:
-    """The windows a document was read in: of each its hash, and the ordinal of the first sentence
-    it gives a vector.
+    """The windows that a document was read in: the hash of each, and the first sentence that it
+    owns.
     """
 
     def __init__(self, hashes: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
         self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)
 
     def append(self, window_hash: int, ordinal: int) -> None:
+        """Add a window, by its hash and the ordinal of the first sentence that it owns."""
         self._hashes.append(window_hash)
         self._ordinals.append(ordinal)
 
@@ -72,16 +77,28 @@ class WindowTable:
 
     @property
     def hashes(self) -> Hashes:
+        """``[n]`` uint64, the hash of each window."""
         return np.array(self._hashes, np.uint64)
 
     @property
     def ordinals(self) -> Ids:
+        """``[n]`` int64, the ordinal of the first sentence that each window owns."""
         return np.array(self._ordinals, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A document ready to be committed."""
+    """A document that is ready to be committed.
+
+    Attributes:
+        document: the document, whose own text may be empty if ``text`` is on disk.
+        text: the text, in memory or on disk.
+        sentences: the sentences, which tile the text.
+        root: the directory that was indexed; empty for a document that was given by itself.
+        stamp: size and time of its file.
+        windows: the windows that it was read in.
+        replaces: names of attachments of its earlier version that it no longer has.
+    """
 
     document: Document
     text: Text  # the document's own, or on disk

@@ -54,13 +54,29 @@ _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in _ENDS)}
 
 
 class IndexStore:
-    """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to
-    any number.
+    """An index directory. One process writes, inside :meth:`writing`; any number read.
+
+    Attributes:
+        path: the directory.
+        place: the index as users name it, a directory or an address.
+        encoder: the encoder that made the index.
+        chooses_encoder: whether the first documents may choose another encoder by their language.
+        recipe: how vectors are stored.
+        reader: gives snapshots of the index.
     """
 
     def __init__(
         self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False
     ) -> None:
+        """Take an existing index; :meth:`open` and :meth:`create` are the usual ways to a store.
+
+        Args:
+            path: the directory.
+            encoder: the encoder that made the index.
+            recipe: how vectors are stored.
+            chooses_encoder: whether the first documents may choose another encoder by their
+                language.
+        """
         self.path = path
         self.place: Path | str = path  # as users name it
         self.encoder = encoder
@@ -79,8 +95,20 @@ class IndexStore:
         recipe: str | Recipe | None = None,
         chooses_encoder: bool = False,
     ) -> Self:
-        """Make an empty index in a new or empty directory; its first documents may change an
-        encoder nobody named.
+        """Make an empty index in a new or empty directory.
+
+        Args:
+            path: the directory; created if it is missing.
+            encoder: the encoder that will make the index.
+            recipe: how vectors are stored: a recipe, its name, or a ``.toml`` file; None for
+                ``auto``.
+            chooses_encoder: whether the first documents may choose another encoder by their
+                language, since the user named none.
+
+        Raises:
+            UsageError: the directory is not empty, or FAISS can't build the recipe.
+            IndexLocked: another process is writing there.
+            StorageError: nothing can be written there.
         """
         if path.exists() and (
             not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS
@@ -124,8 +152,17 @@ class IndexStore:
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt;
-        IndexMismatch: its version.
+        """Open an index.
+
+        Args:
+            path: the directory.
+            recipe: how new segments store their vectors; None for the index's own recipe.
+
+        Raises:
+            IndexNotFound: there is no index.
+            IndexMismatch: its format is of another version of lmkrag.
+            IndexCorrupt: its catalog can't be read.
+            StorageError: the catalog can't be opened.
         """
         if not cls.exists(path):
             complete_exchanges(path)
@@ -163,7 +200,7 @@ class IndexStore:
             reader.close()
 
     def status(self) -> IndexStatus:
-        """Return what the index holds."""
+        """Return the counts and the settings of the index."""
         with self.reader.snapshot(segments=False) as snapshot:
             return catalog_segments.read_status(
                 self.path, snapshot.connection, self.encoder, self.recipe
@@ -171,10 +208,12 @@ class IndexStore:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is an index at ``path``, also one with shards, which :meth:`open`
-        refuses.
+        """Return whether there is an index at a path.
 
-        Raises UsageError: it is an address on Qdrant.
+        An index with shards, which :meth:`open` refuses, counts.
+
+        Raises:
+            UsageError: the path is an address on Qdrant.
         """
         if is_address(path):
             raise UsageError(
@@ -191,11 +230,18 @@ class IndexStore:
 
     @contextlib.contextmanager
     def writing(self, *, job: str = "") -> Iterator[None]:
-        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected
-        first.
+        """Be the one writer. What a killed writer left behind is collected first.
 
-        So is the working folder of an interrupted job, unless it is that of ``job``, which goes on
-        with it.
+        So is the working folder of an interrupted job.
+
+        Args:
+            job: the name of the job that writes, which goes on with its own working folder; empty
+                for none.
+
+        Raises:
+            IndexLocked: somebody is writing.
+            IndexMismatch: an index of another encoder has taken this one's place.
+            StorageError: writing failed, as on a full disk; what was committed before is kept.
         """
         with self.locked():
             try:
@@ -213,8 +259,11 @@ class IndexStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is
-        writing.
+        """Hold the writer's lock, which is not re-entrant.
+
+        Raises:
+            IndexLocked: another process, or another thread of this one, is writing.
+            StorageError: the directory can't be written to.
         """
         refuse_fork(self._process, self.path)
         if not self._writer.acquire(blocking=False):
@@ -238,8 +287,18 @@ class IndexStore:
     def stage_segment(
         self, vectors: Sequence[Vectors], words: Tables, structure: Tables
     ) -> SegmentFile:
-        """Write vectors, words and structure of the same sentences; the segment exists once
-        :meth:`commit` names it.
+        """Write the files of a segment; it exists once :meth:`commit` names it.
+
+        Args:
+            vectors: arrays ``[n, dimensions]`` float32 of length one, in order.
+            words: the tables of the same sentences' words.
+            structure: the tables of their structure.
+
+        Returns:
+            The record of the segment for the commit.
+
+        Raises:
+            OSError: a file can't be written.
         """
         rows = sum(map(len, vectors))
         with self.reader.snapshot() as snapshot:
@@ -253,11 +312,18 @@ class IndexStore:
         *,
         removed: Iterable[str] = (),
     ) -> None:
-        """Make one batch exist, all or nothing: the commit point.
+        """Commit one batch, all or nothing.
 
-        The rows of ``segments`` in order are the sentences of ``staged`` in order. An old version
-        of each document is replaced, and documents ``removed`` by ``doc_id`` go with what is
-        attached to them.
+        An old version of each document is replaced.
+
+        Args:
+            staged: new documents, in order.
+            segments: staged segments, whose rows in order are the sentences of ``staged`` in order.
+            removed: names of documents to remove, with what is attached to them.
+
+        Raises:
+            StorageError: a file of a segment is gone; nothing is committed.
+            ValueError: the segments have more or fewer rows than there are sentences.
         """
         with self.transaction() as connection:
             for doc_id in removed:
@@ -276,8 +342,8 @@ class IndexStore:
             self.check_files(segments)
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
-        """Remove documents, with what is attached to them, in one step; segments of nothing else
-        are deleted.
+        """Remove documents, with what is attached to them, in one commit; segments without live
+        rows are deleted.
         """
         with self.reader.snapshot(segments=False) as snapshot:
             snapshot.check_rows()
@@ -293,8 +359,12 @@ class IndexStore:
         skipped: Iterable[catalog.SkippedFile] = (),
         forgotten: Iterable[str] = (),
     ) -> None:
-        """Record stamps of unchanged files by document row id, files skipped, and paths that are
-        skipped no more.
+        """Record what is known of files that were not encoded, in one transaction.
+
+        Args:
+            touched: row ids of documents with the new stamps of their unchanged files.
+            skipped: files that can't be indexed as they are.
+            forgotten: paths of files that are skipped no more.
         """
         with self.transaction() as connection:
             for key, stamp in touched:
@@ -302,7 +372,7 @@ class IndexStore:
             catalog.write_skipped(connection, skipped, forgotten)
 
     def compact(self) -> None:
-        """Rewrite all segments into one, under the recipe, without the dead rows."""
+        """Rewrite all segments into one, by the recipe for its size, without the dead rows."""
         with self.reader.snapshot() as snapshot:
             merged = list(snapshot.segments)
             recipe = choose_recipe(self.recipe, snapshot.documents.sentences)
@@ -317,8 +387,10 @@ class IndexStore:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge segments of a size, when there are many, and give exact ones clusters where the
-        index has many rows.
+        """Merge segments of one size if there are many (see
+        :func:`lmkrag.index.live.choose_groups`).
+
+        Exact segments are rewritten by the recipe once the index is too large for exact search.
         """
         while True:
             with self.reader.snapshot() as snapshot:
@@ -336,7 +408,9 @@ class IndexStore:
                 self._merge(group, sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
-        """Replace several segments by one."""
+        """Replace several segments by one, in one transaction; without live rows they are only
+        deleted.
+        """
         total = sum(live.alive for live in merged)
         written = []
         if total:
@@ -367,8 +441,17 @@ class IndexStore:
         structure: Callable[[], Tables],
         recipe: Recipe,
     ) -> SegmentFile:
-        """Write the files of a segment and make them durable, one in memory at a time; a commit
-        makes it exist.
+        """Write the files of a segment and make them durable, one in memory at a time.
+
+        Args:
+            rows: number of sentences.
+            vectors: yields the vectors in order; called twice if the recipe learns from them.
+            words: returns the tables of words.
+            structure: returns the tables of structure.
+            recipe: how the vectors are stored; a factory, not tiers.
+
+        Returns:
+            The record of the segment for the commit.
         """
         folder, name = self.path / "segments", uuid.uuid4().hex
         vectors_file = self._write_vectors(folder / (name + SUFFIX), vectors, rows, recipe)
@@ -378,15 +461,20 @@ class IndexStore:
         return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
 
     def _write_vectors(self, path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
+        """Write the vectors of a segment; a store on Qdrant has them elsewhere."""
         return write_vectors(path, read, rows, self.encoder.dimensions, recipe)
 
     def find_lost_vectors(self) -> Iterator[str]:
-        """Yield a line for each document of which vectors are gone that lie elsewhere: none do."""
+        """Yield a line for each document whose vectors lie elsewhere and are lost; here all lie in
+        segments.
+        """
         yield from ()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the catalog, all or nothing, inside :meth:`writing`."""
+        """Change the catalog inside :meth:`writing`: commit at the end of the block, roll back on
+        an error.
+        """
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -401,7 +489,11 @@ class IndexStore:
                 raise
 
     def check_files(self, segments: Iterable[SegmentFile]) -> None:
-        """Refuse to commit a segment whose files are not there."""
+        """Refuse to commit a segment whose files are gone.
+
+        Raises:
+            StorageError: a file is gone, or of another size.
+        """
         for segment in segments:
             for name, file in segment.files.items():
                 path = self.path / "segments" / name
@@ -411,6 +503,7 @@ class IndexStore:
                     )
 
     def _collect_orphans(self) -> None:
+        """Remove files of segments that the catalog does not name."""
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             recorded = {
                 name

@@ -16,8 +16,13 @@ _TRIES = 20  # beside a writer that never rests
 
 
 def find_problems(store: IndexStore) -> tuple[str, ...]:
-    """Check the catalog, documents and segment files, and that each sentence has a vector; return a
-    line a problem.
+    """Check every file and row of an index, and that each sentence has exactly one vector.
+
+    Args:
+        store: an open index. If a writer commits meanwhile, the check is repeated.
+
+    Returns:
+        The problems, one line each; an empty tuple if the index is intact.
     """
     for _ in range(_TRIES):
         before = after = -1
@@ -35,6 +40,9 @@ def find_problems(store: IndexStore) -> tuple[str, ...]:
 
 
 def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
+    """Yield the problems of one state: of SQLite, segments, columns, documents and vectors
+    elsewhere.
+    """
     connection = snapshot.connection
     for (line,) in connection.execute("PRAGMA integrity_check(20)"):
         if line != "ok":

@@ -1,4 +1,4 @@
-"""A document of a snapshot, read piece by piece as it is looked at."""
+"""A document of a snapshot, read piece by piece."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -13,8 +13,11 @@ _HEADING = SENTENCE_KINDS.index("heading")
 
 
 class DocumentView:
-    """Sentences and characters of one document. Each block of them is read once, when something in
-    it is asked for.
+    """Sentences and characters of one document. Each block is read once, when something in it is
+    asked for.
+
+    Attributes:
+        row: the catalog's row of the document.
     """
 
     def __init__(
@@ -23,8 +26,13 @@ class DocumentView:
         read_sentences: Callable[[int], tuple[Ids, Bytes]],
         read_text: Callable[[int, int], str],
     ) -> None:
-        """Take the row and what reads blocks of sentences and characters; good for as long as the
-        snapshot is held.
+        """Take a document; the view is good for as long as its snapshot is held.
+
+        Args:
+            row: the catalog's row of the document.
+            read_sentences: returns borders and kinds of the block of sentences that begins with an
+                ordinal.
+            read_text: returns the characters ``[start, end)`` of the text.
         """
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
@@ -36,20 +44,20 @@ class DocumentView:
         self._lines = [0]  # line ends before each block of the text, as far as they were counted
 
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
+        """Return borders and kinds of the block that a sentence is in."""
         first = ordinal - ordinal % SENTENCES_PER_BLOCK
         if first not in self._sentences:
             self._sentences[first] = self._read_sentences(first)
         return self._sentences[first]
 
     def bounds(self, ordinal: int) -> tuple[int, int]:
-        """Return where a sentence begins and ends, in characters, the white space behind it
-        included.
-        """
+        """Return the offsets ``[start, end)`` of a sentence, with the white space after it."""
         borders, _ = self._block(ordinal)
         position = ordinal % SENTENCES_PER_BLOCK
         return int(borders[position]), int(borders[position + 1])
 
     def kind(self, ordinal: int) -> SentenceKind:
+        """Return the kind of a sentence."""
         _, kinds = self._block(ordinal)
         return SENTENCE_KINDS[int(kinds[ordinal % SENTENCES_PER_BLOCK])]
 
@@ -58,7 +66,7 @@ class DocumentView:
         return self.text(*self.bounds(ordinal))
 
     def ordinal_at(self, character: int) -> int:
-        """Return the sentence that a character is in."""
+        """Return the ordinal of the sentence that a character is in."""
         after = bisect_right(
             range(self.row.sentences), character, key=lambda ordinal: self.bounds(ordinal)[0]
         )
@@ -75,8 +83,8 @@ class DocumentView:
         return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
 
     def count_lines(self, end: int) -> int:
-        """Return how many line ends stand before a character; blocks of the text are counted once,
-        and not kept.
+        """Return the number of line ends before a character. Blocks are counted once and not
+        kept.
         """
         number = end // TEXT_PER_BLOCK
         while len(self._lines) <= number:
@@ -87,7 +95,7 @@ class DocumentView:
         return self._lines[number] + self.text(number * TEXT_PER_BLOCK, end).count("\n")
 
     def headings_before(self, ordinal: int) -> Iterator[int]:
-        """Yield the headings up to a sentence, that one included, the nearest first."""
+        """Yield the ordinals of headings up to and including a sentence, the nearest first."""
         for first in range(ordinal - ordinal % SENTENCES_PER_BLOCK, -1, -SENTENCES_PER_BLOCK):
             if first not in self._headings:
                 _, kinds = self._block(first)

@@ -27,13 +27,13 @@ class WorkingFolder:
     """The working folder of one job on one index. State: its content on disk."""
 
     def __init__(self, index: Path, job: str) -> None:
-        """Take the index directory and the name of the job; nothing is created yet."""
+        """Take an index directory and the name of a job; nothing is created so far."""
         self.index, self.job = index.resolve(), job
         self.path = self.index.with_name(f".{self.index.name}.lmkrag-{job}")
         self.new, self.old = self.path / "new", self.path / "old"
 
     def is_left_over(self) -> bool:
-        """Return whether the job was interrupted, and nobody goes on with it now."""
+        """Return whether the job was interrupted, and no process goes on with it."""
         if not os.path.isfile(self.path / _MARKER):  # noqa: PTH113  # Path's raises
             return False
         return not any(
@@ -41,8 +41,10 @@ class WorkingFolder:
         )  # one of which the job locks
 
     def claim(self) -> None:
-        """Create the folder, or take over an interrupted job's. Raises UsageError: something else
-        has its name.
+        """Create the folder, or take over that of an interrupted job.
+
+        Raises:
+            UsageError: the name is taken by something that lmkrag did not create.
         """
         marker = self.path / _MARKER
         empty = self.path.is_dir() and not any(
@@ -74,8 +76,8 @@ class WorkingFolder:
         sync(self.path / _MARKER)
 
     def take_place(self) -> None:
-        """Put ``new`` in the place of the index, in one step where the system can; the index
-        becomes ``old``.
+        """Put ``new`` in the place of the index, in one step if the system can; the index becomes
+        ``old``.
         """
         (self.path / _MARKER).write_text(str(self.new.stat().st_ino), "utf-8")
         sync(self.path / _MARKER)
@@ -89,7 +91,7 @@ class WorkingFolder:
         sync(self.path.parent)
 
     def remove(self) -> None:
-        """Remove the folder and what is in it, if it is ours."""
+        """Remove the folder and what is in it, if lmkrag created it."""
         if (self.path / _MARKER).is_file():
             for part in (
                 self.new,
@@ -101,14 +103,17 @@ class WorkingFolder:
 
 
 def complete_exchanges(index: Path) -> None:
-    """Put an index, which is not in its place, there if a job was killed while it exchanged it."""
+    """Complete the exchange of an index with a new one, if a job was killed in the midst of it."""
     for job in JOBS:
         WorkingFolder(index, job).finish_interrupted()
 
 
 def remove_leftovers(index: Path, *, job: str) -> None:
-    """Remove what other jobs than ``job`` left when they were interrupted, inside of the index's
-    writer's lock.
+    """Remove working folders of interrupted jobs, inside the lock of the index's writer.
+
+    Args:
+        index: the directory of the index.
+        job: the job whose folder stays; empty to remove all.
     """
     for other in JOBS:
         work = WorkingFolder(index, other)
@@ -133,7 +138,9 @@ def _is_locked(folder: Path) -> bool:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step; False where the system or the file system can't."""
+    """Exchange two paths in one step (Linux's renameat2); return False if the system or file system
+    can't.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):  # only Linux has it
         return False

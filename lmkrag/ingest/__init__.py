@@ -1,1 +1,5 @@
-"""From sources to committed documents: what changed, reading, encoding, commits."""
+"""From files and documents to commits: find changes, read, encode, commit in batches.
+
+``walk`` finds files, ``changes`` compares them with the index, ``sources`` reads them, ``pipeline``
+encodes and commits, ``report`` counts.
+"""

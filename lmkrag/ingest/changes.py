@@ -21,8 +21,14 @@ KEPT = "; the text indexed before is kept"
 
 @dataclass(slots=True)
 class Changes:
-    """The files of a run: those to read, how many are unchanged, those to skip, and paths no longer
-    to remember.
+    """What a run has to do with each file.
+
+    Attributes:
+        to_read: new and changed files.
+        unchanged: number of files that are as they were when they were indexed.
+        skipped: files that can't be indexed, with reasons.
+        forgotten: paths of skipped files that are no longer to be remembered.
+        seen: paths of files that exist.
     """
 
     to_read: list[SourceFile] = field(default_factory=list)
@@ -33,8 +39,11 @@ class Changes:
 
 
 def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
-    """Return the documents of a store by name: all, or those of some names with their
-    attachments.
+    """Return the documents of a store by ``doc_id``.
+
+    Args:
+        store: an open index.
+        doc_ids: names of documents, which are returned with their attachments; None for all.
     """
     with store.reader.snapshot(segments=False) as snapshot:
         if doc_ids is None:
@@ -59,13 +68,25 @@ def find_changes(
     exclude: Sequence[str] = (),
     follow_links: bool = False,
 ) -> Changes:
-    """Walk files and directories; unchanged files, read or skipped before, need only a stat.
+    """Walk files and directories, and compare them with the index; unchanged files need only a
+    stat.
 
     A file is one document, whichever of the sources, links or folders leads to it. It keeps its
     ``doc_id`` of the index. That of a new file is its path below its source, after the source's
     name if there are several, and after the names of parent folders if another file has that id.
-    ``known`` are the documents of the index by ``doc_id``, ``remembered`` the files that were
-    skipped before, by path.
+
+    Args:
+        sources: files and directories.
+        known: the documents of the index by ``doc_id``.
+        remembered: the files that were skipped before, by path; they are not read again until they
+            change.
+        include: globs in the form of ``.gitignore``; only files that match one. All files by
+            default.
+        exclude: globs in the same form; no files that match one.
+        follow_links: whether links to files outside the directories are followed.
+
+    Raises:
+        UsageError: a source does not exist, is a URL or an archive, or a glob can't be parsed.
     """
     changes = Changes()
     files: list[SourceFile] = []
@@ -77,6 +98,7 @@ def find_changes(
                 files.append(replace(item, doc_id=folder + item.doc_id) if folder else item)
             else:
                 changes.skipped.append(item)
+    # Keep one entry of each file, name its document, and compare it with the index.
     by_place: dict[str, SourceFile] = {}  # each file once, by its own name rather than a link's
     for file in sorted(
         files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))
@@ -95,7 +117,13 @@ def find_named_changes(
     known: Mapping[str, DocumentRow],
     remembered: Mapping[str, SkippedFile],
 ) -> Changes:
-    """Compare files, given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
+    """Compare files that the caller has named with the index.
+
+    Args:
+        named: files by the ``doc_id`` of their documents.
+        known: the documents of the index by ``doc_id``.
+        remembered: the files that were skipped before, by path.
+    """
     items = [
         examine(path.absolute(), doc_id, "", os.path.realpath(path))
         for doc_id, path in named.items()
@@ -140,7 +168,7 @@ def _compare(
 
 
 def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
-    """The paths of skipped attachments, by the file that contains them if it still exists."""
+    """Return the paths of skipped attachments, by the file that contains them, if that exists."""
     inside: dict[str, list[str]] = {}
     for path, skipped in remembered.items():
         if skipped.size < 0:
@@ -154,10 +182,12 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
 
 @dataclass(slots=True)
 class GoneFiles:
-    """Documents below some directories whose files are gone, by ``doc_id``.
+    """The documents below some directories whose files are gone.
 
-    ``emptied`` are the directories all of whose files are gone, with their documents. So is every
-    file of a disk that is not mounted.
+    Attributes:
+        doc_ids: names of the documents.
+        emptied: for each directory all of whose files are gone, as those of a disk that is not
+            mounted, the names of its documents.
     """
 
     doc_ids: list[str] = field(default_factory=list)
@@ -167,8 +197,13 @@ class GoneFiles:
 def find_gone(
     sources: Sequence[Path], known: Collection[DocumentRow], changes: Changes
 ) -> GoneFiles:
-    """Return the documents below ``sources`` whose files are gone, not only unreadable or
+    """Return the documents below directories whose files are gone, not only unreadable or
     unvisited.
+
+    Args:
+        sources: files and directories of the run.
+        known: the documents of the index.
+        changes: the result of :func:`find_changes` for the sources.
     """
     folders = [source.resolve() for source in sources if source.is_dir()]
     unseen = (row for row in known if row.root and row.path not in changes.seen)
@@ -188,11 +223,14 @@ def find_gone(
 
 
 def _is_below(path: str, folders: Sequence[Path]) -> bool:
+    """Return whether a path is below one of some folders."""
     return any(find_path(path).is_relative_to(folder) for folder in folders)
 
 
 def _has_moved(gone: Sequence[DocumentRow], folder: Path, changes: Changes) -> bool:
-    """Whether one of the files that are gone has another name now."""
+    """Return whether a new file has the content of one that is gone: then files were renamed, not
+    lost.
+    """
     contents = {(row.size, row.fingerprint) for row in gone}
     sizes = {size for size, _ in contents}
     new = (
@@ -208,6 +246,7 @@ def _has_moved(gone: Sequence[DocumentRow], folder: Path, changes: Changes) -> b
 
 
 def _is_gone(path: str) -> bool:
+    """Return whether there is no file at a path, as opposed to one that can't be read."""
     try:
         return S_ISDIR(find_path(path).stat().st_mode)  # a folder that took the file's place
     except OSError as error:
@@ -215,6 +254,11 @@ def _is_gone(path: str) -> bool:
 
 
 def _name_files(files: Sequence[SourceFile], known: Mapping[str, DocumentRow]) -> list[SourceFile]:
+    """Return files with the names of their documents, in the order of the names.
+
+    Documents of the index keep theirs; a new file whose name is taken gets the names of parent
+    folders before it.
+    """
     by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
     if any(printable(str(file.path)) not in by_path for file in files):
         # a file may be in the index by way of a link

@@ -41,8 +41,9 @@ _LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
 
 
 def cached_index(folders: Sequence[Path]) -> Path:
-    """Return the path of the index of some folders, whether it exists or not: a name and a hash of
-    their paths.
+    """Return the path of the index of some folders, whether it exists or not.
+
+    Its name is that of the first folder, with a hash of all their paths.
     """
     resolved = [folder.resolve() for folder in folders]
     digest = hashlib.sha256(
@@ -54,8 +55,19 @@ def cached_index(folders: Sequence[Path]) -> Path:
 def use_cached(
     index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]
 ) -> Result:
-    """Return ``use(prepare())`` for a cached index; a damaged one is removed and prepared anew.
-    Raises StorageError.
+    """Use a cached index, which is prepared under a lock; a damaged one is removed and prepared
+    anew.
+
+    Args:
+        index: path of the index in the cache.
+        prepare: brings the index up to date and opens it.
+        use: uses what ``prepare`` returned.
+
+    Returns:
+        The result of ``use``.
+
+    Raises:
+        StorageError: the cache can't be written to.
     """
     number = None
     try:
@@ -105,19 +117,31 @@ def _lock_cache(index: Path) -> Iterator[None]:
 
 
 class OpenFolder(contextlib.ExitStack):
-    """The index of a folder, updated as far as that is quick, or with a temporary one while another
-    process writes.
+    """The index of a folder, updated as far as that is quick.
 
-    On exit, a background process starts to index the remaining files. ``indexes`` are the stores,
-    each with its encoder if that is loaded; ``remaining`` counts the changed files that neither
-    has.
+    While another process writes to it, a temporary index has the best of the changed files. On
+    exit, a background process starts to index the remaining files.
+
+    Attributes:
+        indexes: the open stores, each with its encoder if that is loaded.
+        remaining: number of changed files that no store has.
     """
 
     def __init__(
         self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]
     ) -> None:
-        """Bring the cached index up to date, files with a question's words first. Raises
-        UsageError, StorageError.
+        """Bring the cached index up to date, files with a question's words first.
+
+        Args:
+            index: path of the index in the cache.
+            folder: the folder that is indexed.
+            query: the question; its words rank the changed files.
+            include: globs in the form of ``.gitignore``; only files that match one.
+            exclude: globs in the same form; no files that match one.
+
+        Raises:
+            UsageError: the folder does not exist, or a glob can't be parsed.
+            StorageError: the index can't be written.
         """
         super().__init__()
         self.remaining = 0
@@ -131,6 +155,7 @@ class OpenFolder(contextlib.ExitStack):
             self.indexes[0] = (store, loaded)
             return loaded
 
+        # Look for changes; without any, nothing else is imported.
         known = read_known(store)
         changes = find_changes(
             (folder,), known, read_skipped(store), include=include, exclude=exclude
@@ -147,6 +172,7 @@ class OpenFolder(contextlib.ExitStack):
         )  # with parsers: not for an up-to-date index
         from lmkrag.ingest.sources import Files
 
+        # Encode the best of the changed files, here or beside the index.
         source = Files(
             (folder,),
             prune="some",
@@ -170,14 +196,17 @@ class OpenFolder(contextlib.ExitStack):
                 self.callback(_index_in_background, folder, index, include, exclude)
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
+        """Choose the files to encode now, and count those that remain."""
         chosen = choose_files(files, query)
         self.remaining = len(files) - len(chosen)
         return chosen
 
 
 def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
-    """Return the files to encode before the first answer, best first; the shortest if the best are
-    long.
+    """Return the files to encode before the first answer, best first.
+
+    They have about 30,000 bytes together. If even the best file is long, the shortest of all is
+    returned.
     """
     chosen: list[SourceFile] = []
     size = 0
@@ -193,8 +222,10 @@ def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
 
 
 def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
-    """Sort files by how well their texts and names match the words of a question (BM25; Robertson
-    et al., 1994).
+    """Sort files by how well their texts and names match the words of a question.
+
+    It is BM25 (Robertson et al., 1994) over whole files, without an index; a word in a file's name
+    counts three times.
     """
     terms = [word.encode() for word in find_stems(query)]
     counts: list[list[float]] = []
@@ -206,6 +237,7 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
             text = b""
         name = file.doc_id.lower().encode("utf-8", "surrogateescape")
         counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
+    # Weigh each word by how few files have it, and each count by the length of the file.
     frequencies = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
     rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in frequencies]
     mean = sum(file.stamp.size for file in files) / max(1, len(files)) or 1

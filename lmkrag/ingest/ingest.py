@@ -28,8 +28,21 @@ def ingest(
     *,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Bring a store up to date with a source. Raises IndexLocked, StorageError, and UsageError of
-    the source.
+    """Bring a store up to date with a source, in one run.
+
+    Args:
+        store: an open index.
+        encoder: loads the encoder; called only if there is something to encode.
+        source: the documents, or the files that they are read from.
+        progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
+
+    Returns:
+        The counts of the run.
+
+    Raises:
+        IndexLocked: another process is writing to the index.
+        StorageError: writing failed; what was committed before is kept.
+        UsageError: the source is wrong, such as a path that does not exist.
     """
     with store.writing():
         run = Run(read_known(store), progress)
@@ -52,8 +65,17 @@ def encode_files(
     *,
     target: IndexStore | None = None,
 ) -> Run:
-    """Encode files into an empty index that ``target`` may adopt; windows that ``target`` has are
-    not encoded again.
+    """Encode files into an empty index, which another index may adopt.
+
+    Args:
+        store: the empty index.
+        encoder: loads the encoder; called only if there is something to encode.
+        files: the files to encode.
+        target: the index that may adopt it; windows that it has are not encoded again. None for no
+            such index.
+
+    Returns:
+        The counts of the run.
     """
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:

@@ -26,13 +26,20 @@ _WIDTHS = (
 
 
 class TextOnDisk:
-    """A text in an unnamed temporary file, deleted with the object; it can be sliced like a
-    string.
+    """A text in an unnamed temporary file, deleted with the object; it can be sliced like a string.
+
+    Every character has the same number of bytes, so that offsets are found without reading.
+
+    Attributes:
+        blank: whether the text is only white space.
     """
 
     def __init__(self, read: Callable[[], Iterator[str]]) -> None:
-        """Write what ``read`` yields; it is called again when a character is wider than those
-        before it.
+        """Write a text to a file.
+
+        Args:
+            read: yields the pieces of the text; it is called again if a character is wider than
+                those before it.
         """
         self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
         weakref.finalize(self, self._file.close)
@@ -41,6 +48,9 @@ class TextOnDisk:
                 break
 
     def _write(self, pieces: Iterator[str]) -> bool:
+        """Write the pieces with the width of a character that is tried; return False if one is
+        wider.
+        """
         self._length, self.blank = 0, True
         self._file.seek(0)
         self._file.truncate()
@@ -70,8 +80,18 @@ class TextOnDisk:
 
 
 def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
-    """Read a plain file; the document's own ``text`` stays empty. Raises DocumentError: it can't be
-    read.
+    """Read a plain file whose text is too long for memory.
+
+    Args:
+        path: the file.
+        doc_id: name of its document.
+
+    Returns:
+        The document, whose own ``text`` stays empty, and its text on disk.
+
+    Raises:
+        DocumentError: the file can't be read.
+        EmptyDocument: it has no text.
     """
     try:
         encoding = _choose(path)
@@ -104,7 +124,7 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
 
 
 def _choose(path: Path) -> str:
-    """The encoding of a file."""
+    """Return the encoding of a file: by its mark, UTF-8 if that fits, else a guess."""
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
     if (encoding := read_mark(sample)) is not None:
@@ -119,6 +139,7 @@ def _choose(path: Path) -> str:
 def _decoded(
     path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None
 ) -> Iterator[str]:
+    """Yield the text of a file in pieces; ``see`` gets their bytes."""
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     with path.open("rb") as file:
         while data := file.read(_PIECE):

@@ -21,8 +21,25 @@ def open_index(
     recipe: str | None = None,
     kind: type[IndexStore] = IndexStore,
 ) -> "tuple[IndexStore, LandmarkEncoder | None]":
-    """Open an index, and its encoder if one is given or the index is new: see
-    :meth:`lmkrag.engine.Engine.open`.
+    """Open an index, and its encoder if one is given or the index is new.
+
+    Args:
+        path: the directory of the index, or its address on Qdrant.
+        create: whether to create the index if there is none.
+        encoder: a folder, a hub name or a loaded encoder; None for the recorded one, which is not
+            loaded here.
+        recipe: name of the recipe; only for a new index. None for ``auto``.
+        kind: the class of the store, by the form of ``path``.
+
+    Returns:
+        The store, and the loaded encoder or None.
+
+    Raises:
+        IndexNotFound: there is no index and ``create`` is false.
+        IndexMismatch: the index is of another version of lmkrag.
+        IndexCorrupt: it is damaged.
+        EncoderError: ``encoder`` can't be loaded.
+        UsageError: ``recipe`` is not that of the existing index, or an argument is of another type.
     """
     check_platform()
     set_wait_policy()

@@ -45,8 +45,18 @@ def encode_documents(
     :meth:`~lmkrag.index.store.IndexStore.writing`.
 
     Windows that a changed document of ``run.known`` still has are not encoded again, nor those of
-    copies: the same words after the same title, in this run or in the index. ``recall_from`` is the
-    index of ``run.known`` if that is not ``store``. An interruption commits the complete documents.
+    copies: the same words after the same title, in this run or in the index. An interruption
+    commits the complete documents.
+
+    Args:
+        store: the index that is written.
+        encoder: the encoder of the index.
+        documents: the documents, read as they are needed.
+        run: counts what is committed, and reports progress.
+        recall_from: the index of ``run.known`` if that is not ``store``.
+
+    Raises:
+        StorageError: writing failed; what was committed before is kept.
     """
     open_documents: dict[int, SourceDocument] = {}
 
@@ -58,6 +68,7 @@ def encode_documents(
             sentences = iter_sentences(item.text, kind=item.document.kind)
             yield EncoderInput(key, item.text, sentences, item.document.title)
 
+    # Vectors come from memory where a window was encoded before.
     memory = _WindowMemory(recall_from or store, run.known)
 
     def recall(key: int, window_hash: int, count: int) -> Vectors | None:
@@ -70,6 +81,7 @@ def encode_documents(
         pending.finish(item)
         run.finish(item)
 
+    # Parts of documents come in order; a part of the next document finishes the one before.
     current: int | None = None
     try:
         for part in encoder.encode_stream(feed(), recall=recall):
@@ -106,6 +118,16 @@ class _WindowMemory:
         self._all: _Windows | None = None  # of the index
 
     def recall(self, doc_id: str, window_hash: int, count: int) -> Vectors | None:
+        """Return the vectors of a window, None if it was not encoded before.
+
+        Args:
+            doc_id: name of the document.
+            window_hash: hash of the window's tokens, and of the range that it owns.
+            count: number of sentences that the window owns.
+
+        Returns:
+            ``[count, dimensions]`` float32.
+        """
         row = self._known.get(doc_id)
         if row is not None and self._earlier[0] != doc_id:
             self._earlier = (doc_id, self._read([row]))
@@ -134,8 +156,8 @@ class _WindowMemory:
             self._bytes -= self._recent.popitem(last=False)[1].nbytes
 
     def _of_index(self) -> _Windows:
-        """The windows of the index before this run; empty as long as reading them would take longer
-        than encoding.
+        """Return the windows of the index before this run; empty as long as reading them takes
+        longer than encoding.
         """
         if self._all is None:
             too_many = len(self._known) > _MOST_DOCUMENTS
@@ -145,6 +167,7 @@ class _WindowMemory:
         return self._all
 
     def _read(self, rows: Iterable[DocumentRow]) -> _Windows:
+        """Return the sentences of the windows of some documents, by the windows' hashes."""
         windows: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
@@ -158,11 +181,13 @@ class _WindowMemory:
 
 
 class _PendingCommit:
-    """The next commit. Rows of the open document, and of attachments whose document follows, come
-    last.
+    """The next commit.
+
+    Rows of the open document, and of attachments whose document follows, come last.
     """
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
+        """Take the store, and a function that gets the documents of each commit."""
         self._store, self._on_commit = store, on_commit
         self._vectors: list[Vectors] = []
         self._words, self._structure = PostingsBuilder(), StructureTable()
@@ -224,7 +249,7 @@ class _PendingCommit:
         self._began = time.monotonic()
 
     def _stage(self, rows: int) -> SegmentFile:
-        """Write the first rows in memory to a segment."""
+        """Write the first ``rows`` rows in memory to a segment."""
         taken, count = [], 0
         while count < rows:
             vectors = self._vectors.pop(0)

@@ -29,12 +29,16 @@ _RECORD = "made-with.json"
 
 @dataclass(slots=True)
 class StoredTexts:
-    """The documents of another index as stored there; documents that it lacks are removed."""
+    """The documents of another index as stored there: a
+    :class:`lmkrag.ingest.sources.DocumentSource`.
+
+    Documents that the source lacks are removed.
+    """
 
     source: IndexStore
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents that the store does not have."""
+        """Yield the documents of the source that the store does not have in the same version."""
         rows = read_known(self.source)
         run.total = sum(row.size for row in rows.values())
         gone = [doc_id for doc_id in run.known if doc_id not in rows]
@@ -62,16 +66,28 @@ def reindex(
     recipe: str | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Encode the texts of an index again, by another encoder or under another recipe; no source
-    file is read.
+    """Encode the texts of an index again, by another encoder or under another recipe.
 
-    The new index is built beside the old one, which answers searches until it is replaced. If the
-    process is killed, one of them is in place, and the next call resumes. Engines that are open on
-    the index have to be reopened.
+    No source file is read. The new index is built beside the old one, which answers searches until
+    it is replaced. If the process is killed, one of them is in place, and the next call resumes.
+    Engines that are open on the index have to be reopened.
 
-    Raises IndexNotFound: there is none. IndexMismatch: it has another format; index its sources
-    instead. IndexLocked: another process is writing to it. IndexCorrupt: a text is damaged; the
-    index is unchanged.
+    Args:
+        path: the directory of the index.
+        encoder: a folder, a hub name or a loaded encoder; None for the encoder of the index.
+        recipe: name of a recipe or a ``.toml`` file; None for the recipe of the index.
+        progress: called with (document, bytes done, bytes in all) as documents are encoded.
+
+    Returns:
+        The counts of the run.
+
+    Raises:
+        IndexNotFound: there is no index.
+        IndexMismatch: it has another format; index its sources instead.
+        IndexLocked: another process is writing to it.
+        IndexCorrupt: a text is damaged; the index is unchanged.
+        EncoderError: ``encoder`` can't be loaded.
+        UsageError: ``recipe`` is unknown.
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()

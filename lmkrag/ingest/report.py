@@ -27,7 +27,20 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SourceDocument:
-    """A document on its way through the encoder."""
+    """A document on its way through the encoder.
+
+    Attributes:
+        document: the document, whose own text may be empty if ``text`` is on disk.
+        text: the text, in memory or on disk.
+        root: the directory that was indexed; empty for a document that was given by itself.
+        stamp: size and time of its file.
+        sentences: the sentences that were encoded so far.
+        windows: the windows that they were read in.
+        paragraphs: counts the positions of sentences in paragraphs.
+        replaces: attachments of its earlier version that it no longer has.
+        is_attachment: whether its file's document follows, with which it is committed.
+        language: its language (ISO 639-1), or ``code``.
+    """
 
     document: Document
     text: Text  # its own, or on disk
@@ -53,8 +66,11 @@ class SourceDocument:
 
 @contextmanager
 def show_progress() -> Iterator[Progress | None]:
-    """Yield a function that shows progress: a bar on a terminal, a line in a notebook; None without
-    either.
+    """Yield a function that shows progress: a bar on a terminal, a line in a notebook.
+
+    Yields:
+        A function of (document, bytes done, bytes in all or 0); None if there is no terminal and no
+            notebook.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if hasattr(shell, "kernel"):
@@ -112,9 +128,28 @@ def _show_line() -> Progress:
 
 
 class Run:
-    """The counts of one run, and its progress in bytes of its sources."""
+    """The counts of one run, and its progress in bytes of its sources.
+
+    Attributes:
+        known: the documents of the index before the run, by ``doc_id``.
+        added: number of new documents, committed so far; ``updated``, ``unchanged``, ``sentences``
+            and ``characters`` alike.
+        removed: names of documents to remove at the end.
+        skipped: sources that can't be indexed, with reasons.
+        touched: row ids of unchanged documents, and the stamps that their files have.
+        unreadable: files to remember, so that they are not read again.
+        warnings: sentences for the user.
+        total: bytes of all sources; 0 while they are unknown.
+        foreign: number of documents in languages other than English.
+    """
 
     def __init__(self, known: dict[str, DocumentRow], progress: Progress | None = None) -> None:
+        """Begin to count.
+
+        Args:
+            known: the documents of the index, by ``doc_id``.
+            progress: called with (document, bytes done, bytes in all or 0); None for no reports.
+        """
         self.known = known
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
@@ -136,7 +171,13 @@ class Run:
         self._began = time.monotonic()
 
     def skip(self, doc_id: str, reason: str, *, size: int = 0) -> None:
-        """Count a source that can't be indexed."""
+        """Count a source that can't be indexed.
+
+        Args:
+            doc_id: name of the document.
+            reason: why, in one line.
+            size: bytes of the source, which count as done.
+        """
         _logger.info("%s: skipped: %s", doc_id, reason)
         self.skipped.append(Skipped(doc_id, reason))
         self.advance(doc_id, size)

@@ -1,5 +1,6 @@
-"""Sources of documents: files and directories, or values; their languages choose the encoder of a
-new index.
+"""Sources of documents: files and directories, or values.
+
+The languages of the first documents choose the encoder of a new index.
 """
 
 import hashlib
@@ -46,8 +47,9 @@ _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
 
 
 def is_foreign(value: object) -> bool:
-    """True for a LangChain ``Document`` or a LlamaIndex ``Document`` or node, by its shape: neither
-    is imported.
+    """Return whether a value is a LangChain ``Document``, or a LlamaIndex ``Document`` or node.
+
+    The shape of the value decides; neither framework is imported.
     """
     return _text_of(value) is not None
 
@@ -82,6 +84,7 @@ def from_foreign(value: Any) -> Document:
 
 
 def _text_of(value: object) -> str | None:
+    """Return the text of another framework's document; None for any other value."""
     if isinstance(value, Document) or not isinstance(getattr(value, "metadata", None), Mapping):
         return None
     for name in ("page_content", "text"):
@@ -98,8 +101,9 @@ _RACY_NS = 2_000_000_000  # a file changed this recently may change again withou
 
 
 def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
-    """Read some of the files that hold prose, evenly spread; source code and tables have no
-    language.
+    """Read some of the files that hold prose, evenly spread, at most 24.
+
+    Source code and tables have no language. A file that can't be read is left out.
     """
     prose = [
         file
@@ -115,8 +119,16 @@ def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
 
 
 def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
-    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly
-    English, and warn.
+    """Choose the encoder of a new index by the languages of its documents.
+
+    The multilingual encoder is recorded, with a warning, if more than a fifth of the sampled text
+    is not in English. An index that has documents, or whose encoder the user named, keeps its
+    encoder.
+
+    Args:
+        store: the index that is written.
+        run: the run, which has the known documents and gets the warning.
+        sample: some of the documents to index.
     """
     if run.known or not store.chooses_encoder:
         return
@@ -136,7 +148,7 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
 
 
 def warn_of_languages(store: IndexStore, run: Run) -> None:
-    """Warn where an index whose encoder reads English got documents in other languages."""
+    """Warn if an index whose encoder reads English got many documents in other languages."""
     documents = run.added + run.updated
     if store.encoder.name == DEFAULT_ENCODER and run.foreign > _MIN_FOREIGN * documents:
         run.warnings.append(
@@ -149,11 +161,11 @@ def warn_of_languages(store: IndexStore, run: Run) -> None:
 
 
 class DocumentSource(Protocol):
-    """A source of documents."""
+    """A source of documents: files, values, or another index."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents to encode; count in ``run`` the unchanged, skipped and removed
-        ones.
+        """Yield the documents to encode; count the unchanged, skipped and removed ones in
+        ``run``.
         """
 
     def finish(self, store: IndexStore, run: Run) -> None:
@@ -175,8 +187,18 @@ Encode = Callable[
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are skipped
-    after a stat.
+    """Files and directories: see :meth:`lmkrag.Engine.add`. Unchanged files need only a stat.
+
+    Attributes:
+        sources: files and directories.
+        named: files by the ``doc_id`` that their documents get, in place of sources.
+        include: globs in the form of ``.gitignore``; only files that match one.
+        exclude: globs in the same form; no files that match one.
+        prune: what happens to documents whose files are gone: see :data:`Prune`.
+        follow_links: whether links to files outside the directories are followed.
+        encode: encodes changed files in other processes, commits them, and returns the others.
+        changes: the changes of the files, if they are known.
+        gone: names of documents to remove.
     """
 
     sources: Sequence[Path] = ()
@@ -190,6 +212,7 @@ class Files:
     gone: list[str] = field(default_factory=list)  # documents to remove
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield the documents of new and changed files; count the others in ``run``."""
         skipped = read_skipped(store)
         if self.changes is not None:
             changes = self.changes
@@ -211,6 +234,9 @@ class Files:
             yield from load_files(files, loader, run, store)
 
     def finish(self, store: IndexStore, run: Run) -> None:
+        """Record which documents are to be removed, and the state of files that were not
+        encoded.
+        """
         changes = self.changes or Changes()
         run.removed += [doc_id for doc_id in self.gone if doc_id not in run.removed]
         if changes.to_read or changes.forgotten:
@@ -219,8 +245,10 @@ class Files:
             )
 
     def _choose_gone(self, found: GoneFiles, run: Run) -> list[str]:
-        """The documents to remove. Raises FilesGone: all files of a directory are gone, and that
-        was not allowed.
+        """Return the documents to remove.
+
+        Raises:
+            FilesGone: all files of a directory are gone, and ``prune`` does not say what to do.
         """
         if not found.emptied or self.prune == "all":
             return found.doc_ids
@@ -248,6 +276,7 @@ class Documents:
         """Do nothing: there are no files."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield documents that are new or changed; count the others in ``run``."""
         documents = iter(self.documents)
         first = list(islice(documents, SAMPLED))
         choose_encoder(store, run, first)
@@ -270,8 +299,16 @@ class Documents:
 
 
 def make_source(source: object, **options: Any) -> DocumentSource:
-    """Return what :meth:`lmkrag.Engine.add` got as a source. Raises UsageError: it is neither paths
-    nor documents.
+    """Return the source for the argument of :meth:`lmkrag.Engine.add`.
+
+    Args:
+        source: a path, a mapping of names to paths, a document, or an iterable of paths or
+            documents.
+        options: the options of files: ``include``, ``exclude``, ``prune``, ``follow_links`` and
+            ``encode``.
+
+    Raises:
+        UsageError: it is neither paths nor documents, or an option does not fit it.
     """
     prune = options.get("prune", False)
     if prune not in (True, False, "some", "all"):
@@ -299,12 +336,14 @@ def make_source(source: object, **options: Any) -> DocumentSource:
 
 
 def _as_path(item: object) -> Path:
+    """Return an item of a source as a path."""
     if not isinstance(item, str | Path):
         raise UsageError(_NOT_BOTH)
     return local_path(item)
 
 
 def _as_document(item: object) -> Document:
+    """Return an item of a source as a document."""
     if isinstance(item, Document):
         return item
     if not is_foreign(item):
@@ -315,8 +354,16 @@ def _as_document(item: object) -> Document:
 def load_files(
     files: Sequence[SourceFile], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
-    """Read changed files one at a time; record unchanged and unreadable ones. ``store`` has the
-    earlier versions.
+    """Read changed files one at a time; record the unchanged and unreadable ones in ``run``.
+
+    Args:
+        files: new and changed files.
+        loader: reads files in a process of its own.
+        run: counts files, and has the earlier versions' rows.
+        store: the index with the earlier versions; None if there is none.
+
+    Yields:
+        The document of each file, after its attachments.
     """
     for file in files:
         stamp = file.stamp
@@ -374,7 +421,9 @@ def load_files(
 def _read(
     file: SourceFile, loader: IsolatedLoader
 ) -> tuple[Document, Text, list[Document], list[Skipped]]:
-    """A file's document, its text, its attachments, and those that can't be read."""
+    """Return a file's document, its text, its attachments, and those attachments that can't be
+    read.
+    """
     try:
         if is_long(file.path, file.stamp.size):
             return *load_long_text(file.path, file.doc_id), [], []
@@ -387,6 +436,9 @@ def _read(
 
 
 def _fingerprint(document: Document) -> str:
+    """Return a hash of a document given as a value: of its text, title, kind, pages and
+    metadata.
+    """
     details = repr(
         (
             document.path,

@@ -1,6 +1,4 @@
-"""Find the files of a corpus, by ``.gitignore`` and globs; files that can't be read are
-reported.
-"""
+"""Find the files of a corpus, by ``.gitignore`` and globs; what can't be read is reported."""
 
 import os
 import re
@@ -43,7 +41,15 @@ Rule = tuple[
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A regular file."""
+    """A regular file that was found.
+
+    Attributes:
+        path: the file.
+        doc_id: the name of its document in the index.
+        root: the directory it was found from.
+        stamp: its size and the time of its last change.
+        real: its path without links.
+    """
 
     path: Path
     doc_id: str  # its name in the index
@@ -59,14 +65,23 @@ def walk(
     exclude: Sequence[str] = (),
     follow_links: bool = False,
 ) -> Iterator[SourceFile | Skipped]:
-    """Yield the files under ``source`` in order of their names, or ``source`` itself, and what
-    can't be read.
+    """Yield the files under a directory in the order of their names, or a file itself.
 
     Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does.
-    Links to files below ``source``, with ``follow_links`` to any files, are followed, links to
-    directories are not. ``include`` and ``exclude`` are globs of ``.gitignore`` form.
+    Links to files below the directory are followed, links to directories are not.
 
-    Raises UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
+    Args:
+        source: a file or a directory.
+        include: globs in the form of ``.gitignore``; only files that match one. All files by
+            default.
+        exclude: globs in the same form; no files that match one.
+        follow_links: whether links to any files are followed.
+
+    Yields:
+        A file, or what can't be read with the reason.
+
+    Raises:
+        UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
     """
     included, excluded = _parse_globs("include", include), _parse_globs("exclude", exclude)
     check_source(source)
@@ -84,8 +99,9 @@ def walk(
 
 
 def _rules_above(root: Path) -> list[Rule]:
-    """The ``.gitignore`` files from the repository's folder down, the outermost first, but those
-    that name ``root``.
+    """Return the rules of ``.gitignore`` files from the repository's folder down to above ``root``.
+
+    The outermost is first; rules that name ``root`` itself are left out.
     """
     above = [root, *root.parents]
     repository = next((folder for folder in above if os.path.exists(folder / ".git")), None)  # noqa: PTH110
@@ -100,8 +116,11 @@ def _rules_above(root: Path) -> list[Rule]:
 
 
 def check_source(source: str | Path) -> Path:
-    """Return a path to index. Raises UsageError: missing, a URL or an archive; the message names a
-    command for it.
+    """Return a path to index.
+
+    Raises:
+        UsageError: it does not exist, or is a URL or an archive; the message names a command that
+            fetches it.
     """
     path = local_path(source)
     try:
@@ -122,8 +141,10 @@ def check_source(source: str | Path) -> Path:
 
 
 def local_path(source: str | Path) -> Path:
-    """Return a source as a path. Raises UsageError: it is a URL; the message names a command for
-    it.
+    """Return a source as a path.
+
+    Raises:
+        UsageError: it is empty or a URL; the message names a command that fetches it.
     """
     if source == "":
         raise UsageError("an empty path names no file or directory; '.' is the working directory")
@@ -137,6 +158,11 @@ def local_path(source: str | Path) -> Path:
 
 
 def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
+    """Return the patterns of an option.
+
+    Raises:
+        UsageError: it is not a list of globs.
+    """
     if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
         raise UsageError(f"{name} must be a list of globs, such as ['*.md']")
     for glob in globs:
@@ -150,6 +176,9 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 def _walk_directory(
     root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
 ) -> Iterator[SourceFile | Skipped]:
+    """Yield the files below a directory, folder by folder, each with the rules of its own
+    ``.gitignore``.
+    """
     stack = [(root, "", ignores)]
     while stack:
         directory, prefix, ignores = stack.pop()
@@ -189,7 +218,17 @@ def _walk_directory(
 
 
 def examine(path: Path, doc_id: str, root: str, real: str) -> SourceFile | Skipped:
-    """Look at one file: see :class:`SourceFile`."""
+    """Look at one file.
+
+    Args:
+        path: the file.
+        doc_id: name of its document.
+        root: the directory it was found from.
+        real: its path without links.
+
+    Returns:
+        The file with its stamp, or why it is skipped.
+    """
     try:
         status = path.stat()
     except OSError as error:
@@ -232,7 +271,9 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
 
 
 def _ignored(name: str, rules: list[Rule]) -> bool:
-    """The last matching rule decides, the deepest ``.gitignore`` last."""
+    """Return whether rules leave a name out: the last matching rule decides, the deepest
+    ``.gitignore`` last.
+    """
     decisions = (
         spec.check_file(lead + name[len(prefix) :]).include
         for lead, prefix, spec in reversed(rules)

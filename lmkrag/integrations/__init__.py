@@ -1,1 +1,1 @@
-"""The retriever and the encoder inside other frameworks."""
+"""The retriever and the re-ranker inside other frameworks: LangChain and LlamaIndex."""

@@ -30,10 +30,13 @@ _Options: Any = create_model("_Options", __base__=BaseRetriever, **to_pydantic(_
 class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options of a search
     """Exact spans as LangChain documents, best first.
 
-    The engine may be one on this machine or one behind a server (:class:`lmkrag.RemoteEngine`).
-    ``k`` is the number of results; the other options are those of :meth:`lmkrag.Engine.search`. All
-    of them may be given again in a call, ``retriever.invoke(question, k=3)``, or made configurable
-    with ``configurable_fields``.
+    The options of :meth:`lmkrag.Engine.search` are fields, too. All of them may be given again in a
+    call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
+
+    Attributes:
+        engine: an engine on this machine, or one behind a server (:class:`lmkrag.RemoteEngine`).
+        k: maximum number of results; defaults to 8.
+        filter: only search matching documents, such as ``kind=pdf and path=docs/*``.
 
     >>> retriever = LandmarkRetriever(engine=engine, k=8)  # doctest: +SKIP
     >>> retriever.invoke("how is leave accrued?")[0].metadata["start"]  # doctest: +SKIP
@@ -67,7 +70,7 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
         ]
 
     def _search_options(self, overrides: dict[str, Any]) -> Any:
-        """The options of a call, else those of the fields."""
+        """Return the options of a call, those of the fields where the call has none."""
         refuse_unknown(overrides, {*_NAMES, "k"})
         options = {name: getattr(self, name) for name in (*_NAMES, "k")}
         options |= {name: value for name, value in overrides.items() if value is not None}
@@ -77,9 +80,13 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
 class LandmarkCompressor(BaseDocumentCompressor):
     """Cuts documents of any retriever down to the sentences that answer, the best document first.
 
-    Documents without such a sentence are left out; where there is none in any, the best sentence is
+    Documents without such a sentence are left out; if no document has one, the best sentence is
     kept. The document's metadata gets ``highlights``: start, end and probability of each sentence,
-    in the text as it was.
+    in the text as it was. One model ranks and prunes (Chirkova et al., "Provence", arXiv
+    2501.16214).
+
+    Attributes:
+        threshold: the least probability of a sentence that is kept, 0 to 1.
 
     >>> compressor = LandmarkCompressor(threshold=0.2)
     >>> documents = [Document("Pears ripen in October. Apples are picked in May.")]
@@ -94,7 +101,13 @@ class LandmarkCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """Return the documents that answer, cut down."""
+        """Return the documents that answer, cut down to the sentences that do.
+
+        Args:
+            documents: documents of any retriever.
+            query: the question.
+            callbacks: not used; LangChain passes them.
+        """
         titles = [str(document.metadata.get("title", "")) for document in documents]
         texts = [document.page_content for document in documents]
         return [
@@ -111,8 +124,9 @@ class LandmarkCompressor(BaseDocumentCompressor):
 
 
 def to_document(span: Span) -> Document:
-    """Return a span as a LangChain document with its document's metadata; one place has one
-    ``id``.
+    """Return a span as a LangChain document with its document's metadata.
+
+    The same place of a document always has the same ``id``.
     """
     metadata = {**span.meta, **describe_span(span), "score": span.score}
     return Document(

@@ -45,6 +45,18 @@ class LandmarkRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         **options: Unpack[SearchOptions],
     ) -> None:
+        """Take an engine and the options of its searches.
+
+        Args:
+            engine: an engine on this machine, or one behind a server
+                (:class:`lmkrag.RemoteEngine`).
+            similarity_top_k: maximum number of results; defaults to 8.
+            callback_manager: LlamaIndex's; None for its default.
+            options: the other options of :meth:`lmkrag.Engine.search`.
+
+        Raises:
+            UsageError: an option is unknown or out of range.
+        """
         super().__init__(callback_manager=callback_manager)
         self.engine = engine
         self.options: SearchOptions = {"top_k": similarity_top_k, **options}
@@ -60,9 +72,13 @@ class LandmarkRetriever(BaseRetriever):
 class LandmarkPostprocessor(BaseNodePostprocessor):
     """Cuts nodes of any retriever down to the sentences that answer, the best node first.
 
-    Nodes without such a sentence are left out; where there is none in any, the best sentence is
-    kept. The node's score is the probability of its best sentence, and its metadata gets
-    ``highlights``: start, end and probability of each sentence, in the text as it was.
+    Nodes without such a sentence are left out; if no node has one, the best sentence is kept. The
+    node's score is the probability of its best sentence, and its metadata gets ``highlights``:
+    start, end and probability of each sentence, in the text as it was. One model ranks and prunes
+    (Chirkova et al., "Provence", arXiv 2501.16214).
+
+    Attributes:
+        threshold: the least probability of a sentence that is kept, 0 to 1.
 
     >>> nodes = [NodeWithScore(node=TextNode(text="Pears ripen in October. Apples are picked in May."))]
     >>> LandmarkPostprocessor().postprocess_nodes(nodes, query_str="When are apples picked?")[0].text
@@ -89,6 +105,7 @@ class LandmarkPostprocessor(BaseNodePostprocessor):
 
 
 def _cut_down(scored: NodeWithScore, pruned: Pruned) -> NodeWithScore:
+    """Return a copy of a node with the text that was kept."""
     node = scored.node.model_copy(deep=True)
     node.set_content(pruned.text)
     node.metadata["highlights"] = describe_highlights(pruned)
@@ -102,10 +119,11 @@ def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:
 
 
 def to_node(span: Span) -> TextNode:
-    """Return a span as a node, with its document's metadata; its id is the same for the same place.
+    """Return a span as a LlamaIndex node with its document's metadata.
 
-    The metadata repeats its offsets, since query engines drop ``start_char_idx``. A language model
-    gets the title, the section, the page and the warnings, an embedder only the text.
+    The same place of a document always has the same id. The metadata repeats the offsets, since
+    query engines drop ``start_char_idx``. A language model gets the title, the section, the page
+    and the warnings; an embedder gets only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(

@@ -7,7 +7,9 @@ from lmkrag.results import Span
 
 
 def describe_span(span: Span) -> dict[str, Any]:
-    """Return where a span stands and what its document is; no page or line where there are none."""
+    """Return where a span stands and what its document is, as metadata; values that are unknown are
+    left out.
+    """
     place = {"source": span.path, "doc_id": span.doc_id, "start": span.start, "end": span.end}
     document = {"title": span.title, "kind": span.kind}
     known = {
@@ -31,7 +33,7 @@ def describe_span(span: Span) -> dict[str, Any]:
 
 
 def describe_highlights(pruned: Pruned) -> list[tuple[int, int, float]]:
-    """Return what was kept of a text: start and end, in characters, and the probability that it
+    """Return the sentences of a text that were kept: start, end and the probability that each
     answers.
     """
     return [

@@ -71,7 +71,13 @@ MAY_DATE = re.compile(r"(?<!\d)(?:[Qq]\d)?(?:19|20)\d\d|\d([./-])\d\d?\1\d\d")
 
 
 class Day(NamedTuple):
-    """A day of a year, or of any year."""
+    """A day of a year, or of any year.
+
+    Attributes:
+        year: the year; None for any.
+        month: the month, from 1.
+        day: the day of the month, from 1.
+    """
 
     year: int | None
     month: int
@@ -79,7 +85,10 @@ class Day(NamedTuple):
 
 
 def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
-    """Yield the dates of a text with the days that they may be: ``03/01/2024`` is one of two."""
+    """Yield the dates of a text as they are written, with the days that each may be.
+
+    ``03/01/2024`` may be two days. A date that is on no calendar has none.
+    """
     for match in _YEAR_FIRST.finditer(text):
         yield match[0], _days(match[1], (match[3], match[4]))
     for match in _YEAR_LAST.finditer(text):
@@ -91,20 +100,20 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
 
 
 def is_same_day(day: Day, other: Day) -> bool:
-    """Return whether two dates may be the same day; one without a year is a day of any year."""
+    """Return whether two dates may be the same day; a date without a year is a day of any year."""
     return day[1:] == other[1:] and (day.year is None or other.year in (None, day.year))
 
 
 def number_month(name: str) -> int:
-    """Return the number of a month, from 1, by one of its names."""
+    """Return the number of a month, from 1, by one of its names in :data:`MONTHS`."""
     return next(
         number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|")
     )
 
 
 def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:
-    """The days of a year that pairs of month and day name; a pair that is on no calendar names
-    none.
+    """Return the days that pairs of month and day may be; a pair that is on no calendar is left
+    out.
     """
     number = int(year) + (2000 if len(year) == 2 else 0) if year else None
     days = set()
@@ -116,8 +125,15 @@ def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset
 
 @lru_cache(maxsize=4_096)
 def find_date(text: str, *, years: bool = False) -> str:
-    """Return the first date of a text, as precise as it is there; with ``years`` also a year alone;
-    empty without one.
+    """Return the first of the most precise dates of a text.
+
+    Args:
+        text: the text.
+        years: whether a year alone counts, if the text has no other date.
+
+    Returns:
+        ISO 8601, as precise as it is written: a day, a month or a year; an empty string if there is
+            no date.
 
     >>> find_date("Release 17, November 2026"), find_date("since 3 May 2024"), find_date("03/05/2024")
     ('2026-11', '2024-05-03', '2024')
@@ -136,6 +152,7 @@ def find_date(text: str, *, years: bool = False) -> str:
     for match in _EAST_ASIAN.finditer(text):
         parts = [f"{int(part):02}" for part in match.groups() if part]
         dates.append((match.start(), -len(parts), "-".join(parts)))
+    # Months and quarters, in all their spellings.
     months: list[tuple[re.Match[str], str, int | str]]
     months = [(match, match[2], number_month(match[1])) for match in _MONTH_YEAR.finditer(text)]
     months += [(match, match[1], number_month(match[2])) for match in _NAMED_MONTH.finditer(text)]
@@ -158,9 +175,7 @@ def find_date(text: str, *, years: bool = False) -> str:
 
 
 def first_day(iso: str) -> date:
-    """Return the first day of a date as ISO 8601 writes it: ``2026``, ``2026-11`` or
-    ``2026-11-03``.
-    """
+    """Return the first day of a date in ISO 8601: ``2026``, ``2026-11`` or ``2026-11-03``."""
     year, month, day = [*map(int, iso.split("-")), 1, 1][:3]
     return date(year, month, day)
 

@@ -1,5 +1,5 @@
-"""Differences between two texts on one subject: numbers, dates, units, names, negations, or only
-words.
+"""Differences between two texts on one subject: in numbers, dates, units, names, negations, or only
+in words.
 """
 
 import re
@@ -75,8 +75,13 @@ _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 
 
 class Token(NamedTuple):
-    """A word, number or sign of a text: its characters, its normalized value, and the kind of a
-    difference in it.
+    """A word, number or sign of a text.
+
+    Attributes:
+        start: offset of its first character.
+        end: offset of the character after its last one.
+        value: its normalized form, by which texts are compared.
+        kind: the kind of a difference in it.
     """
 
     start: int
@@ -86,10 +91,13 @@ class Token(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Characters ``first`` of one text and ``second`` of another that differ; one of them may be
-    empty.
+    """A difference between two texts.
 
-    ``plain`` counts the ordinary words among them.
+    Attributes:
+        kind: what differs, by the most important of the words.
+        plain: number of ordinary words among those that differ.
+        first: range ``[start, end)`` of the first text; empty if the second has more words.
+        second: range ``[start, end)`` of the second text; empty if the first has more words.
     """
 
     kind: Kind
@@ -98,7 +106,13 @@ class Difference(NamedTuple):
     second: tuple[int, int]
 
     def describe(self, first: str, second: str) -> str:
-        """Return the difference as ``1,200 for 900``, first the words of the first text."""
+        """Return the difference for people, such as ``1,200 for 900``, the words of the first text
+        first.
+
+        Args:
+            first: the first text.
+            second: the second text.
+        """
         ours, theirs = (
             " ".join(first[slice(*self.first)].split()),
             " ".join(second[slice(*self.second)].split()),
@@ -113,7 +127,7 @@ class Difference(NamedTuple):
 
 
 def read_tokens(text: str) -> list[Token]:
-    """Return the words, numbers and signs of a text."""
+    """Return the words, numbers and signs of a text, in order, each with its kind."""
     tokens = []
     plain = text.translate(STRAIGHT)
     for match in _TOKEN.finditer(plain):
@@ -139,7 +153,7 @@ def _has_content(word: str) -> bool:
 
 
 def _classify(word: str) -> tuple[str, Kind]:
-    """The normalized value of a word in lower case, and its kind."""
+    """Return the normalized value of a word in lower case, and its kind."""
     if word[-1].isdigit():
         if _DATED.fullmatch(word):
             return word, "date"
@@ -169,8 +183,10 @@ def _name_month(word: str) -> str:
 
 
 def match_words(first: Sequence[str], second: Sequence[str]) -> "SequenceMatcher[str]":
-    """Return what compares two lists of words; where few words are repeated endlessly, the others
-    alone tell places.
+    """Return a matcher of two lists of words.
+
+    If few words are repeated endlessly, only the others tell places, which keeps the comparison
+    fast.
     """
     counts = Counter(first)
     pairs = sum(counts[word] for word in second)
@@ -200,6 +216,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
     deleted = Counter(
         token.value for tag, removed, *_ in operations if tag == "delete" for token in removed
     )
+    # Words that only moved make no difference; figures do, unless both texts have the same ones.
     moved = inserted & deleted
     both = [
         [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES]

@@ -32,7 +32,9 @@ _NAME = re.compile(r"[A-Z][^\W\d_]+")
 
 
 def find_exact_words(question: str) -> tuple[str, ...]:
-    """Return the codes, versions, identifiers and quoted strings of a question."""
+    """Return the quoted strings, dates, grouped numbers, codes, versions and identifiers of a
+    question, once each.
+    """
     words = [match[1] for match in _QUOTED.finditer(question)]
     rest = _QUOTED.sub(" ", question)
     quantities = [written for written, days in find_days(rest) if days]
@@ -48,7 +50,13 @@ def find_exact_words(question: str) -> tuple[str, ...]:
 
 
 class Keys(NamedTuple):
-    """What a passage that answers a question holds, or its document."""
+    """The words that a passage which answers a question has, or its document.
+
+    Attributes:
+        exact: the exact words: see :func:`find_exact_words`.
+        numbers: numbers of at least two digits, and numbers of things, such as ``lock 7``.
+        names: capitalised words of an English question, its first word aside.
+    """
 
     exact: tuple[str, ...]  # see :func:`find_exact_words`
     numbers: tuple[str, ...]  # of two digits and more
@@ -61,7 +69,7 @@ def find_keys(question: str) -> tuple[str, ...]:
 
 
 def read_keys(question: str) -> Keys:
-    """Return the exact words of a question, its numbers and names."""
+    """Return the exact words, the numbers and the names of a question."""
     exact = find_exact_words(question)
     rest = _QUOTED.sub(" ", question)
     for word in exact:
@@ -80,16 +88,20 @@ def read_keys(question: str) -> Keys:
 
 
 def add_fiscal_years(question: str) -> str:
-    """Return a question with the year after each fiscal year in it."""
+    """Return a question with the year after each fiscal year: ``FY24 2024``."""
     return _FISCAL_YEAR.sub(r"\g<0> 20\1", question)
 
 
 def holds(text: str, word: str) -> bool:
-    """Return whether a text has an exact word: as it is written, letter case aside; a name also by
-    its stem.
+    """Return whether a text has an exact word.
 
-    A year also as a fiscal year, a date and a number of four digits or more however they are
-    written, a version with or without a ``v``.
+    It counts as it is written, letter case aside. A name may have another ending, a year may be a
+    fiscal year, a date and a number of at least four digits may have another spelling, and a
+    version may have a ``v`` or not.
+
+    Args:
+        text: the text.
+        word: one of :func:`find_keys`.
     """
     if _pattern(word).search(text):
         return True
@@ -109,7 +121,7 @@ def holds(text: str, word: str) -> bool:
 
 @lru_cache(256)
 def _read_quantity(word: str) -> tuple[frozenset[Day], frozenset[str]]:
-    """The days and the number that a word may be."""
+    """Return the days and the number that a word may be."""
     days = next((days for written, days in find_days(word) if written == word), frozenset())
     return days, frozenset(digits for written, digits in find_numbers(word) if written == word)
 

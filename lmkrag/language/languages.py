@@ -18,7 +18,9 @@ _ENGLISH = re.compile(
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a text, as ISO 639-1 names it."""
+    """Return the language of a text (ISO 639-1). The first call loads a model, which takes half a
+    second.
+    """
     import py3langid  # its model takes half a second to load
 
     try:
@@ -32,9 +34,7 @@ def detect_language(text: str) -> str:
 
 
 def asks_in_english(question: str) -> bool:
-    """Return whether a question begins as English questions do, and as no others: ``Was`` also
-    begins German ones.
-    """
+    """Return whether a question begins as only English questions do, or is detected as English."""
     begin = _ENGLISH.match(question)  # without a group: with a word that other languages have, too
     return begin is not None and (
         begin.lastindex is not None or detect_language(question) == ENGLISH

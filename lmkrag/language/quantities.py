@@ -12,7 +12,7 @@ _GROUPED = re.compile(
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a text that have four digits or more, as they are written and without
+    """Yield the numbers of a text that have at least four digits, as they are written and without
     dividers.
     """
     for match in _GROUPED.finditer(text):

@@ -36,9 +36,12 @@ _BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
 class CodeQuestion(NamedTuple):
     """A question as it is matched with source code.
 
-    ``identifiers`` are the names in it; ``is_name`` says that it is nothing else. ``stems`` are
-    those of its words. ``about_tests``: it is about tests, or generated or foreign code;
-    ``about_prose``: it is about the documents of a project, such as how to install it.
+    Attributes:
+        identifiers: the names in it that are written as in source code.
+        is_name: whether it is a single name.
+        stems: the stems of its words.
+        about_tests: whether it is about tests, or about generated or foreign code.
+        about_prose: whether it is about the documents of a project, such as how to install it.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -71,11 +74,15 @@ class Question(NamedTuple):
 
     @classmethod
     def read(cls, query: str, *, exclusions: bool = True) -> Self:
-        """Read a query; without ``exclusions``, a word with a hyphen before it is a word.
+        """Read a query.
 
-        A phrase has two words or more, since questions quote single words that results need not
-        have. It may be one word in a query of nothing but phrases. A word with a hyphen before it
-        is an exclusion only at the query's end: elsewhere it is an option of a command.
+        A phrase has at least two words, since questions quote single words that results need not
+        have; in a query of nothing but phrases one word will do. A word with a hyphen before it is
+        an exclusion only at the query's end: elsewhere it is an option of a command.
+
+        Args:
+            query: the query.
+            exclusions: whether ``-word`` and ``-"a phrase"`` at its end exclude results.
 
         >>> question = Question.read('"steam pump" seals -gasket')
         >>> question.text, question.phrases, question.excluded
@@ -88,6 +95,7 @@ class Question(NamedTuple):
                 break
             text = text[: match.start()]
             excluded.append(normalize_phrase(words))
+        # What is left is the question; read its phrases.
         unquoted = _QUOTED.sub(" ", text)
         is_quoted = not split_words(unquoted)
         quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
@@ -108,13 +116,13 @@ class Question(NamedTuple):
 
     @property
     def has_operators(self) -> bool:
-        """Whether candidates are compared with it word by word."""
+        """Whether candidates have to be compared with it word by word."""
         return bool(self.phrases or self.exact or self.excluded)
 
     @property
     def is_english(self) -> bool:
-        """Whether it is in English; the model that tells languages apart is loaded only in
-        doubt.
+        """Whether it is in English. The model that tells languages apart is loaded only if its
+        beginning does not show that.
         """
         return asks_in_english(self.text) or detect_once(self.text) == ENGLISH
 
@@ -137,8 +145,9 @@ def normalize_phrase(text: str) -> str:
 
 
 def find_identifiers(question: str) -> tuple[str, ...]:
-    """Return the names of a question that are written as in source code; all of it if it is a
-    single name.
+    """Return the names of a question that are written as in source code.
+
+    If the question is a single name, such as ``Engine.open``, they are its parts.
     """
     alone = question.strip()
     if _NAME.fullmatch(alone):
@@ -154,6 +163,7 @@ def split_identifiers(text: str) -> str:
 
 
 def _read_code_question(question: str) -> CodeQuestion:
+    """Return a question, without its phrases, as it is matched with source code."""
     return CodeQuestion(
         find_identifiers(question),
         _NAME.fullmatch(question.strip()) is not None,

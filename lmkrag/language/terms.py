@@ -25,8 +25,8 @@ _SPELLING = range(0x0900, 0x1000)  # scripts of India and South-East Asia, whose
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, without the marks of its letters and without what is invisible
-    inside words.
+    """Return a text in lower case, without diacritics and without invisible characters inside
+    words.
     """
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
@@ -40,7 +40,7 @@ def fold(text: str) -> str:
 
 
 def lower(text: str) -> str:
-    """Return a text in lower case, with the marks of its letters, which stemmers know."""
+    """Return a text in lower case with its diacritics, which stemmers know."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", "".join(c for c in text if c not in _INVISIBLE))
     return text.lower()
@@ -114,16 +114,17 @@ _STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean
-    character is one.
+    """Return the words of a text, in lower case and without diacritics.
 
-    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after
-    their parts, versions also without their ``v``.
+    A Chinese, Japanese or Korean character is a word. Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``,
+    ``db.internal``, ``v2.1.0-rc1``) come whole after their parts, versions also without their
+    ``v``.
     """
     return _split(fold(text))
 
 
 def _split(text: str) -> list[str]:
+    """Return the words of a text that is folded or in lower case, identifiers after their parts."""
     if not text.isascii():
         text = _CJK.sub(r" \g<0> ", text)
     words: list[str] = []
@@ -139,8 +140,8 @@ def _split(text: str) -> list[str]:
 
 
 def _is_identifier(joined: str) -> bool:
-    """Whether words that are joined name one thing: a digit or underscore tells, or dots between
-    more than letters.
+    """Return whether joined words name one thing: they have a digit or an underscore, or dots
+    between words.
     """
     if len(joined) > _LONGEST_IDENTIFIER:
         return False
@@ -152,19 +153,29 @@ def _is_identifier(joined: str) -> bool:
 
 
 def hash_words(text: str, language: str = ENGLISH) -> Hashes:
-    """Return the hash of each word of a text, in order, by the stemmer of its language.
+    """Return the hash of the stem of each word of a text, in order.
 
     Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in
     threes, since no spaces divide their words (Nie et al., "On the use of words and n-grams for
-    Chinese information retrieval", IRAL 2000). A language is one of :data:`STEMMERS`; ``code``
-    divides ``camelCase``; any other is English.
+    Chinese information retrieval", IRAL 2000).
+
+    Args:
+        text: the text.
+        language: whose stemmer is used, one of :data:`STEMMERS`; ``code`` divides ``camelCase``;
+            any other is read as English.
+
+    Returns:
+        ``[n]`` uint64.
     """
     return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
 
 def hash_forms(text: str, languages: Collection[str] = ()) -> set[int]:
-    """Return the hashes of the words of a text by the stemmers of English and of other
-    languages.
+    """Return the hashes of the words of a text by the stemmers of English and of other languages.
+
+    Args:
+        text: the text.
+        languages: the other languages.
     """
     forms = set(hash_words(text, CODE if CODE in languages else ENGLISH).tolist())
     algorithms = tuple(
@@ -184,18 +195,29 @@ def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
     Function words are left out, unless there are no others: BM25 gives those of most texts next to
     no weight, but each matches most of an index, and those of a language that few texts are in
     would weigh a lot.
+
+    Args:
+        query: the question.
+        languages: languages other than English that words of the index are in.
+
+    Returns:
+        ``[n]`` uint64.
     """
     return merge_variants(query_variants(query, languages))
 
 
 def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
-    """Return the hashes of all words, from :func:`query_variants`, once each."""
+    """Return the hashes of all words from :func:`query_variants`, once each: ``[n]`` uint64."""
     return np.fromiter(dict.fromkeys(chain.from_iterable(variants)), np.uint64)
 
 
 def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:
-    """Return the hashes that each word of a question has by the rules of some languages: see
+    """Return for each word of a question its hashes by the rules of several languages: see
     :func:`query_words`.
+
+    Args:
+        query: the question.
+        languages: languages other than English that words of the index are in.
     """
     languages = tuple(languages)
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
@@ -217,8 +239,9 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
 
 
 def hash_content(text: str) -> set[int]:
-    """Return the hashes of the words of a text, function words left out; of scripts without spaces
-    those of groups.
+    """Return the hashes of the words of a text without function words.
+
+    Scripts without spaces have those of groups of characters.
     """
     words = drop_stop_words([word for word in _terms(text, ENGLISH) if not _CJK.fullmatch(word)])
     return {_hash_word(word, ENGLISH) for word in words}
@@ -227,16 +250,23 @@ def hash_content(text: str) -> set[int]:
 def find_words(
     text: str, words: Iterable[int], languages: Iterable[str] = ()
 ) -> list[tuple[int, int]]:
-    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their
-    stems.
+    """Find words of a text by their stems.
+
+    Args:
+        text: the text.
+        words: hashes of words.
+        languages: languages other than English whose stemmers are used, too.
+
+    Returns:
+        Ranges ``(start, end)`` of the words whose hashes are among ``words``.
     """
     hashes, languages = set(words), frozenset(languages)
     return [word.span() for word in _WORD.finditer(text) if hashes & hash_forms(word[0], languages)]
 
 
 def _terms(text: str, language: str) -> Iterable[str]:
-    """The words of a text, those of English without marks, and the groups of characters where there
-    are no spaces.
+    """Return the terms of a text in a language: its words, and groups of characters of scripts
+    without spaces.
     """
     if language == CODE:
         return _split_identifiers(text)
@@ -248,7 +278,7 @@ def _terms(text: str, language: str) -> Iterable[str]:
 
 
 def _split_identifiers(text: str) -> Iterator[str]:
-    """The words of a text, those of ``camelCase`` identifiers before them."""
+    """Yield the parts of ``camelCase`` identifiers of a text, then all of its words."""
     for identifier in _CAMEL_CASE.findall(text):
         yield from (part.lower() for part in _CAMEL_PART.findall(identifier) if len(part) > 1)
     yield from _terms(text, ENGLISH)
@@ -268,12 +298,13 @@ _thread = threading.local()  # a stemmer serves one thread
 
 @lru_cache(1 << 17)
 def _hash_word(word: str, language: str) -> int:
+    """Return the hash of the stem of a word."""
     return _hash_stems.__wrapped__(word, (STEMMERS.get(language, "porter"),)).pop()
 
 
 @lru_cache(1 << 15)
 def _hash_stems(word: str, algorithms: tuple[str, ...]) -> set[int]:
-    """The hashes of a word by some stemmers: few, since most agree."""
+    """Return the hashes of the stems of a word by several stemmers; most stemmers agree."""
     stemmers = _thread.__dict__
     for algorithm in algorithms:
         if algorithm not in stemmers:
@@ -317,10 +348,10 @@ _SURE = 2  # function words of a language beyond those of English
 
 
 def drop_stop_words(words: Sequence[str]) -> list[str]:
-    """Return words without function words: the English ones, and those of the language that most of
-    them are of.
+    """Return words without the function words of English, and of the language that most of the
+    words are in.
 
-    That is a language with at least two more of the words than English has. Where several are as
+    That is a language with at least two more of the words than English has. If several are as
     likely, as Danish and Norwegian are, the function words of all of them are dropped.
     """
     distinct = set(words)
@@ -337,6 +368,7 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
+    """Return the function words of a language, folded."""
     from stop_words import get_stop_words
 
     return frozenset(
@@ -345,8 +377,10 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def find_stems(query: str) -> list[str]:
-    """Return the beginnings of a question's words, without their endings: ``expired`` and
+    """Return the words of a question without their last three letters, so that ``expired`` and
     ``expires`` are alike.
+
+    At least four letters of a word stay; function words and single letters are left out.
     """
     words = dict.fromkeys(
         word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query))

@@ -1,1 +1,1 @@
-"""Transformers as the encoder and the re-ranker run them."""
+"""Transformers as the encoder and the re-ranker run them: weights, graphs, int8, sessions."""

@@ -1,4 +1,6 @@
-"""BERT without a head: in ONNX Runtime, and in NumPy for a process that asks one question."""
+"""BERT without a head (Devlin et al., 2019): in ONNX Runtime, and in NumPy for a process that asks
+one question.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +28,9 @@ _EMBEDDINGS = (
 
 
 class Bert:
-    """A model that reads texts. State: its sessions, made when they are needed. May be shared by
+    """A BERT that reads texts in ONNX Runtime.
+
+    State: its sessions, one for each precision, made when they are needed. May be shared by
     threads.
     """
 
@@ -37,11 +41,18 @@ class Bert:
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
-        """Take weights by transformers' names, ``config.json``, and ranges, with which inexact
-        reads use int8.
+        """Take the parts of a model.
 
-        A graph that is not in the model's folder is built, which takes the package ``onnx``. Raises
-        EncoderError: the ranges are not this model's.
+        Args:
+            weights: tensors float32 by transformers' names, from :func:`read_weights`.
+            config: the model's ``config.json``.
+            ranges: the ranges of what is multiplied, with which inexact reads use int8; None for
+                float32.
+            folder: the model folder, which may have graphs. A graph that is not there is built,
+                which takes the package ``onnx``.
+
+        Raises:
+            EncoderError: the ranges are not those of this model.
         """
         self._config, self._folder = config, folder
         self._fused = fuse_weights(weights, config["num_hidden_layers"])
@@ -57,8 +68,15 @@ class Bert:
     def read(
         self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
     ) -> Vectors:
-        """Return the last states ``[tokens, dimensions]`` of texts of ``lengths``, each alone;
-        ``exact``: no int8.
+        """Return the last states of texts, each read alone.
+
+        Args:
+            ids: ``[tokens]``, the token ids of all texts, end to end.
+            lengths: the number of tokens of each text.
+            exact: whether to compute in float32 even if the model has ranges for int8.
+
+        Returns:
+            ``[tokens, dimensions]`` float32.
         """
         tokens = np.asarray(ids, np.int64)
         groups = group_texts(lengths)
@@ -80,15 +98,18 @@ class Bert:
 
     @computed_once
     def _exact(self) -> Session:
+        """The session in float32."""
         return self._start("float32", self._fused)
 
     @computed_once
     def _fast(self) -> Session:
+        """The session in int8."""
         assert self._ranges is not None
         weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
         return self._start("int8", weights)
 
     def _start(self, precision: str, weights: dict[str, Vectors]) -> Session:
+        """Start a session of a precision, with the graph of the folder or one that is built."""
         if self._folder is not None and (graph := self._folder / f"{precision}.onnx").is_file():
             return Session(graph, weights)
         from lmkrag.models.graph import build_bert
@@ -97,15 +118,24 @@ class Bert:
 
 
 def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
-    """Return the inputs of BERT's graph: tokens ``[texts, length]``, and which half of a pair each
-    is of, 0 or 1.
+    """Return the inputs of BERT's graph.
+
+    Args:
+        ids: ``[texts, length]`` int64, token ids.
+        types: ``[texts, length]`` int64, which half of a pair each token is of, 0 or 1; all 0 by
+            default.
     """
     return {"ids": ids, "types": np.zeros_like(ids) if types is None else types}
 
 
 def group_texts(lengths: Sequence[int]) -> list[Ids]:
-    """Divide texts into groups of one length that fit the cache: positions of their tokens
-    ``[texts, length]``.
+    """Divide texts into groups of one length that fit the cache, so that none is padded.
+
+    Args:
+        lengths: the number of tokens of each text, which lie end to end.
+
+    Returns:
+        For each group the positions of its tokens, ``[texts, length]`` int64.
     """
     sizes = np.asarray(lengths, np.int64)
     starts = np.cumsum(sizes) - sizes
@@ -121,7 +151,9 @@ def group_texts(lengths: Sequence[int]) -> list[Ids]:
 
 
 def is_plain_bert(config: dict[str, Any]) -> bool:
-    """Return whether :class:`Bert` runs a model of such a configuration."""
+    """Return whether :class:`Bert` runs a model, by its ``config.json``: an encoder with exact GELU
+    and absolute positions.
+    """
     return (
         config.get("model_type") == "bert"
         and config.get("hidden_act") == "gelu"
@@ -133,11 +165,17 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
 def read_weights(
     path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None
 ) -> dict[str, Vectors]:
-    """Return tensors in float32, but the embeddings of all words, or of ``words`` in their order,
-    as stored.
+    """Return the tensors of a model by transformers' names, unpacked.
 
-    In checkpoints of BERT with a head, its names begin with ``bert.``. ``only`` selects names that
-    begin so; with ``rows``, embeddings of words in 8 bits stay in 8 bits, for a graph.
+    Args:
+        path: a safetensors file. The names of a BERT with a head begin with ``bert.``, which is
+            removed.
+        only: the beginning of the names to read; empty for embeddings and all layers.
+        rows: whether embeddings of words in 8 bits stay in 8 bits, for a graph.
+        words: ``[n]`` int64, the words whose embeddings are read, in this order; None for all.
+
+    Returns:
+        Tensors float32; embeddings of words have the dtype that they are stored in.
     """
     with safe_open(path, "np") as file:
         names = file.keys()
@@ -168,6 +206,7 @@ def has_codewords(folder: Path) -> bool:
 
 
 def _tensor_names(folder: Path) -> set[str]:
+    """Return the names of the tensors in a model folder; an empty set if it has no weights."""
     path = folder / "model.safetensors"
     if not path.is_file():
         return set()
@@ -176,7 +215,7 @@ def _tensor_names(folder: Path) -> set[str]:
 
 
 def expected_names(config: dict[str, Any]) -> set[str]:
-    """Return the names of the tensors that a model of such a configuration has."""
+    """Return the names of the tensors that a model must have, by its ``config.json``."""
     parts = [
         "attention.self.query",
         "attention.self.key",
@@ -201,8 +240,12 @@ def expected_names(config: dict[str, Any]) -> set[str]:
 
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
-    """Return the weights of layers as the graph needs them: transposed, with the projections of
-    attention in one.
+    """Return the weights as the graph needs them: matrices transposed, the projections of attention
+    in one.
+
+    Args:
+        weights: tensors by transformers' names.
+        layers: number of layers.
     """
     embeddings = {
         name: weights[name] for name in (*_EMBEDDINGS, ROWS, ROW_SCALES) if name in weights
@@ -211,7 +254,7 @@ def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]
 
 
 def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
-    """Return the same of the layers alone, without embeddings."""
+    """Return the weights of the layers as :func:`fuse_weights` does, without embeddings."""
     fused = {}
     for layer in range(layers):
         module = f"encoder.layer.{layer}.attention.self."
@@ -229,28 +272,36 @@ def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
 
 
 class LateBert:
-    """A :class:`Bert` that is made when needed: NumPy reads the first text if it is short and must
-    be exact.
+    """A :class:`Bert` that is made when it is needed.
 
-    That takes less time than starting ONNX Runtime. State: whether a text was read, and the model.
+    NumPy reads the first text if it is short and must be exact, which takes less time than starting
+    ONNX Runtime. State: whether a text was read, and the model.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], make: Callable[[], Bert]) -> None:
+        """Take what is needed to read a text in NumPy, and to make the model.
+
+        Args:
+            weights: the safetensors file.
+            config: the model's ``config.json``.
+            make: makes the model.
+        """
         self._weights, self._config, self._make, self._is_first = weights, config, make, True
 
     @computed_once
     def _bert(self) -> Bert:
+        """The model, made on first use."""
         return self._make()
 
     @property
     def precision(self) -> str:
-        """See :class:`Bert`."""
+        """The precision of inexact reads: ``int8`` or ``float32``."""
         return self._bert.precision
 
     def read(
         self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
     ) -> Vectors:
-        """Return the last states ``[tokens, dimensions]`` of texts: see :class:`Bert`."""
+        """Return the last states of texts, each read alone: see :meth:`Bert.read`."""
         if self._is_first and exact and len(lengths) == 1 and len(ids) <= _LONGEST:
             self._is_first = False
             return read_text(self._weights, self._config, np.asarray(ids, np.int64))
@@ -258,8 +309,17 @@ class LateBert:
 
 
 def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
-    """Return the last states ``[tokens, dimensions]`` of one text, with weights that are read layer
-    by layer.
+    """Return the last states of one text, computed in NumPy.
+
+    Weights are read layer by layer, and embeddings only of the words of the text.
+
+    Args:
+        path: the safetensors file.
+        config: the model's ``config.json``.
+        ids: ``[tokens]`` int64.
+
+    Returns:
+        ``[tokens, dimensions]`` float32.
     """
     weights = read_weights(path, only="embeddings.", words=ids)
 
@@ -284,6 +344,7 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
         def project(states: Vectors, name: str, weights: dict[str, Vectors] = weights) -> Vectors:
             return states @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
+        # Attention: queries, keys and values of each head, ``[heads, tokens, size]``.
         parts = [project(states, f"{module}attention.self.{part}") for part in PROJECTIONS]
         heads = [
             part.reshape(len(ids), config["num_attention_heads"], -1).swapaxes(0, 1)
@@ -297,6 +358,7 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
         states = normalize(
             states + project(read, f"{module}attention.output.dense"), f"{module}attention.output"
         )
+        # The feed-forward layer.
         wide = _gelu(project(states, f"{module}intermediate.dense"))
         states = normalize(states + project(wide, f"{module}output.dense"), f"{module}output")
     return states

@@ -1,4 +1,4 @@
-"""Where to compute, and how precisely."""
+"""Where to compute, and how precisely: the processor's abilities, the device, the precision."""
 
 import os
 from functools import cache
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @cache
 def processor_flags() -> frozenset[str]:
-    """Return the words of ``/proc/cpuinfo``, the processor's instruction sets among them; none but
-    on Linux.
+    """Return the words of ``/proc/cpuinfo``, which name the processor's instruction sets; empty
+    outside of Linux.
     """
     try:
         return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
@@ -37,12 +37,14 @@ def has_bfloat16() -> bool:
 
 @cache
 def has_card() -> bool:
-    """Return whether there is a card that torch may be able to use, without torch."""
+    """Return whether there is a graphics card that torch may be able to use, without importing
+    torch.
+    """
     return any(Path("/dev", name).exists() for name in ("nvidiactl", "kfd", "dxg"))
 
 
 def choose_device(device: str | None = None) -> "torch.device":
-    """Return ``device`` if given, else CUDA if available, else the CPU."""
+    """Return a torch device by its name; by default CUDA if it is available, else the CPU."""
     import torch
 
     if device is not None:
@@ -51,8 +53,8 @@ def choose_device(device: str | None = None) -> "torch.device":
 
 
 def choose_dtype(device: "torch.device") -> "torch.dtype":
-    """Return bfloat16 where it is fast (CUDA, CPUs with AMX), else float32: recall is the same
-    within 0.5 points.
+    """Return bfloat16 if it is fast (CUDA, CPUs with AMX), else float32. Recall is the same within
+    0.5 points.
     """
     import torch
 
@@ -69,8 +71,14 @@ _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def find_precision(name: str | None = None) -> Precision:
-    """Return a precision by its name, which defaults to the environment's, then ``auto``, or raise
-    UsageError.
+    """Return a precision.
+
+    Args:
+        name: ``auto``, ``float32`` or ``int8``; None for the environment variable
+            ``LMKRAG_PRECISION``, else ``auto``.
+
+    Raises:
+        UsageError: there is no such precision.
     """
     chosen = name or os.environ.get(PRECISION) or "auto"
     if chosen not in get_args(Precision):
@@ -81,15 +89,20 @@ def find_precision(name: str | None = None) -> Precision:
 
 
 def multiplies_int8() -> bool:
-    """Return whether the processor has instructions that multiply int8 and add up exactly (VNNI or
-    AMX).
-    """
+    """Return whether the processor multiplies int8 and adds up exactly (VNNI or AMX)."""
     return not processor_flags().isdisjoint(_FLAGS)
 
 
 def choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
-    """Return the ranges to run in int8 with, None for float32. Raises UsageError: no VNNI.
-    EncoderError: no ranges.
+    """Return the ranges to run a model in int8 with; None for float32.
+
+    Args:
+        folder: the model folder.
+        precision: ``auto`` uses int8 if the processor and the model can.
+
+    Raises:
+        UsageError: int8 is asked for, and the processor has no instructions for it.
+        EncoderError: int8 is asked for, and the model has no ranges.
     """
     if precision == "float32":
         return None

@@ -17,8 +17,9 @@ def hash_weights(folder: Path) -> dict[str, str]:
 
 
 def make_readable(folder: Path) -> None:
-    """Give weights the mode of the JSON in their folder: safetensors writes files that only their
-    owner can read.
+    """Give weights the mode of the JSON files in their folder.
+
+    safetensors writes files that only their owner can read.
     """
     like = next(folder.glob("*.json"))
     for path in folder.glob("*.safetensors"):

@@ -36,8 +36,15 @@ BERT_INPUTS = (
 
 
 def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
-    """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and
-    :func:`build_model`.
+    """Return the graph of a BERT, which computes :data:`AFTER` from tokens.
+
+    Args:
+        config: the model's ``config.json``.
+        weights: fused weights, or quantized ones for int8.
+        int8: whether matrices are multiplied in int8.
+
+    Returns:
+        A serialized ONNX model without weights.
     """
     return build_model(bert_nodes(config, weights, int8=int8), BERT_INPUTS, [AFTER], weights)
 
@@ -45,8 +52,14 @@ def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: boo
 def build_model(
     nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]
 ) -> bytes:
-    """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named
-    but left out.
+    """Return a model in ONNX's format. Its weights are named but left out; a session gets them
+    separately.
+
+    Args:
+        nodes: the nodes in order, in ONNX's syntax.
+        inputs: the inputs, in ONNX's syntax.
+        outputs: names of the outputs.
+        weights: the weights by their names, for their dtypes and shapes.
     """
     model = parse_nodes(nodes, inputs, outputs)
     for name, values in weights.items():
@@ -61,7 +74,13 @@ def build_model(
 
 
 def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
-    """Return a model without weights: see :func:`build_model`."""
+    """Return a model without weights.
+
+    Args:
+        nodes: the nodes in order, in ONNX's syntax.
+        inputs: the inputs, in ONNX's syntax.
+        outputs: names of the outputs.
+    """
     results = ", ".join(f'float[] "{name}"' for name in outputs)
     return parser.parse_model(f"{_HEADER} model ({inputs}) => ({results}) {{{nodes}}}")
 
@@ -69,8 +88,12 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
 def bert_nodes(
     config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False
 ) -> str:
-    """Return the nodes from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`, by
-    ``config.json``.
+    """Return the nodes of a BERT, from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`.
+
+    Args:
+        config: the model's ``config.json``.
+        weights: the weights, whose names say how the embeddings of words are stored.
+        int8: whether matrices are multiplied in int8.
     """
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
@@ -87,8 +110,11 @@ def bert_nodes(
 
 
 def shape_nodes(config: dict[str, Any], sized: str) -> str:
-    """Return the nodes with shapes for :func:`layer_nodes`; ``sized`` is an input ``[texts, length,
-    ...]``.
+    """Return the nodes with shapes for :func:`layer_nodes`.
+
+    Args:
+        config: the model's ``config.json``.
+        sized: name of an input ``[texts, length, ...]``.
     """
     size = config["hidden_size"]
     return f"""
@@ -102,7 +128,9 @@ def shape_nodes(config: dict[str, Any], sized: str) -> str:
 
 
 def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
-    """Return BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see :func:`bert_nodes`."""
+    """Return the nodes of BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see
+    :func:`bert_nodes`.
+    """
     last = config["num_hidden_layers"]
     names = [BEFORE, *(f"{layer}.states" for layer in range(last - 1)), AFTER]
     return "".join(
@@ -112,13 +140,20 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
 
 
 def normalize(config: dict[str, Any], states: str, name: str, out: str) -> str:
-    """Return the node of a layer norm, whose weights' names begin with ``name``."""
+    """Return the node of a layer norm.
+
+    Args:
+        config: the model's ``config.json``, which has the epsilon.
+        states: name of the input.
+        name: the beginning of the names of its weights.
+        out: name of the output.
+    """
     options = f"axis = -1, epsilon = {config['layer_norm_eps']}"
     return f'"{out}" = LayerNormalization <{options}> ("{states}", "{name}weight", "{name}bias")'
 
 
 def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool) -> str:
-    """One layer, from ``states`` to ``out``."""
+    """Return the nodes of one layer, from ``states`` to ``out``."""
     multiply = _multiply_int8 if int8 else _multiply
     attention, wide = f"{name}attention.self.", f"{name}intermediate.dense."
 
@@ -147,14 +182,18 @@ def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool)
 
 
 def _multiply(states: str, name: str, out: str, *, bias: bool) -> str:
-    """The product ``out`` of an input and the weights whose names begin with ``name``."""
+    """Return the node of the product ``out`` of an input and the weights whose names begin with
+    ``name``.
+    """
     if bias:
         return f'"{out}" = Gemm("{states}", "{name}weight", "{name}bias")'
     return f'"{out}" = MatMul("{states}", "{name}weight")'
 
 
 def _multiply_int8(states: str, name: str, out: str, *, bias: bool) -> str:
-    """The same in int8."""
+    """Return the nodes of the same product in int8: see
+    :func:`lmkrag.models.quantization.quantize`.
+    """
     smoothed, outliers = name.endswith(SMOOTHED), has_outliers(name)
     source, product = f"{name}given" if smoothed else states, f"{name}product" if outliers else out
     smooth = f'"{source}" = Mul("{states}", "{name}smooth")' if smoothed else ""

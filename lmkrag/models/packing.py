@@ -1,10 +1,9 @@
-"""Weights in fewer bytes: embeddings of words by product quantization or in 8 bits, matrices in 8
-or 4 bits.
+"""Weights in fewer bytes: embeddings of words as codewords or in 8 bits, matrices in 8 or 4 bits.
 
 A row of embeddings is divided into parts of three numbers, and each part is one of 256 codewords
-(Jégou et al., "Product quantization for nearest neighbor search", IEEE TPAMI 2011): 128 bytes for
-384 numbers. Rows of special tokens are kept as they are. A matrix in 8 bits has one scale for each
-row, one in 4 bits one for every 32 weights of a row.
+(product quantization; Jégou et al., IEEE TPAMI 2011): 128 bytes for 384 numbers. Rows of special
+tokens are kept as they are. A matrix in 8 bits has one scale for each row, one in 4 bits one for
+every 32 weights of a row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,8 +44,11 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
-    """Return weights by their names: embeddings of words from codewords in float16, others in
-    float32.
+    """Return weights by their names before packing.
+
+    Returns:
+        Embeddings of words from codewords in float16, unpacked matrices in float32, other tensors
+            as they are.
     """
     weights = {}
     for name in unpacked_names(tensors):
@@ -67,8 +69,11 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
 
 
 def select_words(tensors: Mapping[str, Any], words: Ids) -> dict[str, Any]:
-    """Return the tensors of slices of a file, with the embeddings of some words alone, in the order
-    of ``words``.
+    """Return the tensors of a file, with the embeddings of some words alone.
+
+    Args:
+        tensors: slices of a safetensors file, by name.
+        words: ``[n]`` int64, the words, in the order that their rows are to have.
     """
     chosen = {name: value[:] for name, value in tensors.items() if name not in _TABLES}
     chosen |= {
@@ -82,7 +87,7 @@ def select_words(tensors: Mapping[str, Any], words: Ids) -> dict[str, Any]:
 
 
 def decode_words(tensors: Mapping[str, Any]) -> Vectors:
-    """Return the embeddings of words ``[words, dimensions]`` float16."""
+    """Return the embeddings of words ``[words, dimensions]`` float16 from their codewords."""
     codes, codewords = tensors[CODES], tensors[CODEWORDS]
     words: Vectors = codewords[np.arange(codes.shape[1]), codes].reshape(len(codes), -1)
     words[tensors[KEPT]] = tensors[KEPT_ROWS]
@@ -90,7 +95,7 @@ def decode_words(tensors: Mapping[str, Any]) -> Vectors:
 
 
 def pack_matrices(weights: Mapping[str, Vectors]) -> dict[str, Any]:
-    """Return weights with every matrix of a layer in 8 bits."""
+    """Return weights with every matrix of a layer in 8 bits, and other tensors in float16."""
     packed: dict[str, Any] = {}
     for name, weight in weights.items():
         if weight.ndim == 2 and name.startswith("encoder."):
@@ -101,7 +106,9 @@ def pack_matrices(weights: Mapping[str, Vectors]) -> dict[str, Any]:
 
 
 def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
-    """Return a matrix ``[rows, columns]`` in 8 bits, with one scale for each row."""
+    """Return a matrix ``[rows, columns]`` in 8 bits, with one scale for each row, as tensors by
+    name.
+    """
     scales = np.maximum(np.abs(weight.astype(np.float32)).max(1, keepdims=True), 1e-12) / 127
     return {name + _INT8: np.round(weight / scales).astype(np.int8), name + SCALES: scales}
 

@@ -35,18 +35,20 @@ _WEIGHTS = "weights"  # in the file: the hash of the weights that the ranges wer
 
 
 def has_outliers(name: str) -> bool:
-    """Return whether the outlier channels of a product are multiplied in float32."""
+    """Return whether the outlier channels of a product are multiplied in float32 (LLM.int8())."""
     return name.endswith(".output.dense.") and ".attention." not in name
 
 
 def product_names(layers: int) -> list[str]:
-    """Return the names of the matrix products of a model."""
+    """Return the names of the matrix products of a model with some layers."""
     return [f"encoder.layer.{layer}.{part}" for layer in range(layers) for part in _PRODUCTS]
 
 
 def read_ranges(folder: Path) -> Ranges | None:
-    """Return the ranges of a model folder, None where it has none. Raises EncoderError: the file is
-    damaged.
+    """Return the ranges of a model folder; None if it has none.
+
+    Raises:
+        EncoderError: the file is damaged, or was measured with other weights.
     """
     path = folder / RANGES
     if not path.is_file():
@@ -65,14 +67,23 @@ def read_ranges(folder: Path) -> Ranges | None:
 
 
 def write_ranges(folder: Path, ranges: Ranges) -> None:
-    """Write the ranges of a model folder, whose weights are there."""
+    """Write ranges into a model folder, with the hash of the weights that are there."""
     arrays: dict[str, Any] = {name: values.astype(np.float16) for name, values in ranges.items()}
     arrays[_WEIGHTS] = np.array(hash_weights(folder)["model.safetensors"])
     np.savez_compressed(folder / RANGES, **arrays)
 
 
 def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> None:
-    """Raise EncoderError unless ranges fit the weights of a model."""
+    """Check that ranges fit the weights of a model.
+
+    Args:
+        ranges: ``[2, channels]`` of each product, by name.
+        fused: fused weights.
+        layers: number of layers.
+
+    Raises:
+        EncoderError: they do not.
+    """
     for name in product_names(layers):
         values = ranges.get(name)
         if (
@@ -84,17 +95,24 @@ def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> N
 
 
 def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
-    """Return fused weights in int8 for :func:`lmkrag.models.graph.bert_nodes`, by checked ranges.
+    """Return fused weights in int8, for :func:`lmkrag.models.graph.bert_nodes`.
 
     In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and
-    ``scales`` ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some have ``smooth``
-    ``[channels]``, by which the input is multiplied first, others ``outliers``, numbers of
-    channels, and their ``outliers.weight``.
+    ``scales`` ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some products have
+    ``smooth`` ``[channels]``, by which the input is multiplied first (SmoothQuant, arXiv
+    2211.10438), others ``outliers``, numbers of channels, and their ``outliers.weight``
+    (LLM.int8(), arXiv 2208.07339).
+
+    Args:
+        fused: fused weights, from :func:`lmkrag.models.bert.fuse_weights`.
+        ranges: checked ranges.
+        layers: number of layers.
     """
     quantized: dict[str, Any] = dict(fused)
     for name in product_names(layers):
         weight = quantized.pop(f"{name}weight")
         low, high = ranges[name]
+        # Bring the channels of the input to like sizes, or leave its outliers to float32.
         if name.endswith(SMOOTHED):
             magnitude = np.maximum(np.maximum(-low, high), _LEAST)
             smooth = (
@@ -112,6 +130,7 @@ def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[
             }
             weight, low, high = weight.copy(), low.copy(), high.copy()
             weight[outliers] = low[outliers] = high[outliers] = 0
+        # One scale for the input, one for each column of the weights.
         least, greatest = min(0.0, float(low.min())), max(_LEAST, float(high.max()))
         scales, scale = np.maximum(np.abs(weight).max(0), _LEAST) / 127, (greatest - least) / 255
         quantized |= {

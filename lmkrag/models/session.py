@@ -1,5 +1,5 @@
-"""A model in ONNX Runtime, which is as fast as torch on a CPU and is imported in a fraction of the
-time.
+"""A model in ONNX Runtime, which is as fast as torch on a CPU, and takes a fraction of the time to
+import.
 """
 
 import functools
@@ -27,8 +27,15 @@ class Session:
     """
 
     def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
-        """Take a graph or its file, without weights, and these by name. Raises OSError;
-        EncoderError: it is damaged.
+        """Start a session.
+
+        Args:
+            graph: a serialized graph without weights, or its file.
+            weights: the weights by their names in the graph.
+
+        Raises:
+            OSError: the file can't be read.
+            EncoderError: the file is no graph of these weights.
         """
         self._source = graph
         self._graph = graph.read_bytes() if isinstance(graph, Path) else graph
@@ -36,6 +43,12 @@ class Session:
         self._start()
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
+        """Return the outputs of one run.
+
+        Args:
+            outputs: names of the outputs.
+            inputs: arrays by the names of the inputs.
+        """
         self._restart_if_forked()
         values: list[Vectors] = self._session.run(list(outputs), inputs)
         return values
@@ -43,7 +56,12 @@ class Session:
     def run_each(
         self, outputs: Sequence[str], runs: Sequence[dict[str, Any]]
     ) -> list[list[Vectors]]:
-        """Return the outputs of several runs, which all processors share."""
+        """Return the outputs of several runs, which all processors share.
+
+        Args:
+            outputs: names of the outputs.
+            runs: the inputs of each run, by name.
+        """
         if len(runs) < 2:
             return [self.run(outputs, inputs) for inputs in runs]
         self._restart_if_forked()  # before several threads do it
@@ -54,6 +72,7 @@ class Session:
         )
 
     def _restart_if_forked(self) -> None:
+        """Start a session of its own in a forked process."""
         if os.getpid() != self._process:
             pythonapi.Py_IncRef(
                 py_object(self._session)
@@ -61,6 +80,7 @@ class Session:
             self._start()
 
     def _start(self) -> None:
+        """Start the runtime's session, with one thread and the weights in memory."""
         import onnxruntime
 
         onnxruntime.disable_telemetry_events()  # if it was imported before lmkrag
@@ -87,15 +107,13 @@ class Session:
 
 @functools.lru_cache(maxsize=1)
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
-    """The threads that all runs of a process share; a forked process has none of its parent's, and
-    starts its own.
-    """
+    """Return the threads that all runs of a process share; a forked process starts its own."""
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
 
 
 def count_threads() -> int:
-    """Return how many threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for each
-    processor.
+    """Return the number of threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for
+    each processor.
     """
     setting = os.environ.get("OMP_NUM_THREADS", "")
     return int(setting) if setting.isdecimal() and int(setting) > 0 else count_cpus()

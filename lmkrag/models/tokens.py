@@ -11,10 +11,15 @@ def encodable(text: str) -> str:
 
 
 def tokenize(tokenizer: Tokenizer, text: str, most: int) -> Encoding:
-    """Return the first ``most`` tokens of a text, no special ones among them.
+    """Return the first tokens of a text, without special tokens.
 
     Every model gets questions and titles from here. A limit in characters would say nothing about
     tokens: Chinese has one for each character, hashes and base64 have one for two.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        text: a text of any length; only its beginning is read.
+        most: maximum number of tokens.
     """
     encoding = tokenizer.encode(
         encodable(text[: most * _MOST_CHARACTERS]), add_special_tokens=False

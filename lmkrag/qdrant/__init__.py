@@ -1,1 +1,5 @@
-"""An index on Qdrant: the same store and snapshots, for several machines."""
+"""An index on Qdrant, for several machines: the same store and snapshots.
+
+``log`` has the commits, ``store`` writes and keeps a local copy, ``snapshot`` searches,
+``connection`` calls the server.
+"""

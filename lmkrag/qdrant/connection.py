@@ -1,5 +1,4 @@
-"""The address of an index on Qdrant, and calls to it: retried on connection failures, with our
-errors.
+"""The address of an index on Qdrant, and calls to it, which are repeated if the connection fails.
 
 qdrant://HOST:6333/NAME           a server; qdrant+https:// with TLS, the API key in QDRANT_API_KEY
 qdrant://:memory:/NAME            qdrant-client's local mode in this process, for tests
@@ -35,13 +34,22 @@ _memory_guard = threading.RLock()
 class Connection:
     """Calls to the collection of an index. State: a client.
 
-    ``text`` is the address as users write it, ``server`` a URL or ``:memory:``, ``name`` that of
-    the collection.
+    Attributes:
+        text: the address as users write it.
+        name: name of the collection.
+        server: a URL, or ``:memory:``.
+        is_local: whether the index is in this process.
     """
 
     def __init__(self, address: object) -> None:
-        """Connect. Raises UsageError: no address; StorageError: nothing answers, or a version that
-        is too old.
+        """Connect to a server.
+
+        Args:
+            address: the address of an index.
+
+        Raises:
+            UsageError: it is no address of an index on Qdrant.
+            StorageError: no server answers, or its version is too old.
         """
         match = _ADDRESS.fullmatch(str(address))
         if match is None:
@@ -61,6 +69,7 @@ class Connection:
             )
 
     def _connect(self) -> Any:
+        """Return the client of the server, or the one of this process for the local mode."""
         if not self.is_local:
             key = os.environ.get("QDRANT_API_KEY") or None
             return open_qdrant(self.server, api_key=key, timeout=_TIMEOUT)
@@ -74,8 +83,19 @@ class Connection:
             self._client.close()
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the client for the collection, with retries on connection failures.
-        Raises StorageError.
+        """Call a method of the client for the collection; a failed connection is tried four times.
+
+        Args:
+            method: name of the method of qdrant-client.
+            args: its arguments after the name of the collection.
+            options: its keyword arguments.
+
+        Returns:
+            The result of the method.
+
+        Raises:
+            IndexNotFound: there is no such collection.
+            StorageError: the server can't be reached, or refuses.
         """
         args = () if method == "info" else (self.name, *args)
         for pause in (*_PAUSES, None):
@@ -105,6 +125,7 @@ class Connection:
         raise AssertionError  # the last turn returns or raises
 
     def _to_error(self, error: UnexpectedResponse | ValueError) -> Exception:
+        """Return the error to raise for a refused call."""
         if not isinstance(error, UnexpectedResponse):  # of the local mode
             return (
                 self.missing()
@@ -119,6 +140,7 @@ class Connection:
         return StorageError(f"{self.text}: Qdrant refused ({error.status_code}): {reason}")
 
     def missing(self) -> IndexNotFound:
+        """Return the error of an index that does not exist."""
         return IndexNotFound(
             f"{self.text}: no index here; make one with: lmkrag index PATH --index {self.text}"
         )

@@ -47,7 +47,15 @@ UploadedRows = tuple[
 
 
 class Header(NamedTuple):
-    """An entry of the log without its data."""
+    """An entry of the log without its data.
+
+    Attributes:
+        number: its id, from 1.
+        token: random text, by which its writer recognizes it.
+        time: when it was inserted, in seconds since 1970.
+        pieces: numbers of the entries with the data before its own; None for a piece of another
+            entry.
+    """
 
     number: int
     token: str  # random, by which its writer recognizes it
@@ -61,10 +69,16 @@ class Log:
     """Reads and extends the log, and uploads vectors."""
 
     def __init__(self, connection: Connection, copy: Path | None = None) -> None:
+        """Take a connection, and the local copy, which messages name."""
         self._connection, self._call, self._copy = connection, connection.call, copy
 
     def create(self, dimensions: int, settings: dict[str, Any]) -> None:
-        """Create the collection with its first entry, unless another process has created it."""
+        """Create the collection with its first entry, unless another process has created it.
+
+        Args:
+            dimensions: length of a vector.
+            settings: the payload of the first entry.
+        """
         vectors = models.VectorParams(size=dimensions, distance=models.Distance.DOT, on_disk=True)
         int8 = models.ScalarQuantizationConfig(
             type=models.ScalarType.INT8, quantile=0.99, always_ram=True
@@ -82,8 +96,11 @@ class Log:
         self.insert(1, b"", lmkrag="1", **settings)
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the payload of the first entry. Raises IndexNotFound: there is none; UsageError:
-        foreign points.
+        """Return the payload of the first entry.
+
+        Raises:
+            IndexNotFound: there is no index.
+            UsageError: the collection was not made by this version of lmkrag.
         """
         records = self._read([1])
         if not records and not self._call("count", exact=False).count:
@@ -96,7 +113,15 @@ class Log:
         return settings
 
     def read_after(self, number: int, token: str) -> list[Header]:
-        """Return the entries after one, in order. Raises IndexMismatch: that one is gone."""
+        """Return the entries after a known one, in order.
+
+        Args:
+            number: number of the known entry.
+            token: its token.
+
+        Raises:
+            IndexMismatch: that entry is gone: another index, or an older state, is in its place.
+        """
         headers = self.read_headers(range(number, number + _AHEAD))
         if not headers or headers[0][:2] != (number, token):
             advice = f"open it again; if that fails, delete the copy {self._copy}"
@@ -109,14 +134,18 @@ class Log:
         ]
 
     def read_headers(self, numbers: Iterable[int]) -> list[Header]:
-        """Return the existing ones of some entries, in order."""
+        """Return those of some entries that exist, in order, without their data."""
         records = self._read(
             numbers, models.PayloadSelectorInclude(include=list(Header._fields[1:]))
         )
         return [Header(number=int(record.id), **record.payload) for record in records]
 
     def read_data(self, header: Header) -> bytes:
-        """Return the data of an entry. Raises IndexCorrupt: a piece is gone."""
+        """Return the data of an entry, with those of its pieces.
+
+        Raises:
+            IndexCorrupt: a piece is gone.
+        """
         numbers = [*(header.pieces or ()), header.number]
         records = [record for number in numbers for record in self._read([number])]
         if len(records) < len(numbers):
@@ -127,6 +156,7 @@ class Log:
         return b"".join(base64.b64decode(record.payload["data"]) for record in records)
 
     def _read(self, numbers: Iterable[int], payload: Any = True) -> list[Any]:
+        """Return the points of some entries, in order, as a majority of the replicas has them."""
         consistency = models.ReadConsistencyType.MAJORITY
         records = self._call(
             "retrieve", list(numbers), with_payload=payload, consistency=consistency
@@ -134,7 +164,16 @@ class Log:
         return sorted(records, key=lambda record: int(record.id))
 
     def insert(self, number: int, data: bytes, **payload: Any) -> bool:
-        """Insert an entry unless its number is taken; return whether it was inserted."""
+        """Insert an entry unless its number is taken.
+
+        Args:
+            number: the number.
+            data: the bytes of the entry.
+            payload: further values, with a random ``token``.
+
+        Returns:
+            Whether the entry with this number is the inserted one.
+        """
         payload |= {"time": time.time(), "data": base64.b64encode(data).decode()}
         ordering, mode = models.WriteOrdering.STRONG, models.UpdateMode.INSERT_ONLY
         point = models.PointStruct(id=number, vector={}, payload=payload)
@@ -142,8 +181,11 @@ class Log:
         return [header.token for header in self.read_headers([number])] == [payload["token"]]
 
     def upload(self, first: int, vectors: Vectors) -> None:
-        """Write vectors ``[n, dimensions]`` as points from an id on, rounded to 16 bits as in a
-        directory.
+        """Write vectors as points, rounded to 16 bits as in a directory.
+
+        Args:
+            first: id of the first point; the others follow it.
+            vectors: ``[n, dimensions]`` float32 of length one.
         """
         for start in range(0, len(vectors), _VECTORS):
             part = vectors[start : start + _VECTORS].astype(np.float16).astype(np.float32)
@@ -152,7 +194,14 @@ class Log:
 
 
 class Entry(NamedTuple):
-    """An entry of the log. ``segments`` in order are the sentences of ``staged`` in order."""
+    """The content of an entry: one commit.
+
+    Attributes:
+        staged: new documents, in order.
+        segments: uploaded rows, which in order are the sentences of ``staged`` in order.
+        removed: names of documents to remove.
+        encoder: the encoder of the index from this entry on; None if it stays.
+    """
 
     staged: Sequence[Staged] = ()
     segments: Sequence[UploadedRows] = ()
@@ -160,7 +209,11 @@ class Entry(NamedTuple):
     encoder: EncoderSpec | None = None  # from now on
 
     def pack(self) -> bytes:
-        """Return its bytes. Raises UsageError: it is larger than 1 GiB."""
+        """Return its bytes.
+
+        Raises:
+            UsageError: the entry is larger than 1 GiB.
+        """
         staged = [_describe(item) for item in self.staged]
         segments = [(*part[:2], *map(_encode, part[2:])) for part in self.segments]
         encoder = self.encoder and asdict(self.encoder)
@@ -169,7 +222,11 @@ class Entry(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> "Entry":
-        """Return the entry that :meth:`pack` wrote. Raises IndexCorrupt: it is damaged."""
+        """Return the entry that :meth:`pack` packed.
+
+        Raises:
+            IndexCorrupt: the bytes are damaged, or of a newer version.
+        """
         content = codec.unpack(data, "entry").decode("utf-8", "surrogatepass")
         try:
             staged, segments, removed, encoder = json.loads(content)
@@ -190,6 +247,7 @@ class Entry(NamedTuple):
 
 
 def _describe(item: Staged) -> list[Any]:
+    """Return a staged document as JSON values."""
     sentences, windows = item.sentences, item.windows
     arrays = (
         array.tolist()
@@ -202,11 +260,13 @@ def _describe(item: Staged) -> list[Any]:
 def _read_staged(
     details: Mapping[str, Any], text: str, root: str, stamp: Sequence[int], *arrays: Any
 ) -> Staged:
+    """Return the staged document that :func:`_describe` described."""
     sentences, windows = SentenceTable(*arrays[:2]), WindowTable(*arrays[2:])
     return Staged(Document(text=text, **details), text, sentences, root, FileStamp(*stamp), windows)
 
 
 def _encode(tables: Tables) -> dict[str, Any]:
+    """Return arrays as JSON values: dtype and base64 by name."""
     return {
         name: (array.dtype.str, base64.b64encode(array.tobytes()).decode())
         for name, array in tables.items()
@@ -214,6 +274,7 @@ def _encode(tables: Tables) -> dict[str, Any]:
 
 
 def _decode(tables: Mapping[str, Any]) -> Tables:
+    """Return the arrays that :func:`_encode` encoded."""
     return {
         name: np.frombuffer(base64.b64decode(data), dtype) for name, (dtype, data) in tables.items()
     }

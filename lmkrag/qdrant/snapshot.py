@@ -1,5 +1,6 @@
-"""A state of an index on Qdrant: words and texts are in the copy, whose segments have ids of points
-for vectors.
+"""A state of an index on Qdrant.
+
+Words and texts are in the local copy, whose segments have ids of points in place of vectors.
 """
 
 import contextlib
@@ -34,8 +35,13 @@ _COLUMNS = ("rows", "points", "counts")
 
 
 def write_points(path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
-    """Write the ids of the points of ``rows`` rows, which ``read`` yields in order, and make the
-    file durable.
+    """Write the ids of the points of a segment, and make the file durable.
+
+    Args:
+        path: the new file.
+        read: yields the ids, in order of the rows.
+        rows: number of rows.
+        recipe: not used; a directory's store needs it.
     """
     points = np.concatenate([np.zeros(0, np.int64), *read()])
     runs = join_runs(np.column_stack([np.arange(rows), points, np.ones(rows, np.int64)]))
@@ -43,8 +49,8 @@ def write_points(path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
 
 
 class PointSegment(Segment):
-    """The files of a segment, the one of vectors with ids of points instead: runs of row, first
-    point, count.
+    """The files of a segment of the copy. In place of vectors one has runs (row, first point,
+    count).
     """
 
     @computed_once
@@ -54,13 +60,20 @@ class PointSegment(Segment):
         return np.column_stack([tables[name] for name in _COLUMNS])
 
     def slices(self, rows: Ids) -> Iterator[Ids]:
-        """Yield the points of some rows."""
+        """Yield the points of some rows, in one array."""
         yield _look_up(self.vectors, rows)
 
 
 def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
-    """Map keys of column ``key``, 0 or 1, by which runs are sorted, to the other column; -1 for one
-    in no run.
+    """Map rows to points, or points to rows.
+
+    Args:
+        runs: ``[n, 3]`` int64, sorted by the column of the keys.
+        keys: ``[k]`` int64.
+        key: the column of the keys, 0 or 1.
+
+    Returns:
+        ``[k]`` int64, values of the other column; -1 for a key that is in no run.
     """
     place = find_ranges(keys, runs[:, key], runs[:, key] + runs[:, 2])
     shift = np.append(runs[:, 1 - key] - runs[:, key], 0)
@@ -68,13 +81,20 @@ def _look_up(runs: Ids, keys: Ids, key: int = 0) -> Ids:
 
 
 def _choose(sentences: Ids, similar: Scores, top_k: int) -> Nearest:
+    """Return the ``top_k`` most similar sentences, best first, ties by id."""
     best = np.lexsort((sentences, -similar))[:top_k]
     return Nearest(sentences[best], similar[best])
 
 
 @dataclass(frozen=True)
 class QdrantSnapshot(Snapshot):
-    """One state of the copy. ``similarities`` caches those of sentences, by questions."""
+    """One state of the copy, whose vectors are on the server.
+
+    Attributes:
+        qdrant: the connection to the server.
+        similarities: similarities of sentences that were requested, by the bytes of the question's
+            vector.
+    """
 
     qdrant: Connection
     similarities: dict[bytes, dict[int, float]] = field(default_factory=dict)
@@ -82,8 +102,19 @@ class QdrantSnapshot(Snapshot):
     def find_nearest(
         self, vector: Scores, top_k: int, allowed: Selection | None, matched: Ids
     ) -> Nearest:
-        """Find the sentences nearest to a question; the same call returns the similarities of those
-        with its words.
+        """Find the sentences nearest to a question.
+
+        The same call returns the similarities of the sentences that have its words.
+
+        Args:
+            vector: ``[dimensions]`` float32 of length one.
+            top_k: maximum number of sentences.
+            allowed: the documents to search in; None for all.
+            matched: ``[n]`` int64, sentences of the lexical search.
+
+        Raises:
+            SnapshotExpired: vectors of this state are gone.
+            StorageError: the server can't be reached.
         """
         counts, share, few = self.documents.stop - self.documents.first, 1.0, None
         if allowed is not None:
@@ -95,6 +126,8 @@ class QdrantSnapshot(Snapshot):
                 return _choose(inside, self.compare_sentences(vector, inside), top_k)
             few = self.find_points(inside) if len(inside) <= _LISTED else None
             share = 1.0 if few is not None else len(inside) / counts.sum()
+        # Search until enough sentences of this state are found; the server has points of others,
+        # too.
         limit = int(1.25 * top_k / share)
         while True:
             _, (reply,) = self._ask(vector, matched, self._request(vector, limit, few))
@@ -114,8 +147,11 @@ class QdrantSnapshot(Snapshot):
     def _ask(
         self, vector: Scores, sentences: Ids, *more: models.QueryRequest
     ) -> tuple[dict[int, float], list[Any]]:
-        """Request missing similarities, and ``more``; return all similarities, and the replies to
-        ``more``.
+        """Request the similarities of sentences that are not cached, together with further
+        requests.
+
+        Returns:
+            All similarities of the question by sentence, and the replies to the further requests.
         """
         known = self.similarities.setdefault(vector.tobytes(), {})
         unknown = [sentence for sentence in sentences.tolist() if sentence not in known]
@@ -128,12 +164,16 @@ class QdrantSnapshot(Snapshot):
         return known, list(replies[: len(more)])
 
     def _read_reply(self, reply: Any) -> tuple[Ids, Scores]:
+        """Return the sentences of a reply, -1 for a point of another state, and their
+        similarities.
+        """
         points = np.array([int(point.id) for point in reply.points], np.int64)
         return self.find_sentences(points), np.array(
             [point.score for point in reply.points], np.float32
         )
 
     def _check_complete(self, complete: bool) -> None:
+        """Raise SnapshotExpired unless the server had all vectors."""
         if not complete:
             raise SnapshotExpired(
                 f"{self.qdrant.text}: vectors are gone; if this stays so, run lmkrag verify"
@@ -142,6 +182,9 @@ class QdrantSnapshot(Snapshot):
     def _request(
         self, vector: Scores, limit: int, among: Ids | None, *, exact: bool = False
     ) -> models.QueryRequest:
+        """Return a request for the nearest points, of all or of some, compared exactly or by their
+        codes first.
+        """
         keep = (
             None
             if among is None
@@ -157,8 +200,10 @@ class QdrantSnapshot(Snapshot):
         )
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]``. Raises SnapshotExpired: one
-        is gone.
+        """Return the stored vectors ``[len(sentences), dimensions]`` float32 of sentences.
+
+        Raises:
+            SnapshotExpired: a vector is gone.
         """
         points, vectors = self.find_points(sentences).tolist(), dict[int, Any]()
         for part in in_parts(points, _SCORED):
@@ -168,7 +213,7 @@ class QdrantSnapshot(Snapshot):
         return np.array([vectors[point] for point in points], np.float32)
 
     def find_points(self, sentences: Ids) -> Ids:
-        """Return the points of sentences ``[n]``, which are of this state."""
+        """Return the points of sentences ``[n]`` of this state."""
         points = np.full(len(sentences), -1)
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, sentences)
@@ -176,7 +221,7 @@ class QdrantSnapshot(Snapshot):
         return points
 
     def find_sentences(self, points: Ids) -> Ids:
-        """Return the sentences of points ``[n]``; -1 where one is of no sentence of this state."""
+        """Return the sentences of points ``[n]``; -1 for a point of no sentence of this state."""
         sentences = np.full(len(points), -1)
         for live in self.segments:
             rows = _look_up(sort_runs(cast(PointSegment, live.segment).vectors), points, key=1)
@@ -185,13 +230,21 @@ class QdrantSnapshot(Snapshot):
 
 
 class QdrantReader(IndexReader):
-    """Snapshots of the copy, which is updated first, unless that happened just now."""
+    """Gives snapshots of the local copy, which is updated before, at most twice a second."""
 
     segment_type = PointSegment
 
     def __init__(
         self, path: Path, encoder: EncoderSpec, qdrant: Connection, refresh: Callable[[], None]
     ) -> None:
+        """Take a copy and what updates it.
+
+        Args:
+            path: the directory of the copy.
+            encoder: the encoder of the index.
+            qdrant: the connection to the server.
+            refresh: applies new entries of the log to the copy.
+        """
         super().__init__(path, encoder)
         self._qdrant, self._refresh, self._next_look = qdrant, refresh, 0.0
 

@@ -48,11 +48,25 @@ _PIECE = 4 << 20  # bytes of an entry in one point; a request has 32 MiB at most
 
 
 class QdrantStore(IndexStore):
-    """An index on Qdrant. State: the copy, and what this writer has uploaded and not committed."""
+    """An index on Qdrant.
+
+    State: the local copy, and the vectors that this writer has uploaded and not committed.
+
+    Attributes:
+        log: the log of commits.
+    """
 
     def __init__(
         self, connection: Connection, folder: Path, settings: dict[str, Any], encoder: EncoderSpec
     ) -> None:
+        """Take an existing index; :meth:`open` and :meth:`create` are the usual ways to a store.
+
+        Args:
+            connection: the connection to the server.
+            folder: the directory of the local copy.
+            settings: the payload of the log's first entry.
+            encoder: the encoder of the index.
+        """
         super().__init__(folder, encoder, _RECIPE, chooses_encoder=settings["chooses"])
         self.place: str = connection.text
         self.log = Log(connection, folder)
@@ -75,7 +89,19 @@ class QdrantStore(IndexStore):
         recipe: str | Recipe | None = None,
         chooses_encoder: bool = False,
     ) -> Self:
-        """Create an empty index, or open one that another process has just created."""
+        """Create an empty index, or open one that another process has just created.
+
+        Args:
+            path: the address of the index.
+            encoder: the encoder that will make the index.
+            recipe: must be None or ``auto``: Qdrant keeps vectors in its own way.
+            chooses_encoder: whether the first documents may choose another encoder by their
+                language.
+
+        Raises:
+            UsageError: ``recipe`` is another one, or the collection was not made by lmkrag.
+            StorageError: the server can't be reached, or the cache can't be written to.
+        """
         if (
             recipe.name if isinstance(recipe, Recipe) else recipe or DEFAULT_RECIPE
         ) != DEFAULT_RECIPE:
@@ -94,8 +120,12 @@ class QdrantStore(IndexStore):
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an index by its address. Raises IndexNotFound, UsageError; StorageError: Qdrant, or
-        the cache.
+        """Open an index by its address; the local copy is brought up to date.
+
+        Raises:
+            IndexNotFound: there is no index.
+            UsageError: it is no address, or the collection was not made by lmkrag.
+            StorageError: the server can't be reached, or the cache can't be written to.
         """
         connection = Connection(path)
         settings = Log(connection).read_settings()
@@ -122,6 +152,7 @@ class QdrantStore(IndexStore):
         return store
 
     def close(self) -> None:
+        """Close the copy and the connection."""
         super().close()
         self._connection.close()
 
@@ -135,8 +166,10 @@ class QdrantStore(IndexStore):
         )
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Apply new entries of the log to the copy; without ``wait``, unless another process is
-        doing so.
+        """Apply new entries of the log to the copy.
+
+        Args:
+            wait: whether to wait while another process does so; else it is left to that process.
         """
         while self.log.read_after(*self._read_position()):
             try:
@@ -151,7 +184,7 @@ class QdrantStore(IndexStore):
                 time.sleep(_PAUSE)
 
     def _read_position(self) -> tuple[int, str]:
-        """The last entry applied to the copy: its number and its token."""
+        """Return number and token of the last entry that was applied to the copy."""
         with IndexReader.snapshot(self.reader, segments=False) as snapshot:
             position = json.loads(catalog.read_meta(snapshot.connection).get("log", self._start))
         return position[0], position[1]
@@ -171,6 +204,7 @@ class QdrantStore(IndexStore):
             self._replaying.position = None
 
     def _write_rows(self, part: UploadedRows) -> SegmentFile:
+        """Write the segment of uploaded rows into the copy."""
         first, rows, words, structure = part
         points: Any = np.arange(first, first + rows)
         return self._write(rows, lambda: [points], lambda: words, lambda: structure, _RECIPE)
@@ -189,8 +223,14 @@ class QdrantStore(IndexStore):
 
     @contextlib.contextmanager
     def writing(self, *, job: str = "") -> Iterator[None]:
-        """Be the one writer of this process; others may write at the same time. Raises
-        IndexLocked.
+        """Be the one writer of this process; other processes may write at the same time.
+
+        Args:
+            job: not used; jobs are for directories.
+
+        Raises:
+            IndexLocked: this program is already writing to the index.
+            StorageError: the server can't be reached.
         """
         if not self._writing.acquire(blocking=False):
             raise IndexLocked(
@@ -210,7 +250,16 @@ class QdrantStore(IndexStore):
     def stage_segment(
         self, vectors: Sequence[Vectors], words: Tables, structure: Tables
     ) -> SegmentFile:
-        """Upload vectors; they are part of the index once :meth:`commit` names the segment."""
+        """Upload vectors; they are part of the index once :meth:`commit` names the segment.
+
+        Args:
+            vectors: arrays ``[n, dimensions]`` float32 of length one, in order.
+            words: the tables of the same sentences' words.
+            structure: the tables of their structure.
+
+        Raises:
+            StorageError: the server can't be reached.
+        """
         if not self._session:
             self._session, self._began = self._append(b"", None), time.time()
             self._next_point = self._session * SESSION
@@ -227,8 +276,17 @@ class QdrantStore(IndexStore):
         *,
         removed: Iterable[str] = (),
     ) -> None:
-        """Commit one batch atomically, for all machines: see
-        :meth:`lmkrag.index.store.IndexStore.commit`.
+        """Commit one batch, all or nothing, for all machines.
+
+        Args:
+            staged: new documents, in order.
+            segments: staged segments, whose rows in order are the sentences of ``staged`` in order.
+            removed: names of documents to remove, with what is attached to them.
+
+        Raises:
+            IndexMismatch: another writer has chosen another encoder.
+            StorageError: the server can't be reached, or the vectors were uploaded a day ago.
+            UsageError: the batch is larger than 1 GiB.
         """
         self._commit(
             Entry(staged, [self._uploaded.pop(segment.name) for segment in segments], list(removed))
@@ -236,10 +294,12 @@ class QdrantStore(IndexStore):
         self._session = 0
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
+        """Remove documents, with what is attached to them, in one commit."""
         if names := list(doc_ids):
             self.commit([], removed=names)
 
     def change_encoder(self, encoder: EncoderSpec) -> None:
+        """Record another encoder, in an index without documents."""
         self._commit(Entry(encoder=encoder))
         self._encoder = encoder
 
@@ -247,6 +307,7 @@ class QdrantStore(IndexStore):
         """Do nothing: segments of the copy are merged when it is brought up to date."""
 
     def _commit(self, entry: Entry) -> None:
+        """Append an entry to the log, after the pieces that it is too large for."""
         data = entry.pack()
         *pieces, last = (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
         self._append(last, [self._append(piece, None) for piece in pieces])
@@ -287,7 +348,7 @@ class QdrantStore(IndexStore):
             super().compact()
 
     def find_lost_vectors(self) -> Iterator[str]:
-        """Yield a line for each document of which Qdrant has lost vectors."""
+        """Yield a line for each document whose vectors Qdrant has lost."""
         with self.reader.snapshot() as snapshot:
             first, stop = snapshot.documents.living
             for part in in_parts(expand_ranges(first, stop - first), _SCANNED):

@@ -1,3 +1,3 @@
-"""Show text as its author meant it: one tree of a passage for the page, notebooks and the
+"""Show text as its author meant it: one tree of elements for the web page, notebooks and the
 terminal.
 """

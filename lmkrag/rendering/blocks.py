@@ -1,6 +1,4 @@
-"""Parse a passage or an answer into the tree of elements that is displayed: see
-:func:`parse_blocks`.
-"""
+"""Parse a passage or an answer into the tree of elements that is displayed."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,8 +15,16 @@ _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
 def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
-    """Parse a text from character ``start``; ``header`` is the first row of a table that begins
-    before it.
+    """Parse a text into elements that know their offsets in the document.
+
+    Args:
+        text: a piece of the document.
+        kind: the kind of the document, which decides the markup.
+        start: offset of the piece in the document.
+        header: the first row of a table that begins before the piece; empty if there is none.
+
+    Returns:
+        The blocks, in order.
     """
     if kind == "code":
         return [element("pre", element("code", text_node(text, start)))]
@@ -78,7 +84,9 @@ def _tabulate_cells(lines: Sequence[Line]) -> Node:
 
 
 def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
-    """Tables of rows that carry their columns' names, one for each run of the same columns."""
+    """Yield tables of rows that carry their columns' names, a table for each run of the same
+    columns.
+    """
     rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
         head = element("tr", *(element("th", text_node(column)) for column in columns))
@@ -90,8 +98,9 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
 
 
 def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
-    """The table of rows with tabs between their columns; those with fewer columns are aligned to
-    the right.
+    """Return the table of rows with tabs between their columns.
+
+    A row with fewer columns is aligned to the right.
     """
     rows = [split_row(line.source, line.start) for line in lines]
     first = [(value, -1) for value, _ in split_row(header, 0)] if is_tabbed(header) else []
@@ -110,12 +119,17 @@ def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
 
 
 def cite(number: int) -> Node:
-    """Return the element of a citation."""
+    """Return the element of citation ``[number]``."""
     return element("cite", text_node(f"[{number}]"), number=number)
 
 
 def link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
-    """Make ``[1]`` a citation wherever prose has it."""
+    """Make citations of ``[1]`` and the like in prose; code is left as it is.
+
+    Args:
+        nodes: a tree.
+        numbers: the numbers of citations that exist.
+    """
     linked: list[Node] = []
     for node in nodes:
         if "text" not in node:

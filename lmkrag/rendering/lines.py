@@ -46,8 +46,12 @@ _FENCE, _DEEPEST = "```", 100  # columns; each level of recursion needs one
 
 
 class Line(NamedTuple):
-    """A line as Markdown, and its source, which begins at character ``start``; -1 where it was
-    added.
+    """A line as Markdown, with its source.
+
+    Attributes:
+        shown: the line as Markdown.
+        source: the line as it stands in the document; empty if it was added.
+        start: offset of the source in the document; -1 if the line was added.
     """
 
     shown: str
@@ -56,7 +60,12 @@ class Line(NamedTuple):
 
 
 def split_lines(text: str, start: int) -> list[Line]:
-    """Return the lines of a text that begins at a character, without YAML front matter."""
+    """Return the lines of a text, without YAML front matter.
+
+    Args:
+        text: the text.
+        start: its offset in the document.
+    """
     front_matter = _FRONT_MATTER.match(text)
     first = front_matter.end() if front_matter else 0
     lines = [
@@ -66,7 +75,13 @@ def split_lines(text: str, start: int) -> list[Line]:
 
 
 def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
-    """Put a header and a rule before rows that have none: in Markdown, a table needs a rule."""
+    """Put a header and a rule before rows of tables that have none, since a table of Markdown needs
+    both.
+
+    Args:
+        lines: the lines.
+        header: the first row of a table that begins before the lines; empty if there is none.
+    """
     lines = list(lines)
     begins, fenced = True, False
     for number, line in enumerate(lines):
@@ -86,6 +101,7 @@ def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
 
 
 def _rule(row: str) -> Line:
+    """Return the rule below a header, with as many columns."""
     columns = max(1, row.strip().strip("|").count("|") + 1)
     return Line("|" + "---|" * columns)
 
@@ -110,8 +126,9 @@ def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
-    """Write reStructuredText as Markdown: headings, literal blocks, directives; comments and
-    targets are left out.
+    """Write reStructuredText as Markdown: headings, literal blocks and directives.
+
+    Comments and targets are left out.
     """
     number = 0
     while number < len(lines):
@@ -147,6 +164,7 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
 def _shape_directive(
     lines: Sequence[Line], number: int, directive: "re.Match[str]"
 ) -> Generator[Line, None, int]:
+    """Write a directive and its block; return the number of the line after them."""
     name, argument = directive[1].lower(), directive[2].strip()
     line = lines[number - 1]
     indent = _indent(line.shown)
@@ -171,6 +189,7 @@ def _shape_directive(
 def _fence(
     lines: Sequence[Line], number: int, indent: int, *, options: bool = False
 ) -> Generator[Line, None, int]:
+    """Write an indented block as fenced code; return the number of the line after it."""
     stop = _block_end(lines, number, indent)
     block = _dedent(lines[number:stop])
     while block and (not block[0].shown.strip() or (options and _FIELD.match(block[0].shown))):
@@ -196,8 +215,8 @@ def _indent(text: str) -> int:
 
 
 def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
-    """Where the lines end that are blank or indented by more than ``indent``; trailing blank lines
-    do not count.
+    """Return where the lines end that are blank or indented by more than ``indent``; blank lines at
+    the end do not count.
     """
     stop = number
     for position in range(number, len(lines)):
@@ -210,5 +229,6 @@ def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
 
 
 def _dedent(lines: Sequence[Line]) -> list[Line]:
+    """Return lines without their common indentation."""
     least = min((_indent(line.shown) for line in lines if line.shown.strip()), default=0)
     return [line._replace(shown=line.shown[least:]) for line in lines]

@@ -1,4 +1,4 @@
-"""Markdown as a tree of elements whose texts know where they stand in the source.
+"""Markdown as a tree of elements whose texts know their offsets in the source.
 
 HTML in a document stays text. markdown-it-py parses it; its tokens have line numbers, and the
 offset within a line is found by searching each token's text in order.
@@ -43,9 +43,11 @@ _ROLES_OF_PROSE = (
 def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
     """Return the blocks of lines of Markdown, with their offsets.
 
-    The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists),
-    ``"rst"`` (its roles instead of links), or ``"plain"``, with block structure only: inline markup
-    stays text.
+    Args:
+        lines: the lines.
+        dialect: ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists),
+            ``"rst"`` (its roles instead of links), or ``"plain"``, with block structure only, so
+            that inline markup stays text.
     """
     return _build(
         _parser(dialect).parse("\n".join(line.shown for line in lines)),
@@ -55,6 +57,7 @@ def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
 
 @cache
 def _parser(dialect: str) -> MarkdownIt:
+    """Return the parser of a dialect."""
     if dialect == "plain":
         return MarkdownIt("zero").enable(
             ["newline", "table", "fence", "heading", "list", "blockquote"]
@@ -96,8 +99,11 @@ def _skip_attributes(state: StateInline, silent: bool) -> bool:
 
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
-    """Make a tree of tokens; ``make`` returns the nodes of a token without children, none for a
-    closing one.
+    """Make a tree of tokens.
+
+    Args:
+        tokens: tokens of markdown-it-py.
+        make: returns the nodes of a token that has no children; an empty list for a closing one.
     """
     nodes: list[Node] = []
     levels = [nodes]
@@ -115,7 +121,7 @@ def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list
 
 
 class _Blocks:
-    """The blocks of a text. State: how far each line has been searched."""
+    """Makes the elements of blocks. State: how far each line has been searched."""
 
     def __init__(self, lines: Sequence[Line], dialect: str) -> None:
         self._lines = lines
@@ -143,8 +149,8 @@ class _Blocks:
         return [text_node(token.content)] if token.content else []
 
     def _find(self, number: int, piece: str) -> int:
-        """The offset of a piece of a line in the source, behind the pieces before it; -1 if it is
-        not there.
+        """Return the offset of a piece of a line in the source, behind the pieces before it; -1 if
+        it is not there.
         """
         if number >= len(self._lines) or self._lines[number].start < 0:
             return -1
@@ -157,7 +163,7 @@ class _Blocks:
 
 
 class _Inline:
-    """The inline elements of a block. State: how far its content has been read."""
+    """Makes the inline elements of a block. State: how far its content has been read."""
 
     def __init__(self, content: str, lines: list[str], starts: list[int], *, joins: bool) -> None:
         self._content, self._lines, self._starts, self._joins = content, lines, starts, joins

@@ -1,5 +1,5 @@
-"""The mark before every line of a document's text, so that no document can write a line of
-lmkrag.
+"""The mark before every line of a document's text, so that no document can imitate a line of
+lmkrag's output.
 """
 
 MARK = "> "

@@ -24,20 +24,28 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 def to_terminal(
     nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
 ) -> "Iterator[RenderableType]":
-    """Yield paragraphs, code and tables in rich's styles, empty lines between; ``clean`` makes a
-    line safe.
+    """Yield the parts of a tree in rich's styles, with empty lines between blocks.
+
+    Args:
+        nodes: the tree.
+        marks: a style for each kind of mark, such as ``found``.
+        clean: makes a line safe for a terminal.
     """
     return _Printer(marks, clean).blocks(nodes)
 
 
 class Marked:
-    """Renders a part with a mark before every line, those included that begin where a long line is
-    wrapped.
+    """Renders a part with a mark before every line, also before lines that begin where a long one
+    is wrapped.
     """
 
     def __init__(self, part: "RenderableType", mark: str, following: str | None = None) -> None:
-        """Take a part and the marks of its first line and of the following lines, which default to
-        the first's.
+        """Take a part and its marks.
+
+        Args:
+            part: anything that rich renders.
+            mark: the mark of the first line.
+            following: the mark of the following lines; None for the same.
         """
         self._part, self._mark = part, mark
         self._following = mark if following is None else following

@@ -1,4 +1,4 @@
-"""A passage as a tree of elements whose texts have offsets into their document, and the tree as
+"""A passage as a tree of elements whose texts have offsets in their document, and the tree as
 HTML.
 """
 
@@ -30,18 +30,32 @@ TAGS = frozenset(
 
 
 def element(tag: str, *children: Node, **attributes: str | int) -> Node:
-    """Return an element."""
+    """Return an element.
+
+    Args:
+        tag: its name, one of :data:`TAGS`.
+        children: elements and texts.
+        attributes: attributes by name.
+    """
     return {"tag": tag, "attributes": attributes, "children": list(children)}
 
 
 def text_node(text: str, start: int = -1) -> Node:
-    """Return text that begins at a character of the document."""
+    """Return a text.
+
+    Args:
+        text: the text.
+        start: offset of its first character in the document; -1 if it was added.
+    """
     return {"text": text, "start": start}
 
 
 def mark_nodes(nodes: Sequence[Node], marks: Marks) -> list[Node]:
-    """Return a tree in which the marked characters are in ``mark`` elements, whose ``kind`` says
-    what they are.
+    """Return a tree with ``mark`` elements around the marked characters.
+
+    Args:
+        nodes: the tree.
+        marks: ranges ``[start, end)`` of the document, each with the ``kind`` of its marks.
     """
     return [piece for node in nodes for piece in _mark(node, marks)]
 
@@ -66,7 +80,7 @@ def _mark(node: Node, marks: Marks) -> Iterator[Node]:
 
 
 def append_inline(nodes: list[Node], inline: Node) -> None:
-    """Add an inline element to the end of the last paragraph, list item or heading; else as a
+    """Add an inline element to the end of the last paragraph, list item or heading, or as a
     paragraph of its own.
     """
     last = nodes[-1] if nodes else element("hr")
@@ -81,8 +95,9 @@ def append_inline(nodes: list[Node], inline: Node) -> None:
 
 
 def to_html(nodes: Sequence[Node]) -> str:
-    """Return a tree as HTML, safe wherever it is put: every text is escaped, only known elements
-    are written.
+    """Return a tree as HTML that is safe wherever it is put.
+
+    Every text is escaped, and only known elements and attributes are written.
     """
     return "".join(_write(node) for node in nodes)
 

@@ -44,14 +44,21 @@ CLOSES = re.compile(
 
 
 def measure_indentation(line: str) -> int:
-    """Return how many columns a line is indented by."""
+    """Return the number of columns that a line is indented by; tabs count up to the next multiple
+    of eight.
+    """
     indent = len(line) - len(line.lstrip())
     return len(line[:indent].expandtabs()) if "\t" in line else indent
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield groups of whole lines, each with the first lines of the functions and classes around it
-    as its context.
+    """Yield groups of whole lines of code, with the definitions around each as its context.
+
+    The context has the first lines of the functions and classes, at most the innermost three.
+
+    Args:
+        text: the source code.
+        sentences: groups of its lines, in order.
     """
     open_definitions: list[tuple[int, str]] = []  # their indentation, and their first lines
     for sentence in sentences:

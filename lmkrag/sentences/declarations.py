@@ -23,7 +23,12 @@ _COLUMNS = r"int\w*|bigint|smallint|serial|text|varchar|char|bool\w*|date\w*|tim
 
 
 def declares(text: str, names: Sequence[str]) -> bool:
-    """Return whether lines of source code declare one of some names."""
+    """Return whether lines of source code declare one of some names.
+
+    Args:
+        text: the lines, of any language.
+        names: the names; letter case counts.
+    """
     definitions = DEFINITION.finditer(text)  # Rust's "impl Trait for Type" defines neither
     defines = any(match["name"] in names and " for " not in match[0] for match in definitions)
     return defines or _declaration(tuple(names)).search(text) is not None

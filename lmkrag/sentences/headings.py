@@ -59,7 +59,16 @@ _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of
 
 
 class _Line(NamedTuple):
-    """A line of a text, or a short line of several sentences."""
+    """A line of a text, or several sentences on a short line.
+
+    Attributes:
+        sentences: the sentences of the line.
+        body: the line without white space around it and without Markdown's emphasis.
+        bold: whether it is emphasized.
+        single: whether it is one line, and not a sentence over several.
+        gap: number of line ends before it.
+        line_ends: number of line ends after it.
+    """
 
     sentences: tuple[Sentence, ...]
     body: str  # without white space around it, nor Markdown's emphasis
@@ -80,14 +89,18 @@ class _Line(NamedTuple):
 def mark_headings(
     sentences: Iterable[tuple[Sentence, str]], kind: str = "text"
 ) -> Iterator[Sentence]:
-    r"""Yield the sentences of one text, with the kind of headings set. Holds few sentences at a
-    time.
+    """Yield the sentences of one text, those that are headings with the kind ``heading``.
 
     A heading is a line that the layout sets apart: alone between blank lines, in capitals,
     numbered, or called chapter, part, section or article. The text before it is complete, and text
-    follows. Where headings have markup, as in Markdown and Word, a plain line is no heading for
-    being alone or numbered: it is a short paragraph or an item. A false heading would be read with
-    all text under it. Each sentence is given with its text and the space after it.
+    follows. If the headings of a text have markup, as in Markdown and Word, a plain line that is
+    alone or numbered is no heading but a short paragraph or an item. A false heading would be read
+    with all text under it.
+
+    Args:
+        sentences: the sentences of the text, in order, each with its text and the space after it;
+            few are held at a time.
+        kind: the kind of the document.
     """
     held: list[_Line] = []  # lines that may be headings of the text after them
     headings = _Headings()
@@ -109,6 +122,7 @@ def mark_headings(
                 complete = False
                 yield from held.pop(0).sentences
             continue
+        # The line is text: it decides whether the lines held above it are headings.
         is_heading = complete and held and _heads(held, line)
         for above in held:
             yield from headings.mark(above) if is_heading else above.sentences
@@ -120,15 +134,16 @@ def mark_headings(
 
 
 def _ends_text(line: _Line) -> bool:
-    """Whether a line is complete, so that a heading may follow."""
+    """Return whether a line is complete, so that a heading may follow."""
     if line.line_ends > 1 or line.kind in BLOCK_KINDS:
         return True
     return line.line_ends == 1 and not _has_no_end(line)
 
 
 def _is_marked(line: _Line, kind: str) -> bool:
-    """Whether a heading is one: in pages its mark is ours, and in plain text ``# pip install`` is a
-    command.
+    """Return whether a line with the kind ``heading`` is a heading.
+
+    In pages the reader of the format has marked it; in plain text ``# pip install`` is a command.
     """
     if kind in _PAGES:
         return line.body.startswith(TITLE_MARK)
@@ -136,8 +151,9 @@ def _is_marked(line: _Line, kind: str) -> bool:
 
 
 class _Headings:
-    """The headings of a text so far. State: how often each came, which only grows by headings, and
-    how they look.
+    """The headings of a text so far.
+
+    State: how often each came, which only grows by headings, and how many are in capitals.
     """
 
     def __init__(self) -> None:
@@ -204,8 +220,11 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
-    """Whether a line could be a heading, judged without its neighbours; ``marked``: headings have
-    markup.
+    """Return whether a line could be a heading, judged without its neighbours.
+
+    Args:
+        line: the line.
+        marked: whether the headings of the text have markup.
     """
     body = line.body
     if not _is_line_of_text(line) or not _reads_like_heading(body):
@@ -227,8 +246,8 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
 
 
 def _may_be_in_capitals(line: _Line) -> bool:
-    """Whether a line in capitals is a heading: no item without a number, and no sentence unless far
-    from other text.
+    """Return whether a line in capitals may be a heading: not an item without a number, and a
+    sentence only if it stands far apart.
     """
     is_heading = line.kind == "text" or _NUMBER.match(line.body) is not None
     return is_heading and (_has_no_end(line) or (line.alone and line.gap > 2))
@@ -239,8 +258,8 @@ def _has_no_end(line: _Line) -> bool:
 
 
 def _is_sentence(line: _Line) -> bool:
-    """Whether a line ends like a sentence, or as one goes on, and is neither a question nor the
-    title of a section.
+    """Return whether a line ends like a sentence, or as one that goes on; a question or a title
+    does not count.
     """
     number = _NUMBER.match(line.body)
     is_section = number is not None and line.alone and _is_title(line.body[number.end() :])
@@ -260,9 +279,7 @@ def _is_line_of_text(line: _Line) -> bool:
 
 
 def _reads_like_heading(body: str) -> bool:
-    """Whether a line is short, begins like a heading, is mostly letters, does not go on, and is no
-    address or code.
-    """
+    """Return whether a line is short, begins like a heading, is mostly letters, and is complete."""
     if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
         return False
     if not (body[0].isalnum() or body[0] == "§") or body[0].islower():
@@ -298,8 +315,9 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
 
 
 def _is_list(lines: Sequence[_Line]) -> bool:
-    """Whether the numbers of lines go on in a list: 2 and 3, not 2 and 2.1; an item 1 below 2.1
-    begins one.
+    """Return whether the numbers of lines go on in a list: 2 and 3, not 2 and 2.1.
+
+    An item 1 below 2.1 begins a list.
     """
     numbers = [match[1].count(".") for line in lines if (match := _NUMBER.match(line.body))]
     if numbers and numbers[0] > 0 and _FIRST.match(lines[-1].body):
@@ -326,7 +344,9 @@ def _is_entry(line: _Line) -> bool:
 
 
 def _is_text(line: _Line) -> bool:
-    """Whether a line is what headings stand above: a whole sentence, a long text, or a block."""
+    """Return whether a line is what headings stand above: a whole sentence, a long text, or a
+    block.
+    """
     if line.kind != "text":
         return line.kind != "heading"
     return not line.body[:1].islower() and (

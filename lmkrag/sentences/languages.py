@@ -14,8 +14,14 @@ _CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
 
 
 def document_language(text: Text, kind: str = "text") -> str:
-    """Return the language of a document by a sample of its text: ``code``, or English where there
-    is no prose.
+    """Return the language of a document, by a sample from its middle.
+
+    Args:
+        text: the text, in memory or on disk.
+        kind: the kind of the document.
+
+    Returns:
+        ISO 639-1, or ``code`` for source code. English is the default for a document without prose.
     """
     if kind == "code":
         return CODE

@@ -15,7 +15,7 @@ univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov d
 
 
 def find_starts(text: str) -> list[int]:
-    """Return the positions of the characters that sentences of a text begin with, in order.
+    """Return the offsets at which sentences of a text begin, in order.
 
     The first call imports NLTK.
     """
@@ -24,8 +24,8 @@ def find_starts(text: str) -> list[int]:
 
 @cache
 def _load_punkt() -> Any:
-    """NLTK's tokenizer, which takes 0.2 s to import, two where SciPy and scikit-learn are
-    installed.
+    """Return NLTK's tokenizer. Importing it takes 0.2 s, or two seconds if SciPy and scikit-learn
+    are installed.
     """
     from nltk.tokenize import punkt
 

@@ -2,9 +2,9 @@
 character.
 
 The steps are: blocks (headings, list items, table rows, code, speaker turns, paragraphs), which no
-sentence splitter knows; sentences of prose, by Punkt, the full stops of other scripts, and the
-spaces of Thai and Lao, which have no full stop; headings without markup; and the contexts that rows
-of tables and lines of code are read with.
+sentence splitter knows; sentences of prose, by Punkt (Kiss and Strunk, 2006), the full stops of
+other scripts, and the spaces of Thai and Lao, which have no full stop; headings without markup; and
+the contexts that rows of tables and lines of code are read with.
 """
 
 import re
@@ -107,11 +107,15 @@ Part = tuple[int, str, SentenceKind]  # where a piece of the text starts, and th
 
 
 def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
-    r"""Split ``text`` into sentences that tile it, white space with the sentence before it; none
-    for an empty text.
+    r"""Split a text into sentences that tile it; white space belongs to the sentence before it.
 
-    The kind ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS``
-    each line is one.
+    Args:
+        text: the text.
+        kind: the kind of the document. ``"code"`` groups lines instead of looking for sentences; of
+            the kinds in ``RECORDS`` each line is one.
+
+    Returns:
+        The sentences, in order; an empty list for an empty text.
 
     >>> text = "# Leave\nDr. Hale approves it. Ask early!"
     >>> [text[s.start : s.end] for s in split_sentences(text)]
@@ -121,18 +125,23 @@ def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
 
 
 def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
-    """Like :func:`split_sentences`, but one at a time, in memory that does not grow with the
-    text.
+    """Yield what :func:`split_sentences` returns, in memory that does not grow with the text.
+
+    Args:
+        text: the text, in memory or on disk.
+        kind: the kind of the document.
     """
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
+    # Cut blocks into sentences, and long sentences into pieces: (start, text, kind) of each.
     cut = (
         (start + first, part[first:end], part_kind)
         for start, part, part_kind in _split_blocks(blocks)
         for first, end in _pieces(part, 0, len(part), MAX_CHARS)
     )
+    # Give white space to the sentence before it, mark headings, and add contexts.
     sentences = _join_blanks(cut)
     lined = kind == "code" or kind in RECORDS
     marked = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
@@ -140,8 +149,13 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
-    """Yield sentences of a text, in order, with the contexts of rows of tables and of lines of
-    source code.
+    """Yield sentences of a text with their contexts: the columns of a table's row, the definitions
+    around code.
+
+    Args:
+        text: the text, in memory or on disk.
+        sentences: its sentences, in order.
+        kind: the kind of the document.
     """
     if kind == "code":
         return add_definitions(text, sentences)
@@ -149,8 +163,9 @@ def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Itera
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
-    """Yield sentences and their texts; a blank part belongs to the sentence before it, at the start
-    to the first.
+    """Yield sentences and their texts.
+
+    A blank part belongs to the sentence before it, or at the start of the text to the first one.
     """
     pending: tuple[Sentence, str] | None = None
     for start, part, kind in parts:
@@ -172,8 +187,9 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
 
 
 def _lines(text: Text) -> Iterator[str]:
-    """The lines of a text with their ends, read by sections, very long ones cut; a byte order mark
-    is a space.
+    """Yield the lines of a text with their ends, read in sections.
+
+    A very long line is cut; a byte order mark is read as a space.
     """
     held = ""
     for start in range(0, len(text), _SECTION):
@@ -192,6 +208,7 @@ def _lines(text: Text) -> Iterator[str]:
 
 
 def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
+    """Yield the sentences of blocks of prose; a block of another kind stays whole."""
     for start, block, kind in blocks:
         if kind in BLOCK_KINDS:
             yield start, block, kind
@@ -217,7 +234,7 @@ def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, i
 
 
 def _best_break(text: str, start: int, limit: int) -> int:
-    """The end of the last good break in the second half of ``text[start:limit]``, else
+    """Return the end of the last good break in the second half of ``text[start:limit]``, else
     ``limit``.
     """
     for pattern in _BREAKS:
@@ -280,9 +297,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's
-    preamble, and the others.
-    """
+    """Return the lines of YAML front matter or of LaTeX's preamble, and the other lines."""
     head = list(islice(lines, 1))
     if head and head[0].startswith(("%", "\\")):
         ends = _PREAMBLE_END
@@ -311,8 +326,8 @@ def _underlines(line: str, title: str) -> bool:
 
 
 def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
-    """Whether a line begins a block of AsciiDoc, and is no rule below a title about as long as it
-    is.
+    """Return whether a line begins a block of AsciiDoc; a rule about as long as the title above it
+    does not.
     """
     if not _ADOC_RULE.match(line):
         return False
@@ -323,6 +338,7 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
 
 
 def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> SentenceKind:
+    """Return the kind of a line by its beginning and by the block that it may belong to."""
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
     if _LOGGED.match(line) or _MAIL_HEADER.match(line):
@@ -339,8 +355,8 @@ def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> S
 
 
 def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
-    """Yield the open block, code in groups, cut where a line break ends a paragraph although no
-    blank line follows.
+    """Yield the open block: code in groups, text cut after a short line that ends a paragraph
+    without a blank line.
     """
     if kind == "code":
         yield from _code_blocks(start, block)
@@ -362,15 +378,15 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
 
 
 def is_prose(line: str) -> bool:
-    """Return whether the line of a record holds prose, such as a review or an article, and not
+    """Return whether the line of a record holds prose, such as a review or an article, instead of
     values.
     """
     return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES
 
 
 def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
-    """Each line a record, but for headings (the names of sheets) and prose, which is split into
-    sentences.
+    """Yield each line as a record; a heading (the name of a sheet) and prose, which is split later,
+    are other kinds.
     """
     start = 0
     for line in lines:
@@ -396,6 +412,9 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
 
 
 def _find_ends(text: str) -> list[int]:
+    """Return the offsets at which sentences of prose end, in order; the end of the text is left
+    out.
+    """
     starts = set(find_starts(text))
     starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
     if not text.isascii():

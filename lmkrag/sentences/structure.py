@@ -53,19 +53,19 @@ _CONTENTS = re.compile(
 
 
 def count_line_ends(text: str) -> int:
-    """Return how many lines end in the white space at the end of a text."""
+    """Return the number of line ends in the white space at the end of a text."""
     return len(LINE_END.findall(text, len(text.rstrip())))
 
 
 def is_lead_in(sentence: str) -> bool:
-    """Return whether a sentence ends with a colon or asks a question, so that what follows belongs
+    """Return whether a sentence ends with a colon or asks a question, so that the next one belongs
     to it.
     """
     return _LEAD_IN.search(sentence.rstrip()) is not None
 
 
 def is_navigation(sentence: str) -> bool:
-    """Return whether a sentence is an entry of a table of contents, or a link and nothing else."""
+    """Return whether a sentence is an entry of a table of contents, or a link alone."""
     return len(sentence) <= _LONGEST_ENTRY and _ENTRY.search(sentence) is not None
 
 
@@ -98,8 +98,12 @@ class ParagraphTracker:
         return self._in_contents or (not heading and is_navigation(sentence))
 
     def position(self, sentence: str, *, heading: bool = False, record: bool = False) -> int:
-        """Return how many sentences of its paragraph stand before the next sentence, given with the
-        space after it.
+        """Return the number of sentences that stand before the next sentence in its paragraph.
+
+        Args:
+            sentence: the sentence, with the space after it.
+            heading: whether it is a heading.
+            record: whether it is a record, which is a paragraph of its own.
         """
         if (heading or record) and not self._after_heading:
             self._position = 0
@@ -123,7 +127,7 @@ class ParagraphTracker:
 
 
 class StructureTable:
-    """Collects positions and roles of sentences, one a row, of any number of documents."""
+    """Collects positions and roles of sentences, a row for each, of any number of documents."""
 
     def __init__(self) -> None:
         self._positions: list[int] = []
@@ -136,8 +140,11 @@ class StructureTable:
     def add(
         self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker
     ) -> None:
-        """Take the next rows: texts and kinds of sentences of the document that ``paragraphs``
-        follows.
+        """Add the next sentences of one document.
+
+        Args:
+            sentences: the text of each, with the space after it, and its kind.
+            paragraphs: the tracker of the document.
         """
         for text, kind in sentences:
             heading, record = kind == "heading", kind in ("record", "metadata")
@@ -161,8 +168,10 @@ class StructureTable:
             self._positions.append(position)
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return the first rows as ``positions`` uint16 in paragraphs and ``roles`` uint8, and keep
-        the others.
+        """Return the tables of the first rows, and keep the others.
+
+        Returns:
+            ``positions`` ``[rows]`` uint16 in paragraphs, and ``roles`` ``[rows]`` uint8.
         """
         positions, self._positions = self._positions[:rows], self._positions[rows:]
         roles, self._roles = self._roles[:rows], self._roles[rows:]

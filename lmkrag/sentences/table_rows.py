@@ -29,7 +29,7 @@ _LABELS = 1  # lines in a row that may stand between the rows of one table
 
 
 def is_row(line: str) -> bool:
-    """Return whether a line is a row between bars, or one of three columns or more with tabs
+    """Return whether a line is a row between bars, or one of at least three columns with tabs
     between them.
     """
     return line.lstrip().startswith("|") or is_tabbed(line)
@@ -46,7 +46,12 @@ def is_rule(line: str) -> bool:
 
 
 def split_row(line: str, start: int) -> list[tuple[str, int]]:
-    """Return the values of a row that begins at ``start``, and where they begin."""
+    """Return the values of a row, each with its offset.
+
+    Args:
+        line: the row.
+        start: offset of the row.
+    """
     cells = []
     if not line.lstrip().startswith("|"):
         divider = _TAB if _TAB in line else _AMPERSAND if _AMPERSAND.search(line) else _SPACES
@@ -66,8 +71,12 @@ def split_row(line: str, start: int) -> list[tuple[str, int]]:
 
 
 def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
-    """Yield the columns, values and starts of ``name: bolt | stock: 340``, which begins at
-    ``start``.
+    """Yield column, value and offset of the value for each part of a row such as ``name: bolt |
+    stock: 340``.
+
+    Args:
+        line: the row.
+        start: offset of the row.
     """
     position = 0
     for part in line.split(" | "):
@@ -77,20 +86,24 @@ def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
 
 
 def is_header(values: Sequence[str]) -> bool:
-    """Return whether a row names columns: beside its first value it has words, and no numbers but
+    """Return whether a row names columns: behind its first value it has words, and no numbers but
     years.
     """
     return all(_YEAR.fullmatch(value) or not any(map(str.isdigit, value)) for value in values[1:])
 
 
 def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    r"""Yield the sentences of a text, rows of tables with the caption and the columns as their
+    """Yield the sentences of a text, rows of tables with the caption and the columns as their
     context.
 
     A row alone does not say what its numbers are. The first row names the columns; in a table with
-    tabs, which may be continued over pages and blank lines, any row without numbers but years does.
-    A short line between two rows is a label of the rows below it, and short lines above a table
-    with tabs are its heading.
+    tabs, which may be continued over pages and blank lines, any row does that has no numbers but
+    years. A short line between two rows is a label of the rows below it, and short lines above a
+    table with tabs are its heading.
+
+    Args:
+        text: the text, in memory or on disk.
+        sentences: its sentences, in order.
     """
     above: list[Sentence] = []  # the last ones since the last row, held back
     since_row = _LABELS + 1
@@ -131,7 +144,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
 
 
 def name_pieces(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield the sentences of a file of records; pieces of a long record have its first value as
+    """Yield the sentences of a file of records; the pieces of a long record have its first value as
     their context.
     """
     name = ""

@@ -1,1 +1,1 @@
-"""Train a landmark encoder."""
+"""Train an encoder: settings, steps of windows and questions, losses, stages."""

@@ -1,4 +1,4 @@
-"""Measure the least and greatest values of what models multiply, so that they can be run in
+"""Measure the least and greatest values of what a model multiplies, so that it can be run in
 int8.
 """
 
@@ -23,7 +23,7 @@ _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 
 
 def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
-    """Yield the beginnings of some documents of sets in the data format."""
+    """Yield the beginnings of six documents of each set in the data format."""
     rng = np.random.default_rng(0)
     for folder in sets:
         documents = load_dataset(folder).documents
@@ -32,8 +32,14 @@ def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure an encoder's ranges by 100,000 characters or more; write them and its graphs. Raises
-    EncoderError.
+    """Measure the ranges of an encoder, and write them and its graphs into its folder.
+
+    Args:
+        folder: the encoder folder, which must be a plain BERT.
+        texts: texts like those that will be read, of 100,000 characters or more.
+
+    Raises:
+        EncoderError: the folder can't be loaded.
     """
     encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
@@ -45,7 +51,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 
 
 def write_encoder_graphs(folder: Path) -> None:
-    """Write the graph of an encoder folder, and where it has ranges that for int8."""
+    """Write the graph of an encoder folder, and the one for int8 if the folder has ranges."""
     config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
     weights, ranges = (
         fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers),
@@ -59,11 +65,19 @@ def write_encoder_graphs(folder: Path) -> None:
 
 
 class RangeMeter:
-    """Runs a BERT and notes the least and greatest values of what it multiplies. State:
-    ``ranges``.
+    """Runs a BERT and notes the least and greatest values of each channel that it multiplies.
+
+    Attributes:
+        ranges: ``[2, channels]`` float32 of each product, by name, of all runs so far.
     """
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
+        """Build a graph whose outputs are also the inputs of each product.
+
+        Args:
+            fused: fused weights, from :func:`lmkrag.models.bert.fuse_weights`.
+            config: the model's ``config.json``.
+        """
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
@@ -75,8 +89,8 @@ class RangeMeter:
         self._session = Session(build_model(nodes, BERT_INPUTS, outputs, fused), fused)
 
     def read(self, inputs: dict[str, Any]) -> Vectors:
-        """Return the states of the last layer, of what :func:`lmkrag.models.bert.bert_inputs`
-        returned.
+        """Return the states of the last layer for inputs from
+        :func:`lmkrag.models.bert.bert_inputs`, and note the ranges.
         """
         after, *multiplied = self._session.run([AFTER, *self._given.values()], inputs)
         for name, values in zip(self._given, multiplied, strict=True):
@@ -88,7 +102,7 @@ class RangeMeter:
 
 
 class _MeteredBert(Bert):
-    """A model that notes what it multiplies."""
+    """A BERT that notes the ranges of what it multiplies."""
 
     def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
         super().__init__(weights, config)

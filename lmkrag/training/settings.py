@@ -1,4 +1,4 @@
-"""What a training configuration may say, and reading it."""
+"""The settings of a training run, and how they are read from TOML and checked."""
 
 import importlib.util
 import tomllib
@@ -28,7 +28,19 @@ PRECISIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The encoder to train."""
+    """The encoder to train.
+
+    Attributes:
+        base: a name, a folder (beside the configuration if it begins with a dot), or empty for
+            all-MiniLM-L6-v2.
+        layers: layers of the base to keep, from 0, which the base then teaches; empty for all.
+        pooling: how states become vectors: see :class:`lmkrag.encoder.torch_model.Pooling`.
+        landmark: the token after each sentence; empty for none.
+        query_prefix: text before each question.
+        title_tokens: the most tokens of a document's title, which begins each of its windows.
+        window: tokens of a window, special tokens not counted.
+        overlap: share of a window that the next one repeats, at least 0 and below 1.
+    """
 
     # a name, a folder (beside the configuration if it begins with a dot), or empty for
     # all-MiniLM-L6-v2
@@ -45,7 +57,7 @@ class ModelSettings:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How the encoder reads, by the names of ``landmark.json`` and
+        """The settings of reading, by the names of ``landmark.json`` and
         :class:`lmkrag.specs.EncoderSpec`.
         """
         names = ("pooling", "landmark", "window", "overlap", "query_prefix", "title_tokens")
@@ -54,7 +66,20 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """A training set."""
+    """A training set, and how it is used.
+
+    Attributes:
+        path: its folder: see :meth:`TrainSettings.find_set`.
+        task: ``pairs`` (a passage has one landmark), ``shuffled`` (evidence of several documents in
+            a window) or ``documents`` (windows of real documents).
+        weight: its share of the steps, relative to the other sets; above 0.
+        within: whether its questions make sense only inside their document, so that other documents
+            are no negatives.
+        documents: number of documents that share a step; fewer means more negatives from the same
+            one.
+        taught: whether the teacher's vectors and order of its sentences are learnt, if the stage
+            has a teacher.
+    """
 
     path: str  # its folder, see :meth:`TrainSettings.find_set`
     task: str
@@ -69,7 +94,37 @@ class SetSettings:
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """One stage."""
+    """One stage of training.
+
+    The stages of Luo et al. (arXiv 2402.11573) are pairs, shuffled evidence, and real documents.
+
+    Attributes:
+        name: name of the stage, and of its folder.
+        sets: its training sets; if empty, those of the stage before.
+        steps: number of optimizer steps.
+        learning_rate: the highest learning rate; it falls along a cosine.
+        tokens: number of tokens of text in a step.
+        windows: lengths of windows in tokens, one of which each step has.
+        queries_per_window: maximum number of questions for each window.
+        accumulate: number of forward passes of an optimizer step.
+        alpha: the position weight of a span's sentence ``i`` of ``n`` is exp(-alpha (n - i)).
+        mixing: share of the softmax inside the document, 0 to 1; the rest compares with other
+            documents.
+        temperature: temperature of all softmaxes, above 0.
+        teacher: ``base``, or ``latest``, the encoder that the stage begins with.
+        anchor: weight of the distance to the teacher's vectors; 0 for none.
+        imitation: weight of the divergence from the teacher's order of the sentences for each
+            question; 0 for none.
+        thorough: whether the latest encoder teaches, reading windows whole, as halves and as
+            quarters; the student reads halves.
+        titles: share of the documents that are read with their titles, 0 to 1.
+        freeze_words: whether embeddings of words stay as they are, so that models that share them
+            still can.
+        warmup: share of the steps in which the learning rate rises.
+        evaluate_every: number of steps between measurements of recall; 0 for none.
+        patience: number of measurements without a better one after which the stage stops; 0 for no
+            limit.
+    """
 
     name: str
     sets: list[SetSettings] = field(default_factory=list)  # those of the stage before, if empty
@@ -99,7 +154,14 @@ class StageSettings:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """What early stopping watches: recall on some queries of some documents of these sets."""
+    """What early stopping watches: recall on questions about some documents of evaluation sets.
+
+    Attributes:
+        sets: folders of the sets, relative to the configuration.
+        within: names of the sets whose questions are asked of their own document only.
+        characters: number of characters of documents, of each set.
+        queries: maximum number of questions, of each set.
+    """
 
     sets: list[str] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
@@ -109,7 +171,23 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """A whole run: ``lmkrag train`` reads it from TOML."""
+    """The settings of a whole run, which ``lmkrag train`` reads from TOML.
+
+    Attributes:
+        out: folder of the run, relative to the configuration.
+        data: folder of the sets, relative to the configuration.
+        stages: the stages, in order.
+        model: the encoder to train.
+        evaluation: what early stopping watches.
+        keep_base: share of the base in the final weights, at least 0 and below 1 (Wortsman et al.,
+            "Robust fine-tuning of zero-shot models", CVPR 2022).
+        precision: ``float32``, ``bfloat16``, or ``auto`` for bfloat16 where it is fast.
+        seed: seed of all random numbers.
+        threads: number of torch's threads; 0 for no limit.
+        checkpoint_every: number of steps between checkpoints.
+        log_every: number of steps between lines of the log.
+        folder: the folder of the configuration.
+    """
 
     out: str
     data: str  # the folder of the sets, relative to the configuration
@@ -137,8 +215,9 @@ class TrainSettings:
 
 
 def use_bfloat16(precision: str) -> bool:
-    """Return whether to train in bfloat16 here: without the instructions for it, a CPU is hundreds
-    of times slower.
+    """Return whether to train in bfloat16 here.
+
+    Without instructions for it, a CPU is hundreds of times slower.
     """
     return precision == "bfloat16" or (
         precision == "auto" and (torch.cuda.is_available() or has_bfloat16())
@@ -146,8 +225,13 @@ def use_bfloat16(precision: str) -> bool:
 
 
 def prepare_training(threads: int) -> None:
-    """Limit torch's threads, 0 for no limit. Raises MissingExtra: the ``train`` extra is not
-    installed.
+    """Set torch up for training.
+
+    Args:
+        threads: number of torch's threads; 0 for no limit.
+
+    Raises:
+        MissingExtra: the ``train`` extra is not installed.
     """
     if importlib.util.find_spec("accelerate") is None:
         raise MissingExtra("train", "accelerate")
@@ -159,8 +243,10 @@ def prepare_training(threads: int) -> None:
 
 
 def load_settings(path: Path) -> TrainSettings:
-    """Read and check a configuration, or raise UsageError: a file, key, type, value or set that
-    makes no sense.
+    """Read and check a configuration.
+
+    Raises:
+        UsageError: the file, a key, a type, a value or a set is wrong; the message names it.
     """
     settings: TrainSettings = build_settings(
         TrainSettings, {**read_toml(path), "folder": path.parent}, str(path)
@@ -177,7 +263,11 @@ def load_settings(path: Path) -> TrainSettings:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds. Raises UsageError: no such file, or not TOML."""
+    """Return the tables of a TOML file.
+
+    Raises:
+        UsageError: there is no such file, or it is not TOML.
+    """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
@@ -187,8 +277,15 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def build_settings(kind: Any, values: Any, where: str) -> Any:
-    """Return a settings class of what a table holds, or raise UsageError where a key or a type is
-    wrong.
+    """Return an object of a settings class from a table of TOML, recursively.
+
+    Args:
+        kind: the dataclass.
+        values: the table.
+        where: the place of the table, for messages.
+
+    Raises:
+        UsageError: a key is unknown or missing, or a value is of another type.
     """
     if not isinstance(values, dict):
         raise UsageError(f"{where}: must be a table")
@@ -207,6 +304,7 @@ def build_settings(kind: Any, values: Any, where: str) -> Any:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
+    """Return a value of TOML as a field of a settings class has it."""
     if is_dataclass(hint):
         return build_settings(hint, value, where)
     if get_origin(hint) is list:
@@ -223,6 +321,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 
 def _check(settings: TrainSettings, path: Path) -> None:
+    """Raise UsageError for the first setting that is out of range."""
+
     def require(fine: bool, message: str) -> None:
         if not fine:
             raise UsageError(f"{path}: {message}")

@@ -1,5 +1,6 @@
-"""transformers' Trainer on steps that are whole batches; what it logs goes to our log, and a loss
-must be finite.
+"""transformers' Trainer for steps that are whole batches.
+
+Lines of its log go to the package's log, and a loss must be finite.
 """
 
 import logging
@@ -17,8 +18,13 @@ log = logging.getLogger(__name__)
 
 
 def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> TrainingArguments:
-    """Return Trainer's arguments for a model trained on whole steps: a cosine, of which the share
-    ``warmup`` grows.
+    """Return Trainer's arguments for a model that is trained on whole steps.
+
+    Args:
+        folder: where checkpoints are written.
+        steps: number of optimizer steps.
+        warmup: share of the steps in which the learning rate rises, before it falls along a cosine.
+        more: further arguments of ``TrainingArguments``.
     """
     workers = (
         min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0
@@ -51,12 +57,19 @@ class StepTrainer(Trainer):  # type: ignore[misc]
     """
 
     def __init__(self, *, name: str, **arguments: Any) -> None:
+        """Take a name for messages, and the arguments of transformers' Trainer."""
         super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
         self._name = name
         self.remove_callback(PrinterCallback)
 
     def log(self, logs: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Say how far a run is, and its losses."""
+        """Log how far the run is, and its losses.
+
+        Args:
+            logs: values by name.
+            args: further arguments of Trainer's method.
+            kwargs: further arguments of Trainer's method.
+        """
         super().log(logs, *args, **kwargs)
         values = ", ".join(
             f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int)
@@ -70,10 +83,21 @@ class StepTrainer(Trainer):  # type: ignore[misc]
         )
 
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Move a step to the device."""
         return {"step": inputs["step"].to(self.args.device)}
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the loss. Raises TrainingError: it is not finite."""
+        """Return the loss of a step.
+
+        Args:
+            model: the model in training.
+            inputs: the step, as ``step``.
+            args: further arguments of Trainer's method.
+            kwargs: further arguments of Trainer's method.
+
+        Raises:
+            TrainingError: the loss is infinite or NaN.
+        """
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if not bool(torch.isfinite(loss)):
             raise TrainingError(

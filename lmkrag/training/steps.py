@@ -29,8 +29,13 @@ Row = list[list[int]]  # a window: its sentences' token ids
 
 
 class TokenDocument(NamedTuple):
-    """A document's sentences, each with its token ids and the hash of its words, and where they
-    lie.
+    """The sentences of a document.
+
+    Attributes:
+        ids: the token ids of each sentence, its landmark last.
+        words: a hash of each sentence's words, by which copies are recognized.
+        starts: ``[n]`` int64, offsets of their first characters.
+        ends: ``[n]`` int64, offsets of the characters after them.
     """
 
     ids: list[list[int]]
@@ -40,8 +45,13 @@ class TokenDocument(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, its tokens, its document's number in the set, and its evidence: character
-    spans.
+    """A question with its evidence.
+
+    Attributes:
+        text: the question.
+        ids: its token ids, its landmark last.
+        document: number of its document in the set.
+        spans: ranges ``[start, end)`` of characters that answer.
     """
 
     text: str
@@ -51,11 +61,24 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that
-    windows begin with.
+    """A folder in the data format, tokenized as it is needed.
+
+    Attributes:
+        texts: the texts of the documents.
+        titles: the token ids of the documents' titles, with which windows begin.
+        questions: the questions that have evidence.
+        by_document: numbers of the questions of each document.
+        documents_of: numbers of the documents that a question is asked of, by its text.
+        document: returns the :class:`TokenDocument` of a number; cached.
+        evidence: returns the evidence of a question as ranges of sentences; cached.
     """
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
+        """Read a folder.
+
+        Raises:
+            UsageError: it can't be read, or no question has evidence.
+        """
         dataset = load_dataset(folder)
         self._tokens = tokens
         self.texts = [document.text for document in dataset.documents]
@@ -80,6 +103,7 @@ class TrainingSet:
         self.evidence = lru_cache(maxsize=8_192)(self._locate)
 
     def _read(self, number: int) -> TokenDocument:
+        """Return the sentences of a document, tokenized."""
         text = self.texts[number]
         pieces = list(self._tokens.pieces(text, split_sentences(text, kind=self._kinds[number])))
         bounds = np.array([(piece.sentence.start, piece.sentence.end) for piece in pieces]).reshape(
@@ -91,7 +115,9 @@ class TrainingSet:
         return TokenDocument([piece.ids for piece in pieces], words, bounds[:, 0], bounds[:, 1])
 
     def _locate(self, index: int) -> list[tuple[int, int]]:
-        """The evidence of a question as (first, stop) sentences, one pair a span."""
+        """Return the evidence of a question as ranges of sentences ``[first, stop)``, one for each
+        span.
+        """
         question = self.questions[index]
         document = self.document(question.document)
         runs = []
@@ -103,8 +129,8 @@ class TrainingSet:
         return runs
 
     def passage(self, index: int) -> list[int]:
-        """Return the tokens of a question's first span as one piece, its landmark at the end, cut
-        to a window.
+        """Return the token ids of a question's first span as one piece, its landmark last, cut to a
+        window.
         """
         question = self.questions[index]
         start, end = question.spans[0]
@@ -113,7 +139,20 @@ class TrainingSet:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass. ``q`` questions, ``n`` sentences."""
+    """One forward pass: ``q`` questions and ``n`` sentences.
+
+    Attributes:
+        windows: the windows with the sentences.
+        questions: the questions, one in each window.
+        weights: ``[q, n]`` float32, each row the position weights of the question's evidence, with
+            sum one.
+        candidate: ``[q, n]`` bool, the sentences that may be negatives of a question.
+        same: ``[q, n]`` bool, whether a sentence is of the question's document.
+        mixing: share of the softmax inside the document.
+        taught: what a thorough teacher reads: the same sentences in windows of other lengths; empty
+            for ``windows``.
+        is_taught: whether the teacher's vectors and order are learnt, if the stage has a teacher.
+    """
 
     windows: Batch
     questions: Batch
@@ -128,7 +167,7 @@ class Step:
     is_taught: bool = True  # the teacher's vectors and order are learnt, if the stage has a teacher
 
     def to(self, device: torch.device) -> "Step":
-        """Return the same on a device."""
+        """Return the step with its tensors on a device."""
         return replace(
             move_tensors(self, device), taught=tuple(batch.to(device) for batch in self.taught)
         )
@@ -140,6 +179,14 @@ class StepBuilder:
     def __init__(
         self, stage: StageSettings, chosen: SetSettings, data: TrainingSet, rng: np.random.Generator
     ) -> None:
+        """Begin a step.
+
+        Args:
+            stage: the settings of the stage.
+            chosen: the settings of the set.
+            data: the set.
+            rng: draws the windows and questions; the same state draws the same step.
+        """
         self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
         self._window = int(rng.choice(stage.windows))
         self._rows: list[Row] = []
@@ -150,13 +197,16 @@ class StepBuilder:
         self._asked: list[int] = []
 
     def build(self) -> bool:
-        """Fill the step; False when the set gave nothing to ask."""
+        """Fill the step by the task of its set; return False if the set gave nothing to ask."""
         {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[
             self._chosen.task
         ]()
         return len(self._asked) > 0 and len(self._ordinal) > 1
 
     def step(self, tokens: SentenceTokenizer) -> Step:
+        """Return the step that was filled: windows, questions, and which sentence answers which
+        question.
+        """
         documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
         shape = (len(self._asked), len(ordinals))
         weights, candidate, same = (
@@ -203,6 +253,7 @@ class StepBuilder:
         )
 
     def _divide_windows(self, tokens: SentenceTokenizer, size: int) -> Batch:
+        """Return the windows of the step divided into windows of at most ``size`` tokens."""
         rows: list[Row] = []
         titles: list[list[int]] = []
         for row, title in zip(self._rows, self._titles or [[]] * len(self._rows), strict=True):
@@ -215,7 +266,9 @@ class StepBuilder:
     def _position_weights(
         self, index: int, documents: np.ndarray, ordinals: np.ndarray
     ) -> np.ndarray:
-        """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""
+        """Return exp(-alpha (n - i)) for each sentence i of a span s_1..s_n of evidence in the step
+        (arXiv 2402.11573).
+        """
         weights = np.zeros(len(ordinals), np.float32)
         own_document = documents == self._data.questions[index].document
         for first, stop in self._data.evidence(index):
@@ -228,7 +281,9 @@ class StepBuilder:
         return weights
 
     def _pairs(self) -> None:
-        """Distant supervision: a passage has one landmark, at its end."""
+        """Fill the step with passages that have one landmark, at their end (distant
+        supervision).
+        """
         available = len(self._data.questions)
         count = min(max(2, self._stage.tokens // self._window), available)
         for index in self._rng.choice(available, count, replace=False).tolist():
@@ -240,9 +295,7 @@ class StepBuilder:
             self._asked.append(index)
 
     def _shuffled(self) -> None:
-        """Noisy long contexts: evidence of questions of several documents, in one window after the
-        other.
-        """
+        """Fill the step with windows of evidence of several documents (noisy long contexts)."""
         for _ in range(max(1, self._stage.tokens // self._window)):
             row: Row = []
             room = self._window
@@ -268,8 +321,9 @@ class StepBuilder:
                 self._rows.append(row)
 
     def _documents(self) -> None:
-        """Real long documents: windows around evidence, the rest of the window and of the document
-        as negatives.
+        """Fill the step with windows of real documents around evidence.
+
+        The rest of the windows and of the documents are negatives.
         """
         limit = max(1, self._stage.tokens // self._window)
         per_document = max(1, limit // min(self._chosen.documents, len(self._data.by_document)))
@@ -285,6 +339,7 @@ class StepBuilder:
                 break
 
     def _windows_of(self, number: int, index: int, count: int) -> None:
+        """Add windows of one document, and questions about them."""
         document = self._data.document(number)
         titled = self._stage.titles > 0 and self._rng.random() < self._stage.titles
         title = self._data.titles[number] if titled else []
@@ -313,8 +368,10 @@ class StepBuilder:
     def _window_around(
         self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span
-        most often.
+        """Return a window of ``size`` tokens around a sentence of a question's evidence; None if
+        none is free.
+
+        The end of a span is drawn most often, and stands anywhere in the window.
         """
         runs = self._data.evidence(index)
         if not runs:
@@ -327,8 +384,10 @@ class StepBuilder:
     def _free_window(
         self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A full window that holds the target sentence at a random passage and touches none of the
-        others.
+        """Return a full window that has the target sentence at a random position and meets no other
+        window.
+
+        None if the sentence is too long for a window, or taken.
         """
         low = max((stop for first, stop in taken if stop <= target), default=0)
         high = min((first for first, stop in taken if first > target), default=len(document.ids))
@@ -348,6 +407,7 @@ class StepBuilder:
         return first, stop
 
     def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
+        """Add questions whose evidence is in the windows of a document."""
         fitting = [
             index
             for index in self._data.by_document[number]
@@ -364,6 +424,7 @@ class StepBuilder:
         self._asked += list(distinct.values())[: self._stage.queries_per_window * len(taken)]
 
     def _take(self, number: int, document: TokenDocument, first: int, stop: int) -> Row:
+        """Add a range of a document's sentences to the step; return their token ids."""
         self._document += [number] * (stop - first)
         self._ordinal += range(first, stop)
         self._words += document.words[first:stop]

@@ -39,17 +39,24 @@ def landmark_loss(
     mixing: float,
     temperature: float,
 ) -> Tensor:
-    """Return the loss of questions against the sentences of a step, from their cosines ``scores``
-    ``[q, n]``.
+    """Return the loss of questions against the sentences of a step.
 
     Each sentence of the evidence is compared with the negatives, in a softmax over those of its own
-    document (its share is ``mixing``) and in another over those of other documents (Conti et al.,
-    "Context is Gold to find the Gold Passage", arXiv 2505.24782), and the log-likelihoods are
-    averaged by position weight (Luo et al., arXiv 2402.11573; there the weight stands inside the
-    logarithm, where it has no gradient).
+    document and in another over those of other documents (Conti et al., "Context is Gold to find
+    the Gold Passage", arXiv 2505.24782). The log-likelihoods are averaged by position weight (Luo
+    et al., arXiv 2402.11573; there the weight stands inside the logarithm, where it has no
+    gradient).
 
-    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives,
-    ``same`` are of the question's document.
+    Args:
+        scores: ``[q, n]`` float, cosines of questions and sentences.
+        weights: ``[q, n]`` float, above 0 at a question's evidence, each row with sum one.
+        candidate: ``[q, n]`` bool, the sentences that may be negatives.
+        same: ``[q, n]`` bool, the sentences of the question's document.
+        mixing: share of the softmax inside the document, 0 to 1.
+        temperature: divides the cosines; above 0.
+
+    Returns:
+        A scalar, the mean over questions.
     """
     logits = scores / temperature
     parts = []
@@ -62,8 +69,16 @@ def landmark_loss(
 
 
 def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
-    """Return the divergence of softmaxes of scores ``[q, n]`` from a teacher's, mean of questions
-    (Hinton, 2015).
+    """Return how far the softmaxes of scores are from a teacher's (distillation; Hinton et al.,
+    arXiv 1503.02531).
+
+    Args:
+        scores: ``[q, n]`` float, the student's.
+        taught: ``[q, n]`` float, the teacher's.
+        temperature: divides both; above 0.
+
+    Returns:
+        The Kullback-Leibler divergence, a scalar, the mean over questions.
     """
     student, teacher = (
         torch.log_softmax(values / temperature, dim=1) for values in (scores, taught)
@@ -72,14 +87,18 @@ def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Ten
 
 
 def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
-    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base
-    model.
-    """
+    """Return the mean cosine distance of vectors ``[n, d]`` of length one to those of a teacher."""
     return (1 - (vectors * anchors).sum(1)).mean()
 
 
 class Student(NamedTuple):
-    """An encoder whose parts can be trained."""
+    """An encoder whose parts can be trained.
+
+    Attributes:
+        backbone: the network, of transformers.
+        pooling: makes vectors of its states.
+        tokenizer: its tokenizer, of transformers.
+    """
 
     backbone: Any
     pooling: Pooling
@@ -87,8 +106,18 @@ class Student(NamedTuple):
 
 
 def create_student(model: ModelSettings, folder: Path) -> None:
-    """Write the encoder folder that training starts from: base, landmark, settings. Raises
-    UsageError, EncoderError.
+    """Write the encoder folder that training starts from: base, landmark and settings.
+
+    A new landmark begins with the embedding of the token that ends a text, which the base knows as
+    a border (as LMK pooling does, arXiv 2601.21525).
+
+    Args:
+        model: the settings of the encoder.
+        folder: where to write.
+
+    Raises:
+        UsageError: the window is longer than the positions, or ``layers`` do not fit the base.
+        EncoderError: the base can't be loaded.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -136,7 +165,7 @@ def _keep_layers(backbone: Any, numbers: Sequence[int]) -> None:
 
 
 def load_student(folder: Path) -> Student:
-    """Read an encoder folder for training."""
+    """Read an encoder folder for training, in float32 and without dropout."""
     from transformers import AutoConfig, AutoTokenizer
 
     settings = read_settings(folder)
@@ -155,12 +184,19 @@ def load_student(folder: Path) -> Student:
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
-    """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as
+    """Write the encoder whose weights are the mean of several encoders of one architecture, as
     float16.
 
     Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML
-    2022). All but the weights is copied from the last. Raises EncoderError: the weights do not fit
-    together, or are not finite.
+    2022).
+
+    Args:
+        folders: encoder folders; all but the weights is copied from the last.
+        shares: the share of each; their sum is one.
+        out: where to write.
+
+    Raises:
+        EncoderError: the weights do not fit together, or are infinite or NaN.
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in folders[-1].iterdir():
@@ -189,9 +225,16 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
 
 
 class LandmarkObjective(nn.Module):
-    """The student and its loss, in the form that transformers' Trainer trains."""
+    """The student and its loss, as a module that transformers' Trainer trains."""
 
     def __init__(self, student: Student, stage: StageSettings, teacher: Student | None) -> None:
+        """Take the parts of a stage.
+
+        Args:
+            student: the encoder that is trained.
+            stage: the settings of the stage.
+            teacher: the encoder whose vectors and order are learnt, too; None for none.
+        """
         super().__init__()
         self.backbone = student.backbone
         self.pooling = student.pooling
@@ -203,6 +246,9 @@ class LandmarkObjective(nn.Module):
             teacher.backbone.eval().requires_grad_(False)
 
     def forward(self, step: Step) -> dict[str, Tensor]:
+        """Return the ``loss`` of a step: the landmark loss, and the distance to the teacher by its
+        weights.
+        """
         sentences = read_sentences(self.backbone, self.pooling, step.windows)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         scores, temperature = questions @ sentences.T, self._stage.temperature
@@ -240,8 +286,14 @@ class LandmarkObjective(nn.Module):
 
 
 def pack_encoder(folder: Path, base: Path) -> None:
-    """Write an encoder packed, with its base's embeddings of words. Raises EncoderError: they were
-    trained.
+    """Pack an encoder whose base has packed embeddings of words, which it shares.
+
+    Args:
+        folder: the encoder folder, which is rewritten.
+        base: the folder of its base.
+
+    Raises:
+        EncoderError: its embeddings of words differ from its base's, since they were trained.
     """
     with safe_open(base / "model.safetensors", "np") as file:
         words = {
@@ -260,7 +312,13 @@ def pack_encoder(folder: Path, base: Path) -> None:
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:
-    """Return the student's sentence tokenizer for windows of one length."""
+    """Return the sentence tokenizer of a student.
+
+    Args:
+        student: the encoder.
+        model: its settings.
+        window: tokens of a window, special tokens not counted.
+    """
     return SentenceTokenizer(
         student.tokenizer.backend_tokenizer,
         window=window,

@@ -37,8 +37,9 @@ _TRIES = 100  # a set may draw questions that fit no window; this many in a row 
 
 
 class StageData(Dataset[Step]):
-    """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees
-    the same ones.
+    """The steps of a stage.
+
+    Step ``i`` is a function of the seed and ``i``, so that a resumed run sees the same ones.
     """
 
     def __init__(
@@ -50,8 +51,14 @@ class StageData(Dataset[Step]):
         seed: int,
         processes: int = 1,
     ) -> None:
-        """Take the stage's sets in the order of its settings; ``processes`` share the steps among
-        them.
+        """Take the sets of a stage.
+
+        Args:
+            stage: its settings.
+            sets: its sets, in the order of its settings.
+            tokens: the tokenizer of the student.
+            seed: seed of its steps.
+            processes: number of processes that share the steps among them.
         """
         self._stage, self._sets, self._tokens = stage, sets, tokens
         self._seed, self._processes = seed, processes
@@ -62,6 +69,11 @@ class StageData(Dataset[Step]):
         return self._stage.steps * self._stage.accumulate * self._processes
 
     def __getitem__(self, index: int) -> Step:
+        """Return a step.
+
+        Raises:
+            TrainingError: the sets give no question with other sentences to tell its evidence from.
+        """
         rng = np.random.default_rng((self._seed, index))
         for _ in range(_TRIES):
             chosen = int(rng.choice(len(self._sets), p=self._shares))
@@ -79,16 +91,23 @@ log = logging.getLogger(__name__)
 
 
 def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
-    """Train an encoder, and return its folder; ``report_to`` is ``none``, ``tensorboard`` or
-    ``wandb``.
+    """Train an encoder.
 
-    A stage that is done is not run again, one that was interrupted goes on from its last
+    A stage that is done is not run again; one that was interrupted goes on from its last
     checkpoint. Under ``torchrun`` every process takes steps of its own, whose gradients are
     averaged.
 
-    Raises UsageError: the settings make no sense, or ``out`` holds a run of other settings.
-    TrainingError: the loss is not finite any more. MissingExtra: the ``train`` extra is not
-    installed.
+    Args:
+        settings: the settings of the run, from :func:`lmkrag.training.settings.load_settings`.
+        report_to: where curves are shown: ``none``, ``tensorboard`` or ``wandb``.
+
+    Returns:
+        The folder of the trained encoder, which :meth:`lmkrag.LandmarkEncoder.load` loads.
+
+    Raises:
+        UsageError: a setting is wrong, or ``out`` holds a run of other settings.
+        TrainingError: the loss is infinite or NaN.
+        MissingExtra: the ``train`` extra is not installed.
     """
     prepare_training(settings.threads)
     from accelerate import PartialState
@@ -99,6 +118,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         _claim(settings, out)
         if not (start / "landmark.json").is_file():
             create_student(settings.model, start)
+    # Each stage begins with the encoder of the one before.
     latest = start
     for number, stage in enumerate(settings.stages):
         done = out / stage.name / "encoder"
@@ -106,6 +126,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
             log.info("stage %s: %d steps", stage.name, stage.steps)
             _run_stage(settings, stage, number, start=start, latest=latest, report_to=report_to)
         latest = done
+    # Average with the base, pack, and measure the ranges for int8.
     if PartialState().is_main_process:
         average_encoders(
             [start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder"
@@ -120,7 +141,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
 
 
 def _claim(settings: TrainSettings, out: Path) -> None:
-    """Mark the folder with what decides its content, so that no run resumes another's."""
+    """Mark the folder of a run with a hash of its settings, so that no run resumes another's."""
     values = dataclasses.asdict(settings)
     for name in ("out", "folder", "threads", "checkpoint_every", "log_every", "keep_base"):
         values.pop(name)
@@ -147,6 +168,7 @@ def _run_stage(
     latest: Path,
     report_to: str,
 ) -> None:
+    """Run one stage, from its last checkpoint if there is one, and write its encoder."""
     from transformers import EarlyStoppingCallback
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -194,6 +216,7 @@ def _run_stage(
     if teacher:  # Trainer moves the student only
         teacher.backbone.to(arguments.device)
         teacher.pooling.to(arguments.device)
+    # The steps, and a trainer that measures recall in place of a loss.
     sets, seed = [known[chosen.path] for chosen in stage.sets], settings.seed * 1_000 + number
     data = StageData(stage, sets, tokens, seed=seed, processes=arguments.world_size)
 

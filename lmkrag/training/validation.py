@@ -1,4 +1,4 @@
-"""Measure recall during training."""
+"""Measure recall during training: of the dense landmarks alone, on a sample of evaluation sets."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ _RANKED = 200
 
 
 class _HalfModel(TorchModel):
-    """Computes in bfloat16 as training does, its weights in float32."""
+    """A network that computes in bfloat16 as training does, with weights in float32."""
 
     def read(self, *args: Any, **options: Any) -> Vectors:
         with torch.autocast(torch.device(self.device).type, torch.bfloat16):
@@ -31,11 +31,12 @@ class _HalfModel(TorchModel):
 
 
 class RecallWatch:
-    """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation
-    sets.
+    """Measures recall of the dense landmarks alone, best sentences first, on a sample of the
+    evaluation sets.
     """
 
     def __init__(self, settings: TrainSettings, student: Student) -> None:
+        """Take the settings of a run and the student, and draw the sample."""
         self._settings = settings
         self._student = student
         chosen = settings.evaluation
@@ -47,8 +48,10 @@ class RecallWatch:
         ]
 
     def measure(self) -> dict[str, float]:
-        """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of
-        each set.
+        """Return recall in % by name.
+
+        ``recall_500``, ``recall_1000`` and ``recall_2000`` are means over sets at as many
+        characters, ``recall_SET`` is the mean of a set, and ``recall`` the mean of all.
         """
         model = self._settings.model
         backbone = self._student.backbone
@@ -74,7 +77,13 @@ class RecallWatch:
 
 
 def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
-    """Some documents with at least ``characters`` in all, and questions about them."""
+    """Return some documents of a set, and questions about them, drawn with a fixed seed.
+
+    Args:
+        dataset: the set.
+        characters: the least number of characters of all documents together.
+        queries: maximum number of questions.
+    """
     rng = np.random.default_rng(0)
     labelled = {query.doc_id for query in dataset.queries if query.spans}
     candidates = [document for document in dataset.documents if document.doc_id in labelled]
@@ -93,8 +102,11 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
 
 
 def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Ids, Ids, Vectors]:
-    """Documents and paragraphs ``[n]`` of a set's sentences, bounds ``[n, 2]`` in characters and
-    vectors ``[n, d]``.
+    """Encode the documents of a set, sentence by sentence.
+
+    Returns:
+        Documents ``[n]`` and paragraphs ``[n]`` of the sentences, their bounds ``[n, 2]`` in
+            characters, and their vectors ``[n, d]``.
     """
     owner: list[int] = []
     passages: list[int] = []
@@ -124,8 +136,15 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
 def rank_sentences(
     encoder: LandmarkEncoder, dataset: Dataset, *, within: bool
 ) -> list[list[Piece]]:
-    """Return the best sentences for each question, of all or ``within`` its document, by landmarks
-    fused with more.
+    """Return the best sentences for each question, by fused scores of landmarks, without words.
+
+    Args:
+        encoder: the encoder.
+        dataset: documents and questions.
+        within: whether a question is asked of its own document only.
+
+    Returns:
+        For each question at most 200 sentences, best first.
     """
     keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
@@ -145,7 +164,7 @@ def rank_sentences(
 
 
 def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> Floats:
-    """Return ``[queries, 3]``: recall at 500, 1,000 and 2,000 characters."""
+    """Return recall at 500, 1,000 and 2,000 characters, ``[queries, 3]``."""
     rows = []
     for query, pieces in zip(dataset.queries, ranked, strict=True):
         gold = [(query.doc_id, start, end) for start, end in query.spans]

@@ -1,1 +1,1 @@
-"""Vector search: FAISS indexes and the recipes that choose their type."""
+"""Vector search: FAISS files, and the recipes that choose their type."""

@@ -1,4 +1,8 @@
-"""Index recipes: how vectors are stored, read from ``indexes/*.toml``."""
+"""Recipes: how vectors are stored, read from ``indexes/*.toml``.
+
+A recipe is a FAISS factory string, such as ``HNSW32,SQ8``, or tiers that choose another recipe by
+size.
+"""
 
 import tomllib
 from importlib.resources import files
@@ -21,21 +25,25 @@ _MEANING = {
 
 
 def _folders() -> list[Path]:
-    """Where recipes ship: in the package when installed as a wheel, beside it when installed
-    editable.
+    """Return the folders of packaged recipes: in the package, and beside it in an editable
+    install.
     """
     package = Path(str(files("lmkrag")))
     return [package / "recipes", package.parent / "indexes"]
 
 
 def list_recipes() -> list[Recipe]:
-    """Return the recipes that ship, by name."""
+    """Return the packaged recipes, by name."""
     paths = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.toml")}
     return [_read(path) for _, path in sorted(paths.items())]
 
 
 def load_recipe(name: str) -> Recipe:
-    """Return a recipe by its name, or from a ``.toml`` file, or raise UsageError."""
+    """Return a recipe by its name, or from a ``.toml`` file.
+
+    Raises:
+        UsageError: there is no such recipe, or the file is not a recipe.
+    """
     if not isinstance(name, str):
         raise UsageError(f"a recipe is a name or a .toml file, not {name!r}")
     if name.endswith(".toml"):
@@ -52,8 +60,16 @@ def load_recipe(name: str) -> Recipe:
 
 
 def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
-    """Return the recipe of a segment of ``rows`` sentences: a tier by its size or ``of`` its index;
-    exact if few.
+    """Return the recipe that stores the vectors of a segment.
+
+    Args:
+        recipe: the recipe of the index, a factory or tiers.
+        rows: number of sentences of the segment.
+        of: number of sentences of the index; a tier is chosen by the larger of both.
+
+    Returns:
+        A recipe with a factory: exact (``flat``) if the segment has fewer rows than the recipe's
+            minimum.
     """
     for limit, name in recipe.tiers:
         if limit == 0 or max(rows, of) <= limit:
@@ -62,6 +78,7 @@ def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
 
 
 def _read(path: Path) -> Recipe:
+    """Read a recipe from a TOML file, and check each value."""
     try:
         fields = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
@@ -80,6 +97,7 @@ def _read(path: Path) -> Recipe:
 
 
 def _is_valid(key: str, value: Any) -> bool:
+    """Return whether a key of a recipe may have a value."""
     if key in ("name", "description", "factory"):
         return isinstance(value, str)
     if key in ("minimum", "train"):
@@ -96,10 +114,11 @@ def _is_valid(key: str, value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
+    """Return whether a value is a whole number of at least 0."""
     return type(value) is int and value >= 0
 
 
 def build_recipe(fields: dict[str, Any]) -> Recipe:
-    """Return the recipe of some fields, such as the catalog has as JSON."""
+    """Return a recipe from its fields by name, such as the catalog has as JSON."""
     tiers = tuple((int(limit), str(name)) for limit, name in fields.pop("tiers", ()))
     return Recipe(**fields, tiers=tiers)

@@ -1,10 +1,14 @@
-"""Segments: immutable FAISS files of sentence vectors. The only module that imports faiss.
+"""Immutable FAISS files of sentence vectors. The only module that imports faiss.
+
+The types of index are FAISS's (Douze et al., "The Faiss library", arXiv 2401.08281): exact float16,
+clusters (IVF) of 8-bit vectors, a navigable small-world graph (Malkov and Yashunin, "HNSW", arXiv
+1603.09320), and 1-bit codes (Gao and Long, "RaBitQ", arXiv 2405.12497).
 
 Traps that this file avoids (all seen with FAISS 1.15): IDMap2 over IVF returns wrong ids after a
-removal, so rows are never removed, only masked; a memory-mapped index dies when it is changed, so a
-mapped segment can only be read; ``read_index`` trusts its input, so what it reads is compared with
-checksums first: of clusters of 8-bit vectors all but these, which are compared when a search visits
-their cluster or they are read; of every other kind of file, all.
+removal, so rows are never removed, only masked. A memory-mapped index dies when it is changed, so a
+mapped segment can only be read. ``read_index`` trusts its input, so the input is compared with
+checksums first. A file of 8-bit vectors in clusters is an exception: the vectors of a cluster are
+compared when a search visits it or reads them.
 """
 
 import math
@@ -45,8 +49,8 @@ _first_process: int | None = None
 
 
 def _load_faiss() -> Any:
-    """Import FAISS; in a forked process with one thread, or it would wait for ever for the
-    parent's.
+    """Import FAISS. In a forked process it gets one thread, or it would wait for the parent's
+    threads forever.
     """
     global _first_process
     import faiss
@@ -59,8 +63,14 @@ def _load_faiss() -> Any:
 
 
 def check_factory(recipe: Recipe, dimensions: int) -> None:
-    """Have FAISS parse a recipe's factory string; one of tiers has none. Raises UsageError: FAISS
-    can't build it.
+    """Have FAISS parse a recipe's factory string; a recipe of tiers has none.
+
+    Args:
+        recipe: the recipe.
+        dimensions: length of a vector.
+
+    Raises:
+        UsageError: FAISS can't build it.
     """
     if not recipe.factory:
         return
@@ -75,11 +85,22 @@ def check_factory(recipe: Recipe, dimensions: int) -> None:
 
 
 def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
-    """Write a vector file under a fresh name and make it durable; the caller's commit makes it
-    exist.
+    """Write a vector file and make it durable; the caller's commit makes it part of the index.
 
-    ``read`` yields the vectors ``[n, dimensions]`` in order, ``rows`` in all, and is called twice
-    if they train anything; the recipe is a factory, not tiers.
+    Args:
+        path: the new file, under a fresh name.
+        read: yields the vectors ``[n, dimensions]`` in order; called twice if the index learns from
+            them.
+        rows: number of all vectors.
+        dimensions: length of a vector.
+        recipe: how they are stored; a factory, not tiers.
+
+    Returns:
+        The record of the file for the catalog.
+
+    Raises:
+        OSError: the file can't be written.
+        ValueError: ``read`` yields another number of vectors than ``rows``.
     """
     faiss = _load_faiss()
     index = faiss.index_factory(
@@ -87,6 +108,7 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
     )
     if isinstance(index, faiss.IndexIVF):
         index.cp.niter = _ITERATIONS
+    # Learn clusters and codes from a sample of the vectors.
     if not index.is_trained:
         sample = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
         vectors = _sample(read(), rows, sample, dimensions)
@@ -97,6 +119,7 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
             vectors = vectors[:: max(1, sample // _CODED)].copy()
         index.train(vectors)
         del vectors  # up to 250 MB
+    # Write the vectors, a block in memory at a time where FAISS's format allows that.
     blocks, head = (np.ascontiguousarray(vectors, np.float32) for vectors in read()), 0
     try:
         if type(index) is faiss.IndexScalarQuantizer:
@@ -120,8 +143,8 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
 
 
 def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> None:
-    """Write what FAISS would write of a trained flat index with these vectors, which are never in
-    memory together.
+    """Write the file that FAISS would write of a flat index with these vectors, a block in memory
+    at a time.
     """
     index.ntotal = rows
     with path.open("wb") as file:
@@ -133,8 +156,16 @@ def _stream_flat(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -
 
 
 def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) -> int:
-    """Write what FAISS would write of a trained index of clusters; return how many bytes stand
-    before the vectors.
+    """Write the file that FAISS would write of a trained index of clusters with these vectors.
+
+    Args:
+        path: the new file.
+        index: a trained index without vectors.
+        blocks: the vectors ``[n, dimensions]`` in order.
+        rows: number of all vectors.
+
+    Returns:
+        The number of bytes before the vectors.
     """
     faiss = _load_faiss()
     scratch, assigned = Scratch(path.parent, np.uint8), [np.zeros(0, np.int32)]
@@ -144,6 +175,8 @@ def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) 
         index.encode_vectors(len(block), *map(faiss.swig_ptr, (block, lists, codes)))
         scratch.append(codes)
         assigned.append(lists[:, 0].astype(np.int32))
+    # Lay the rows cluster by cluster: ``order`` are the rows, ``places`` where each row lies, as
+    # its cluster times 2^32 plus its position there.
     clusters = np.concatenate(assigned)
     _check_rows(len(clusters), rows)
     order, sizes = (
@@ -178,7 +211,7 @@ def _stream_lists(path: Path, index: Any, blocks: Iterable[Vectors], rows: int) 
 
 
 def _cut(index: Any, end: bytes) -> bytes:
-    """A serialized index without its end, which says that it has no vectors."""
+    """Return a serialized index without its end, which says that it has no vectors."""
     data: bytes = _load_faiss().serialize_index(index).tobytes()
     if not data.endswith(end):
         raise OSError("this version of FAISS writes files of another form")
@@ -186,12 +219,13 @@ def _cut(index: Any, end: bytes) -> bytes:
 
 
 def _check_rows(written: int, rows: int) -> None:
+    """Raise ValueError unless as many vectors were written as were announced."""
     if written != rows:
         raise ValueError(f"{rows} vectors were announced, {written} came")
 
 
 def _sample(slices: Iterable[Vectors], rows: int, size: int, dimensions: int) -> Vectors:
-    """Return ``size`` rows at even distances."""
+    """Return ``size`` of the vectors at even distances."""
     sample, chosen, row = (
         np.zeros((size, dimensions), np.float32),
         np.arange(size) * rows // size,
@@ -205,19 +239,35 @@ def _sample(slices: Iterable[Vectors], rows: int, size: int, dimensions: int) ->
 
 
 def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
+    """Return the factory string of a recipe, with numbers for the size of the index."""
     return recipe.factory.replace("{lists}", str(_lists(rows))).replace(
         "{dimensions}", str(dimensions)
     )
 
 
 def _lists(rows: int) -> int:
+    """Return the number of clusters for some rows: about twice the square root, a power of two."""
     return 1 << round(math.log2(max(16.0, 2 * math.sqrt(rows))))
 
 
 class VectorFile:
-    """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
+    """The vectors of a segment, memory-mapped for reading. Any number of threads may share one.
+
+    Attributes:
+        rows: number of vectors.
+    """
 
     def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
+        """Open a vector file.
+
+        Args:
+            file: the mapped file.
+            rows: number of vectors.
+            recipe: how they are stored, with the parameters of a search.
+
+        Raises:
+            IndexCorrupt: the file is damaged, or FAISS can't read it.
+        """
         file.read(0, file.file.head or None)
         self._file, self._content = (
             file,
@@ -244,6 +294,7 @@ class VectorFile:
 
     @computed_once
     def _index(self) -> Any:
+        """FAISS's view of the file, opened on first use."""
         faiss = _load_faiss()
         try:
             return faiss.read_index(
@@ -257,11 +308,18 @@ class VectorFile:
     def search(
         self, queries: Vectors, top_k: int, allowed: Mask | None = None
     ) -> tuple[Scores, Ids]:
-        """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those
-        ``allowed`` ``[rows]``.
+        """Find the rows nearest to queries, by inner product.
 
-        Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where
-        there are no more.
+        Few rows are compared one by one, others are searched by FAISS.
+
+        Args:
+            queries: ``[n, dimensions]`` float32 of length one.
+            top_k: maximum number of rows of each query.
+            allowed: ``[rows]`` bool, which rows may be found; None for all.
+
+        Returns:
+            Scores ``[n, k]`` float32 and rows ``[n, k]`` int64 with ``k <= top_k``, best first; the
+                row is -1 where there are no more.
         """
         top_k = min(top_k, self.rows)
         if self._is_first or (allowed is not None and np.count_nonzero(allowed) <= _FEW):
@@ -287,8 +345,8 @@ class VectorFile:
         return scores, rows
 
     def _search_lists(self, queries: Vectors, top_k: int, parameters: Any) -> tuple[Scores, Ids]:
-        """Search the clusters nearest to queries, once their vectors were compared with their
-        checksums.
+        """Search the clusters nearest to queries, whose vectors are compared with their checksums
+        first.
         """
         faiss = _load_faiss()
         nearest, lists = self._index.quantizer.search(queries, parameters.nprobe)
@@ -307,8 +365,8 @@ class VectorFile:
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:
-        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are
-        stored.
+        """Return the vectors ``[len(rows), dimensions]`` float32 of some rows, as precise as they
+        are stored.
         """
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
@@ -320,13 +378,13 @@ class VectorFile:
         return vectors
 
     def slices(self, rows: Ids) -> Iterator[Vectors]:
-        """Yield the vectors of some rows in order, a bounded number at a time."""
+        """Yield the vectors of some rows in order, at most 4,096 at a time."""
         for first in range(0, len(rows), _SLICE):
             yield self.read(rows[first : first + _SLICE])
 
 
 def _find_codes(content: NDArray[np.uint8], rows: int) -> NDArray[np.float16] | None:
-    """The float16 matrix at the end of FAISS's file of exact vectors; None for other files."""
+    """Return the float16 matrix of FAISS's file of exact vectors; None for other types of file."""
     head = content[:_FLAT_HEAD].tobytes()
     dimensions = int.from_bytes(head[4:8], "little")
     if (
@@ -339,8 +397,13 @@ def _find_codes(content: NDArray[np.uint8], rows: int) -> NDArray[np.float16] | 
 
 
 def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:
-    """FAISS search parameters for an index and everything it wraps; the fewer rows may be found,
-    the wider it looks.
+    """Return FAISS's search parameters for an index and the indexes inside it.
+
+    Args:
+        index: the index.
+        recipe: its recipe, whose ``search`` has the parameters.
+        selector: FAISS's selector of rows that may be found; None for all.
+        share: the share of rows that may be found; the smaller it is, the wider the search.
     """
     faiss = _load_faiss()
     index = faiss.downcast_index(index)

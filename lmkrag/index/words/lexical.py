@@ -1,5 +1,8 @@
-"""Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by
-BM25.
+"""Lexical search by BM25 over the live segments of a snapshot: sentences, and documents as whole
+texts.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with k1 =
+1.2 and b = 0.75.
 """
 
 from collections.abc import Sequence
@@ -18,8 +21,13 @@ _COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
 class Totals(NamedTuple):
-    """What an index holds in all: what words and lengths are weighed by, and the languages words
-    were stemmed in.
+    """The counts of an index, by which words and lengths are weighed.
+
+    Attributes:
+        documents: number of documents.
+        sentences: number of sentences.
+        words: number of words of all sentences.
+        languages: languages other than English in which words were stemmed.
     """
 
     documents: int
@@ -29,8 +37,13 @@ class Totals(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The words of a question, where they are, segment by segment, what each word weighs, and in
-    which whole.
+    """The words of a question in an index.
+
+    Attributes:
+        words: ``[w]`` uint64, their hashes.
+        postings: for each segment, the live postings of each word.
+        weights: the inverse document frequency of each word, over sentences.
+        totals: the counts of the index.
     """
 
     words: Hashes
@@ -40,7 +53,13 @@ class Terms(NamedTuple):
 
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
-    """Look up some words, from :func:`lmkrag.language.terms.query_words`."""
+    """Look up words in segments.
+
+    Args:
+        segments: the segments of a snapshot.
+        totals: the counts of the index.
+        words: ``[w]`` uint64, hashes from :func:`lmkrag.language.terms.query_words`.
+    """
     postings = [
         [_live_posting(live, posting) for posting in live.segment.postings.find(words)]
         for live in segments
@@ -57,6 +76,7 @@ def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -
 
 
 def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
+    """Return the part of a posting whose rows are alive."""
     if live.whole or not len(posting.rows):
         return posting
     alive = live.mask[posting.rows]
@@ -66,8 +86,17 @@ def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
 def search_terms(
     segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
 ) -> tuple[Ids, Scores]:
-    """Find sentences by BM25 over any of some words: ids and scores float32, at most ``top_k``,
-    best first, by id.
+    """Find sentences that have any of some words, by BM25.
+
+    Args:
+        segments: the segments of a snapshot.
+        terms: the words, from :func:`find_terms`.
+        top_k: maximum number of sentences.
+        allowed: the documents to search in; None for all. Words weigh the same either way.
+
+    Returns:
+        Sentence ids ``[n]`` int64 and scores ``[n]`` float32 with ``n <= top_k``, best first, ties
+            by id.
     """
     if not terms.totals.sentences:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
@@ -91,11 +120,19 @@ def search_terms(
 def score_documents(
     segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms
 ) -> Scores:
-    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each as one text
-    without its title.
+    """Return the BM25 scores of documents, each as one text without its title.
 
     A passage of a document that is about the question as a whole is more often the one that is
     meant (Callan, "Passage-level evidence in document retrieval", SIGIR 1994).
+
+    Args:
+        segments: the segments of a snapshot.
+        documents: all documents of the snapshot.
+        positions: ``[k]`` int64, increasing positions of the documents to score.
+        terms: the words, from :func:`find_terms`.
+
+    Returns:
+        ``[k]`` float32.
     """
     counts = np.zeros((len(terms.weights), len(positions)))
     for live, postings in zip(segments, terms.postings, strict=True):
@@ -118,8 +155,15 @@ def score_documents(
 def count_document_words(
     segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids
 ) -> Ids:
-    """Return how many words each document has whose positions ``[k]``, increasing, are given:
-    ``[k]``.
+    """Return the number of words of documents, titles not counted.
+
+    Args:
+        segments: the segments of a snapshot.
+        documents: all documents of the snapshot.
+        positions: ``[k]`` int64, increasing positions of the documents to count.
+
+    Returns:
+        ``[k]`` int64.
     """
     lengths = np.zeros(len(positions), np.int64)
     for live in segments:
@@ -132,8 +176,16 @@ def count_document_words(
 def count_sentence_words(
     segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids
 ) -> Ids:
-    """Return how many of some ``words``, which are among the terms, each of the ``sentences``
-    ``[k]`` has: ``[k]``.
+    """Return how many of some words each sentence has.
+
+    Args:
+        segments: the segments of a snapshot.
+        terms: looked-up words, from :func:`find_terms`.
+        words: hashes of the words to count, which are among ``terms``.
+        sentences: ``[k]`` int64, sentence ids.
+
+    Returns:
+        ``[k]`` int64.
     """
     counts = np.zeros(len(sentences), np.int64)
     chosen = np.flatnonzero(np.isin(terms.words, words))
@@ -147,7 +199,13 @@ def count_sentence_words(
 
 
 class Places(NamedTuple):
-    """Where a word first stands in each document that has it."""
+    """Where a word first stands in each document that has it.
+
+    Attributes:
+        documents: ``[k]`` int64, positions of the documents.
+        before: ``[k]`` int64, number of words of the document before the sentence.
+        roles: ``[k]`` uint8, roles of the sentence.
+    """
 
     documents: Ids  # positions, ``[k]``
     before: Ids  # how many words stand before the sentence, ``[k]``
@@ -157,8 +215,15 @@ class Places(NamedTuple):
 def find_first(
     segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms
 ) -> list[Places]:
-    """Find where each word first stands in each document; a word in more than 100,000 sentences is
-    left out.
+    """Find where each word first stands in each document.
+
+    Args:
+        segments: the segments of a snapshot.
+        documents: all documents of the snapshot.
+        terms: the words, from :func:`find_terms`.
+
+    Returns:
+        The places of each word; none for a word in more than 100,000 sentences.
     """
     places = []
     for column in zip(*terms.postings, strict=True):
@@ -184,8 +249,9 @@ def find_first(
 
 
 def inverse_document_frequency(matches: int, total: int) -> float:
-    """Return the weight of a word that is in ``matches`` of ``total`` sentences; never below
-    1e-6.
+    """Return the weight of a word that is in ``matches`` of ``total`` sentences, at least 1e-6.
+
+    It is log((N - n + 0.5) / (n + 0.5)), as Robertson and Spärck Jones derived it (1976).
     """
     return max(1e-6, float(np.log((total - matches + 0.5) / (matches + 0.5))))
 
@@ -196,8 +262,16 @@ def score_rows(
     lengths: NDArray[np.uint16],
     average: float,
 ) -> tuple[Ids, Scores]:
-    """Return every row that has a word, in no order, and its BM25 score by weights of words and
-    lengths of rows.
+    """Return every row of a segment that has one of some words, and its BM25 score.
+
+    Args:
+        postings: the rows of each word.
+        weights: the weight of each word.
+        lengths: ``[rows]`` uint16, number of words of each row.
+        average: mean number of words of a sentence in the index.
+
+    Returns:
+        Rows ``[n]`` int64 in no order, and their scores ``[n]`` float32.
     """
     total = np.zeros(len(lengths), np.float32)
     matching = [np.zeros(0, np.uint32)]
@@ -212,5 +286,7 @@ def score_rows(
 
 
 def _norm(lengths: NDArray[Any], average: float) -> NDArray[Any]:
-    """What BM25 adds to the count of a word in texts of some lengths."""
+    """Return what BM25 adds to the count of a word in texts of some lengths, k1 (1 - b + b length /
+    average).
+    """
     return np.float32(K1 * (1 - B)) + np.float32(K1 * B / average) * lengths

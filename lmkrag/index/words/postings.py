@@ -28,7 +28,12 @@ _NO_WORDS: Hashes = np.zeros(0, np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """The sentences with one word: ``rows`` in increasing order, and how often it is in each."""
+    """The sentences that have a word.
+
+    Attributes:
+        rows: ``[n]`` uint32, increasing rows.
+        counts: ``[n]`` uint8, how often the word stands in each, at most 255.
+    """
 
     rows: NDArray[np.uint32]
     counts: Bytes
@@ -43,8 +48,12 @@ class PostingsBuilder:
         self._languages: list[str] = []
 
     def add(self, sentences: Iterable[str], language: str = ENGLISH, title: str = "") -> None:
-        """Take the texts of the next rows, in a language as ISO 639-1 names it; a title with a
-        document's first.
+        """Add the texts of the next rows.
+
+        Args:
+            sentences: the texts, in order.
+            language: their language (ISO 639-1), by whose rules words are stemmed, or ``code``.
+            title: the title of the document that begins with the first of them; empty for none.
         """
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
@@ -89,8 +98,15 @@ def _tables(
     lengths: NDArray[Any],
     languages: Iterable[str],
 ) -> Tables:
-    """Tables of distinct words, how many rows each has, these rows end to end, and how often the
-    word is in them.
+    """Return the tables of a postings file.
+
+    Args:
+        words: ``[w]`` uint64, increasing hashes of distinct words.
+        sizes: ``[w]`` int64, number of rows of each word.
+        rows: the rows of all words, end to end.
+        counts: how often the word stands in each of these rows.
+        lengths: number of words of each row of the segment.
+        languages: languages of the rows.
     """
     named = " ".join(sorted(set(languages) & (STEMMERS.keys() | {CODE})))
     return {
@@ -104,7 +120,12 @@ def _tables(
 
 
 class Postings:
-    """A postings file opened for reading, memory-mapped."""
+    """A postings file opened for reading, memory-mapped.
+
+    Attributes:
+        lengths: ``[rows]`` uint16, number of words of each row.
+        languages: languages other than English in which words were stemmed.
+    """
 
     def __init__(self, file: MappedFile) -> None:
         self._tables = tables = read_tables(file)
@@ -114,7 +135,9 @@ class Postings:
         self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
 
     def find(self, words: Hashes) -> list[Posting]:
-        """Return the postings of some words, empty ones for unknown words."""
+        """Return the postings of words, given by their hashes; an unknown word has an empty
+        posting.
+        """
         borders = [
             self._starts[np.searchsorted(self._words, words, side)].tolist()
             for side in ("left", "right")
@@ -126,8 +149,14 @@ class Postings:
         ]
 
     def find_titled(self, words: Hashes, rows: Ids) -> Ids:
-        """Return ``[words, rows]``: how many words the titles at these first rows have; 0 where the
-        word is not one.
+        """Return the number of words of each title that has a word.
+
+        Args:
+            words: ``[w]`` uint64, hashes of words.
+            rows: ``[k]`` int64, the first rows of documents.
+
+        Returns:
+            ``[w, k]`` int64; 0 if the title does not have the word.
         """
         lengths = np.zeros((len(words), len(rows)), np.int64)
         for number, posting in enumerate(self.find(words ^ _TITLE)):
@@ -140,11 +169,19 @@ class Postings:
 
     @computed_once
     def before(self) -> Ids:
-        """``[rows + 1]``: the words of all rows before each."""
+        """``[rows + 1]`` int64, the number of words of all rows before each."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths, dtype=np.int64)])
 
     def entries(self, first: int, last: int) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
-        """Return every (word, row, count) of words from ``first`` to ``last``, by word and row."""
+        """Return all entries of the words in a range of hashes.
+
+        Args:
+            first: the least hash.
+            last: the greatest hash, included.
+
+        Returns:
+            Words, rows and counts, ``[n]`` each, by word and row.
+        """
         low = int(np.searchsorted(self._words, np.uint64(first)))
         high = int(np.searchsorted(self._words, np.uint64(last), side="right"))
         start, stop = int(self._starts[low]), int(self._starts[high])
@@ -160,18 +197,23 @@ class Postings:
 
 
 def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Tables:
-    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid
-    end to end.
+    """Return the tables of a postings file for some rows of several segments, laid end to end.
 
-    What grows with the postings lies in files without a name in ``folder``; a share of all words at
-    a time is sorted.
+    What grows with the postings lies in files without a name; a share of all words at a time is
+    sorted in memory.
+
+    Args:
+        parts: for each segment its postings and the rows to keep, increasing.
+        folder: where the files without a name are.
     """
+    # Number the rows that are kept: ``places`` has the new row of each old one.
     places, first_row, most = [], 0, sum(len(postings) for postings, _ in parts)
     for postings, live in parts:
         place = np.full(len(postings.lengths), _DEAD, np.uint32)
         place[live] = np.arange(first_row, first_row + len(live), dtype=np.uint32)
         first_row += len(live)
         places.append(place)
+    # Gather, sort and write the entries of one share of the hashes after the other.
     rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
     words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]
     shares = 1 + most // _AT_ONCE
