@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from lmkrag.readers.weights import ANSWERS
 from scipy.stats import mannwhitneyu
 
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.metrics import paired_interval
-from lmkrag.readers.weights import ANSWERS
 from lmkrag.results import FOUND, weigh_evidence
 from lmkrag.search.filters import quote
 

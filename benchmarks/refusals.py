@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from answers import auroc
+from lmkrag.readers.weights import ANSWERS
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
 from lmkrag.readers import extractive
-from lmkrag.readers.weights import ANSWERS
 from lmkrag.training.validation import sample_dataset
 
 

@@ -9,11 +9,14 @@ from textwrap import shorten
 
 from lmkrag.language.terms import STRAIGHT, drop_stop_words, hash_content, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
-from lmkrag.results import Answer, Citation, Span
+from lmkrag.readers.quotes import write_quotes
+from lmkrag.results import Answer, Citation, Quote, Span
 from lmkrag.sentences.split import split_sentences
 
 _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited where the model cites none
 
+PASSAGES = "The passages that the model was given:"
+_SHOWN = 3  # passages below an answer that cites none
 CUT = " […]"  # the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"(?:(?<!\s)\s+)?\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
@@ -70,12 +73,15 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         for number in claim.numbers:
             if number not in known:
                 warnings.append(f"citation [{number}] matches no retrieved span; removed")
+        supporting: list[int] = []
         for number in known:
-            for citation in _cite(claim.text, number, spans[number - 1], warnings):
+            cited = _cite(claim.text, number, spans[number - 1], warnings)
+            supporting += [number] if cited else []
+            for citation in cited:
                 citations.setdefault((number, citation.start, citation.end), citation)
         if not known:
             _check_uncited(claim.text, spans, warnings)
-        mark = "".join(f"[{number}]" for number in known)
+        mark = "".join(f"[{number}]" for number in supporting)
         pieces += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
         position = claim.resume
     pieces.append(text[position:])
@@ -94,6 +100,8 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
             if citations
             else "the answer cites no passage, and none has its words"
         )
+    if not citations:
+        body = "\n\n".join([body, PASSAGES, *_quote_first(spans)])
     return Answer(
         body,
         tuple(citations.values()),
@@ -102,6 +110,12 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         found=bool(text),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _quote_first(spans: Sequence[Span]) -> Iterator[str]:
+    """The first passages, quoted."""
+    for number, span in enumerate(spans[:_SHOWN], 1):
+        yield "\n".join(write_quotes([Quote(number, span.start, span.end)], spans))
 
 
 def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]]:
@@ -196,9 +210,11 @@ def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Cita
         warnings.append(f"quotes words that do not stand in [{number}]")
     if not places:
         nearest, shares_words = _nearest_sentence(claim, span)
-        places = [nearest]
+        places = [nearest] if shares_words else []
         if not shares_words:
-            warnings.append(f"citation [{number}] shares no word with what it is cited for")
+            warnings.append(
+                f"citation [{number}] shares no word with what it was cited for; removed"
+            )
     return [
         Citation(number, span, span.text[start:end], span.start + start, span.start + end)
         for start, end in places

@@ -152,7 +152,11 @@ _ANSWER_FIELDS: dict[str, Any] = {
     "citations": (list[CitationRecord], ...),
     "label": (
         str,
-        Field(description="`strong`, `likely`, `unsure` or `weak`; empty where a language model answered."),
+        Field(
+            description=(
+                "`strong`, `likely`, `unsure` or `weak`; empty where a language model answered."
+            )
+        ),
     ),
     "spans": (list[SpanModel], ...),
     "blocks": (
