@@ -16,13 +16,13 @@ import numpy as np
 from positions import stretch_positions
 
 from lmkrag import LandmarkEncoder
-from lmkrag.arrays import Ids, Scores
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import macro_interval, rank_queries
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train
+from lmkrag.types.arrays import Ids, Scores
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

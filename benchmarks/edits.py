@@ -15,8 +15,8 @@ from pathlib import Path
 
 from lmkrag import Document
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.search.checking import check_quotation
-from lmkrag.search.quotations import Quotation
+from lmkrag.evidence.checking import check_quotation
+from lmkrag.evidence.quotations import Quotation
 from lmkrag.sentences.split import split_sentences
 
 MONTHS = (

@@ -19,13 +19,13 @@ import numpy as np
 from sets import WITHIN
 
 from lmkrag import Engine
-from lmkrag.arrays import Floats
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, macro_interval, overlap_at, paired_interval
 from lmkrag.search.filters import quote
 from lmkrag.sentences.split import split_sentences
 from lmkrag.training.validation import sample_dataset
+from lmkrag.types.arrays import Floats
 
 BUDGETS = (500, 1_000)
 TOP = 40

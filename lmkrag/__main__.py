@@ -8,14 +8,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command.
-
-    A further session of ``lmkrag mcp`` resumes a running server, without other imports.
-    """
-    if sys.argv[1:2] == ["mcp"]:
-        from lmkrag.server.mcp_proxy import resume
-
-        resume()
+    """Run the command that the arguments of this process name."""
     from lmkrag.cli import main as run
 
     atexit.register(gc.freeze)  # else Python collects garbage once more, which takes 50 ms

@@ -1,7 +1,7 @@
 """The public entry point: open an index, add to it, search it, ask it.
 
 :class:`Engine` only composes the parts. The index stores documents and vectors, the encoder makes
-the vectors, the searcher finds passages, and readers answer from them.
+the vectors, the finder finds passages, and readers answer from them.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError, needs
+from lmkrag.index.location import is_address
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import (
     AskOptions,
@@ -20,7 +21,6 @@ from lmkrag.search.request import (
     search_each,
     show_options,
 )
-from lmkrag.system import is_address
 from lmkrag.types import (
     Document,
     DocumentInfo,
@@ -33,6 +33,8 @@ from lmkrag.types import (
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
+    from lmkrag.evidence.checking import CitationCheck
+    from lmkrag.evidence.quotations import Source as Cited
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
     from lmkrag.reranker.base import Reranker
-    from lmkrag.search.checking import CitationCheck
     from lmkrag.search.filters import Filter
-    from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
 
 
@@ -81,7 +81,7 @@ class Engine:
     Attributes:
         encoders: the encoders of the index, loaded on first use; ``encoders.encoder`` is its
             :class:`LandmarkEncoder`.
-        searcher: runs the steps of a search over the current state of the index.
+        finder: searches the current state of the index, and marks what it finds.
         pages: draws pages of PDF files, pictures and slides, and finds text on them.
 
     >>> from tempfile import mkdtemp
@@ -123,7 +123,7 @@ class Engine:
             IndexMismatch: ``encoder`` is not the one that made the index.
         """
         from lmkrag.encoder.index_encoder import IndexEncoders
-        from lmkrag.search.searcher import Searcher
+        from lmkrag.evidence.finder import EvidenceFinder
         from lmkrag.search.weights import WEIGHTS
 
         if isinstance(store, str | Path):
@@ -131,7 +131,7 @@ class Engine:
         SearchRequest(rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
         self._store = store
         self.encoders = IndexEncoders(store.place, store.encoder, encoder)
-        self.searcher = Searcher(
+        self.finder = EvidenceFinder(
             store.reader.snapshot,
             self.encoders,
             reranker,
@@ -139,7 +139,7 @@ class Engine:
             rerank_timeout_ms=rerank_timeout_ms,
             weights=weights or WEIGHTS,
         )
-        self.pages = self.searcher.pages
+        self.pages = self.finder.pages
 
     @classmethod
     def open(
@@ -265,7 +265,7 @@ class Engine:
                     "ray encodes into a directory: copy it to Qdrant afterwards, lmkrag "
                     "index-tools copy"
                 )
-            from lmkrag.ray_encoding import encode_on_ray
+            from lmkrag.ingest.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
         # Say what is to be indexed; nothing is read so far.
@@ -365,14 +365,14 @@ class Engine:
                 parsed.
             IndexClosed: the engine was closed.
         """
-        return self.searcher.search([query], SearchRequest(**options))[0]
+        return self.finder.search([query], SearchRequest(**options))[0]
 
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Run :meth:`search` in a thread, so that the event loop is not blocked."""
         import asyncio
 
-        return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
+        return (await asyncio.to_thread(self.finder.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
     def search_many(
@@ -392,9 +392,7 @@ class Engine:
             UsageError: ``queries`` is not a list of strings, or an option is out of range.
         """
         request = SearchRequest(**options)
-        return search_each(
-            check_queries(queries), lambda asked: self.searcher.search(asked, request)
-        )
+        return search_each(check_queries(queries), lambda asked: self.finder.search(asked, request))
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits a question.
@@ -413,7 +411,7 @@ class Engine:
             DocumentNotFound: the document is not in the index.
             UsageError: the question is blank.
         """
-        return self.searcher.score_sentences(query, partial(self._find, doc_id=doc_id))
+        return self.finder.score_sentences(query, partial(self._find, doc_id=doc_id))
 
     # Asking
 
@@ -474,10 +472,7 @@ class Engine:
             SearchRequest(**options),
             check_queries(questions),
         )
-        # Search for all questions together: spans or an error for each of them.
-        found = search_each(
-            questions, lambda asked: self.searcher.search_for(reader, asked, request)
-        )
+        found = search_each(questions, lambda asked: self.finder.search_for(reader, asked, request))
         asked = [
             question
             for question, spans in zip(questions, found, strict=True)
@@ -516,7 +511,7 @@ class Engine:
         from lmkrag.readers.choose import load_reader
 
         reader = reader or load_reader()
-        (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
+        (spans,) = self.finder.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans).with_notes(spans.notes)
 
     @show_options(AskOptions)
@@ -545,9 +540,7 @@ class Engine:
         reader, request = reader or load_reader(), SearchRequest(**options)
 
         async def begin() -> AsyncAnswerStream:
-            (spans,) = await asyncio.to_thread(
-                self.searcher.search_for, reader, [question], request
-            )
+            (spans,) = await asyncio.to_thread(self.finder.search_for, reader, [question], request)
             return reader.astream(question, spans).with_notes(spans.notes)
 
         return AsyncAnswerStream.begin_with(begin)
@@ -571,9 +564,7 @@ class Engine:
         Raises:
             UsageError: as for :meth:`search`.
         """
-        (context,) = self.searcher.build_contexts(
-            [question], SearchRequest(**options), layout=layout
-        )
+        (context,) = self.finder.build_contexts([question], SearchRequest(**options), layout=layout)
         return context
 
     # Reading
@@ -586,12 +577,12 @@ class Engine:
 
         Returns:
             The state of each quotation in the documents as they are in the index: same, moved,
-                elsewhere, changed, stitched, reworded or gone; see :mod:`lmkrag.search.checking`.
+                elsewhere, changed, stitched, reworded or gone; see :mod:`lmkrag.evidence.checking`.
 
         Raises:
             UsageError: ``source`` has no citations.
         """
-        from lmkrag.search.checking import check_citations
+        from lmkrag.evidence.checking import check_citations
 
         return check_citations(self, source)
 
@@ -623,7 +614,7 @@ class Engine:
         with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
-            names_folders = self.searcher.names_folders
+            names_folders = self.finder.names_folders
             return list_documents(
                 snapshot, filter, check_doc_id(after or ""), limit, names_folders=names_folders
             )

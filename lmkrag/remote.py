@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from lmkrag.clients import open_async_client, open_client
 from lmkrag.errors import (
     DocumentNotFound,
     IndexClosed,
@@ -23,12 +22,11 @@ from lmkrag.errors import (
     UsageError,
     make_error,
 )
-from lmkrag.json_values import replace_surrogates
+from lmkrag.evidence.checking import CitationCheck, check_citations
+from lmkrag.evidence.quotations import Source
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader
 from lmkrag.results import Answer, Span, SpanList
-from lmkrag.search.checking import CitationCheck, check_citations
 from lmkrag.search.filters import Filter, to_expression
-from lmkrag.search.quotations import Source
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     AskOptions,
@@ -40,6 +38,7 @@ from lmkrag.search.request import (
     show_options,
 )
 from lmkrag.serialization import answer_from_json, from_json, to_json
+from lmkrag.system.clients import open_async_client, open_client
 from lmkrag.types import (
     Document,
     DocumentInfo,
@@ -49,6 +48,7 @@ from lmkrag.types import (
     check_limit,
     check_range,
 )
+from lmkrag.types.json_values import replace_surrogates
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, urldefrag
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import to_json
-from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
+from lmkrag.rendering.places import UNITS, count_paragraphs, line_at, number_paragraph
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.types import Explanation, Hit
+from lmkrag.types.json_values import to_json
 
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node

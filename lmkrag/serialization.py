@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.json_values import to_json as to_json
 from lmkrag.results import Answer, Citation, CitationRecord, Quote, ShortAnswer
+from lmkrag.types.json_values import to_json as to_json
 
 Value = TypeVar("Value")
 

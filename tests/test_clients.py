@@ -159,5 +159,5 @@ def test_a_module_that_makes_a_client_of_its_own_is_found(module, call):
         f"from {module} import {name}\n\n{call}\n",
     ):
         assert "TID251" in lint(code, "readers/new.py")
-        own = "cache.py" if module == "platformdirs" else "clients.py"
+        own = "system/cache.py" if module == "platformdirs" else "system/clients.py"
         assert "TID251" not in lint(code, own)

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lmkrag import Document, Engine, ray_encoding
+from lmkrag import Document, Engine
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest import ray_encoding
 from lmkrag.ingest.changes import read_known
+from lmkrag.ingest.ray_encoding import encode_batch, plan_batches
 from lmkrag.ingest.walk import walk
-from lmkrag.ray_encoding import encode_batch, plan_batches
 
 pytestmark = pytest.mark.timeout(280)
 QUESTIONS = [
@@ -318,7 +319,7 @@ def test_what_can_not_be_encoded_on_a_cluster(
 def test_workers_import_no_modules_of_the_working_directory(tmp_path):
     code = """
 import sys
-from lmkrag.ray_encoding import connected
+from lmkrag.ingest.ray_encoding import connected
 class Actor:
     def folders(self):
         return sys.path

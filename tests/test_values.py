@@ -16,8 +16,8 @@ from lmkrag.conversation import Conversation
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.integrations import langchain, llama_index
-from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
 from lmkrag.serialization import answer_to_json, to_json
+from lmkrag.types.json_values import MAX_DEPTH, replace_surrogates, to_json_value
 
 FRONT_MATTER = {
     "dates as keys": "releases:\n  2024-01-15: first\n  2024-02-01: second",

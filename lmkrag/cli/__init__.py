@@ -13,7 +13,7 @@ from lmkrag.cli.manage import backup, check, list_command, remove, show, status,
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
-from lmkrag.system import set_wait_policy
+from lmkrag.system.processes import set_wait_policy
 from lmkrag.version import __version__
 
 

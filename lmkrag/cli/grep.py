@@ -15,7 +15,7 @@ from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
 from lmkrag.results import Span
-from lmkrag.system import printable
+from lmkrag.system.files import printable
 
 if TYPE_CHECKING:
     from lmkrag.search.line_matches import LineMatch

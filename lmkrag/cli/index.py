@@ -15,7 +15,7 @@ import click
 
 from lmkrag.cli import output
 from lmkrag.errors import FilesGone, LmkragError, UsageError, needs
-from lmkrag.system import is_address, locate_index
+from lmkrag.index.location import is_address, locate_index
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:

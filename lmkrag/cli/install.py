@@ -14,7 +14,8 @@ import click
 
 from lmkrag.cli.output import index_option
 from lmkrag.errors import StorageError, UsageError
-from lmkrag.system import PYTHON, locate_index
+from lmkrag.index.location import locate_index
+from lmkrag.system.processes import PYTHON
 
 NAME = "lmkrag"  # what the server is called in the settings of a client
 SKILL = """---

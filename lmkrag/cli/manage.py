@@ -14,9 +14,9 @@ import click
 from lmkrag.cli import output
 from lmkrag.engine import Engine
 from lmkrag.errors import REPAIR, LmkragError, UsageError
+from lmkrag.index.location import is_address
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo
 
 _PAGE = 1_000  # documents in memory while all are listed
@@ -312,7 +312,7 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
     documents as they are indexed now, each citation is the same, moved, elsewhere, changed,
     stitched, reworded or gone. Exits with 1 where one is changed, stitched, reworded or gone.
     """
-    from lmkrag.search.checking import FAILED
+    from lmkrag.evidence.checking import FAILED
 
     with output.open_engine(index_path, server) as engine:
         checks = engine.check(output.decode(source.read(), getattr(source, "name", "-")))

@@ -16,9 +16,9 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.errors import DocumentError, LmkragError, UsageError
-from lmkrag.json_values import replace_surrogates
+from lmkrag.index.location import is_address
 from lmkrag.search.request import CommonOptions, find_options, option_of
-from lmkrag.system import is_address
+from lmkrag.types.json_values import replace_surrogates
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import ReaderCommand, reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
-from lmkrag.system import absolute_index, locate_index
+from lmkrag.index.location import absolute_index, locate_index
 
 _logger = logging.getLogger(__name__)
 
@@ -179,34 +179,25 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     user share one process for the same indexes and options; it ends after 15 minutes without a
     message.
     """
-    from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer, remember
+    from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer
     from lmkrag.server.settings import name_indexes
 
     _use_one_thread_each()
     named = name_indexes(indexes)
-    source = click.get_current_context().get_parameter_source("indexes")
-    is_fixed = (
-        source is not ParameterSource.DEFAULT and not options["llm"]
-    )  # else looked up at each start
     reader = take_reader_settings(options)
+    is_extractive = reader["name"] == "extractive"
     settings = {
         "indexes": {name: str(absolute_index(path)) for name, path in named.items()},
-        "resolved": {
-            name: str(locate_index(path)) for name, path in named.items()
-        },  # sessions of two do not share
+        # where a link leads: sessions of two indexes do not share a process
+        "resolved": {name: str(locate_index(path)) for name, path in named.items()},
         "writable": writable,
         "reader": reader,
-        "folder": os.sep
-        if reader["name"] == "extractive"
-        else str(Path.cwd()),  # models may be relative paths
+        "folder": os.sep if is_extractive else str(Path.cwd()),  # models may be relative paths
         "idle": IDLE,
     }
     if not in_process:
         try:
-            proxy = Proxy(SharedServer(settings))
-            if is_fixed:
-                remember(settings, {name: str(path) for name, path in named.items()})
-            proxy.run()
+            Proxy(SharedServer(settings)).run()
             return
         except OSError as error:  # no sockets here, or a failure that serving below reports
             _logger.info("not shared with other assistants: %s", error)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import IndexMismatch
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import refuse_fork
+from lmkrag.system.processes import refuse_fork
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Vectors
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.encoder.loading import Runtime
+    from lmkrag.types.arrays import Vectors
 
 _FEW_QUESTIONS = 32  # more are encoded by torch where it is faster, its import included
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import Runtime, load_parts
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.windows import WindowModel, plan_windows
 from lmkrag.models.device import Precision
 from lmkrag.specs import EncoderSpec, Sentence, Text, Window
+from lmkrag.types.arrays import Vectors
 
 if TYPE_CHECKING:
     import torch

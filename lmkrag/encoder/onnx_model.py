@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert, LateBert
+from lmkrag.types.arrays import Ids, Vectors
 
 POOLINGS = (
     "mean",

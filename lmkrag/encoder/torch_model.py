@@ -10,11 +10,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.onnx_model import POOLINGS
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import is_packed, read_weights
+from lmkrag.types.arrays import Vectors
 
 Value = TypeVar("Value", bound=Any)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
-from lmkrag.arrays import Vectors
 from lmkrag.specs import Window
+from lmkrag.types.arrays import Vectors
 
 
 def plan_windows(

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import UsageError, needs
@@ -19,6 +18,7 @@ from lmkrag.models.device import choose_device, choose_dtype
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.types import Document
+from lmkrag.types.arrays import Vectors
 
 _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")
 

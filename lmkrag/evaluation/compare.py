@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Floats
 from lmkrag.encoder.spec import find_model, fingerprint_model
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
@@ -27,6 +26,7 @@ from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Level, Mode
+from lmkrag.types.arrays import Floats
 
 OURS = "lmkrag"
 # in ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, ``rerank:off`` without any

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Floats
 from lmkrag.evaluation.compare import OURS, Comparison
 from lmkrag.evaluation.metrics import macro_interval, paired_interval
+from lmkrag.types.arrays import Floats
 from lmkrag.version import __version__
 
 

@@ -39,7 +39,7 @@ from lmkrag.formats.load import (
 from lmkrag.formats.memory import MEMORY, OCR_MEMORY, allow_all, limit_file, limit_process
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
-from lmkrag.system import end_with_parent
+from lmkrag.system.processes import end_with_parent
 from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0  # that one file may take; each megabyte adds to them

@@ -20,7 +20,7 @@ from lmkrag.formats.scans import SCANNED
 from lmkrag.formats.text import SAMPLE, read_mark, unpack_gzip
 from lmkrag.plugins import FORMATS, list_plugins, load_plugin
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
-from lmkrag.system import printable
+from lmkrag.system.files import printable
 from lmkrag.types import Document, Skipped
 
 _READERS = {  # by module and function: what messages call a file, and its suffixes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.formats.columns import Box
 from lmkrag.specs import ATTACHED_TO
-from lmkrag.system import find_path
+from lmkrag.system.files import find_path
 from lmkrag.types import DocumentInfo
 
 if TYPE_CHECKING:

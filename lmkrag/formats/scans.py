@@ -14,10 +14,10 @@ from typing import Any
 
 from xxhash import xxh3_64_hexdigest
 
-from lmkrag.cache import cache_path, make_private
 from lmkrag.errors import DocumentError, EmptyDocument, TookTooLong
 from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.formats.ocr import name_models
+from lmkrag.system.cache import cache_path, make_private
 from lmkrag.types import Document
 
 # the metadata with the numbers of pages that only OCR can read: no text, or unreadable

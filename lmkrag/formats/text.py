@@ -16,8 +16,8 @@ import chardet
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.memory import allow_unpacked
-from lmkrag.json_values import to_json_value
 from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.types.json_values import to_json_value
 
 _logger = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.specs import ATTACHED_TO
-from lmkrag.system import FileStamp
+from lmkrag.system.files import FileStamp
 from lmkrag.types import Document
+from lmkrag.types.arrays import Bytes, Hashes, Ids
 
 FORMAT_VERSION = 6
 # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree

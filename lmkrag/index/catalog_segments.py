@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
 
-from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, codec
 from lmkrag.index.columns import count_documents
@@ -16,6 +15,7 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.vectors.recipes import build_recipe
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus, Skipped
+from lmkrag.types.arrays import Ids
 
 _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
 _LISTED = 200  # skipped files

@@ -5,9 +5,9 @@ import zlib
 import numpy as np
 from xxhash import xxh3_64_digest, xxh3_128
 
-from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.specs import Text
+from lmkrag.types.arrays import Bytes, Hashes, Ids
 
 _CHECKSUM = 8  # bytes
 _MAX_UNPACKED = 1 << 30  # bytes: the runs of a segment of a hundred million sentences are below it

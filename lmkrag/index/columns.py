@@ -12,19 +12,20 @@ and places of all of them, end to end, as packed numbers.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from sqlite3 import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.arrays import Ids, Mask
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, codec
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
+from lmkrag.types.arrays import Ids, Mask
 
 _BLOCK = 512  # documents; as many rows are read where one of them changes
 _SHARED = 32  # columns that the keys of front matter share: documents may have any number of keys
@@ -46,10 +47,27 @@ class FieldValues(NamedTuple):
     places: Sequence[int] | Ids
 
 
-_Places = dict[str, tuple[Any, list[int]]]
-"""Each value of a field with the places of the documents that have it, by its JSON: 1, 1.0 and True
-differ.
-"""
+@dataclass(slots=True)
+class _PlacedValue:
+    """A value of a field, and the places of the documents of a block that have it."""
+
+    value: Any
+    places: list[int]
+
+
+_PlacedValues = dict[str, _PlacedValue]
+"""The values of a field by their JSON: 1, 1.0 and True differ."""
+
+
+@runtime_checkable
+class BatchTest(Protocol):
+    """A test of a value that is faster with many values at once."""
+
+    def __call__(self, value: Any, /) -> bool:
+        """Return whether a value passes."""
+
+    def each(self, values: list[Any], /) -> list[bool]:
+        """Return which of many values pass."""
 
 
 def fields_of(row: DocumentRow) -> dict[str, Any]:
@@ -123,14 +141,19 @@ def _build(connection: Connection, block: int) -> dict[str, bytes]:
     rows = list(catalog.read_block(connection, block * _BLOCK, (block + 1) * _BLOCK))
     if not rows:
         return {}
-    columns: dict[str, dict[str, _Places]] = {}
+    fields: dict[str, _PlacedValues] = {}
     for place, row in enumerate(rows):
         for key, value in fields_of(row).items():
-            field = columns.setdefault(_column(key), {}).setdefault(key, {})
-            for item in () if value is None else _items(value):
-                _, places = field.setdefault(json.dumps(item), (item, []))
-                if place not in places[-1:]:
-                    places.append(place)
+            placed_values = fields.setdefault(key, {})
+            if value is None:
+                continue
+            for item in _items(value):
+                placed = placed_values.setdefault(json.dumps(item), _PlacedValue(item, []))
+                if not placed.places or placed.places[-1] != place:
+                    placed.places.append(place)
+    columns: dict[str, dict[str, FieldValues]] = {}
+    for key, placed_values in fields.items():
+        columns.setdefault(_column(key), {})[key] = _lay_out(placed_values)
     table = np.array([(row.id, row.first_sentence, row.sentences) for row in rows], "<i8")
     facts = {
         "columns": sorted(columns),
@@ -140,26 +163,23 @@ def _build(connection: Connection, block: int) -> dict[str, bytes]:
         "unread": sum(map(_count_unread, rows)),
     }
     written = {"": len(rows).to_bytes(8, "little") + table.tobytes() + json.dumps(facts).encode()}
-    for name, fields in columns.items():
-        written[name] = _write({key: _lay_out(field) for key, field in fields.items()})
-    return written
+    return written | {name: _write(column) for name, column in columns.items()}
 
 
 def _items(value: Any) -> Iterator[Any]:
     """The values that a field has: those of a list, and of the lists in it."""
-    if not isinstance(value, list) or not value:
+    if isinstance(value, list) and value:
+        for item in value:
+            yield from _items(item)
+    else:
         yield value
-        return
-    for item in value:
-        yield from _items(item)
 
 
-def _lay_out(field: _Places) -> FieldValues:
+def _lay_out(placed_values: _PlacedValues) -> FieldValues:
     """Return the values of a field with their counts and places end to end."""
-    places = [places for _, places in field.values()]
-    return FieldValues(
-        [value for value, _ in field.values()], list(map(len, places)), list(chain(*places))
-    )
+    values = [placed.value for placed in placed_values.values()]
+    places = [placed.places for placed in placed_values.values()]
+    return FieldValues(values, list(map(len, places)), list(chain(*places)))
 
 
 def _write(fields: Mapping[str, FieldValues]) -> bytes:
@@ -301,9 +321,8 @@ def match_field(
     ):
         missing.discard(block)
         values, counts, places = _read(_unpack(packed, name, block), key)
-        hits = np.fromiter(
-            test.each(values) if hasattr(test, "each") else map(test, values), bool, len(values)
-        )
+        passing = test.each(values) if isinstance(test, BatchTest) else map(test, values)
+        hits = np.fromiter(passing, bool, len(values))
         if hits.any() or without:
             positions = places + np.searchsorted(documents.keys, block * _BLOCK)
             present[positions] = True

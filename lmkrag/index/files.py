@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
-from lmkrag.arrays import Hashes, Ids, Mask
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 from lmkrag.index.ranges import expand_ranges
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Hashes, Ids, Mask
 
 Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}

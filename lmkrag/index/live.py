@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Mask
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, join_runs, sort_runs
 from lmkrag.index.segments import Segment, SegmentFile
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids, Mask
 
 _FACTOR = 8  # segments of one size are merged into one of the next size
 _SMALL = 4_096  # rows: segments below are of one size

@@ -31,7 +31,8 @@ from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import FileStamp, refuse_fork
+from lmkrag.system.files import FileStamp
+from lmkrag.system.processes import refuse_fork
 
 CATALOG = "catalog.sqlite"
 
@@ -68,7 +69,8 @@ class IndexReader:
 
     Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A
     closed reader refuses new snapshots; those that are held stay good, and the last one closes what
-    is left. In a forked process the reader refuses: see :func:`lmkrag.system.refuse_fork`.
+    is left. In a forked process the reader refuses: see
+    :func:`lmkrag.system.processes.refuse_fork`.
 
     Attributes:
         path: the directory of the index.

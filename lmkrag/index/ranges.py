@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Mask
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids, Mask
 
 
 @dataclass(frozen=True)

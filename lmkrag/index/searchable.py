@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Ids, Scores
 from lmkrag.errors import SnapshotExpired
 from lmkrag.index.words.lexical import Terms
+from lmkrag.types.arrays import Bytes, Ids, Scores
 
 Result = TypeVar("Result")
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Ids
 from lmkrag.index.files import File, MappedFile, TableFile, Tables, read_tables
 from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.words.postings import Postings
 from lmkrag.specs import Recipe
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids
 
 
 @dataclass(frozen=True, slots=True)

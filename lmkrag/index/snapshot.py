@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, columns
 from lmkrag.index.catalog import DocumentRow
@@ -18,9 +17,10 @@ from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest,
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import lexical
 from lmkrag.index.words.lexical import Terms, Totals
-from lmkrag.json_values import replace_surrogates
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
 from lmkrag.types import Mode
+from lmkrag.types.arrays import Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.types.json_values import replace_surrogates
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.specs import SENTENCE_KINDS, Sentence, Text
-from lmkrag.system import FileStamp
+from lmkrag.system.files import FileStamp
 from lmkrag.types import Document
+from lmkrag.types.arrays import Bytes, Hashes, Ids
 
 
 class SentenceTable:

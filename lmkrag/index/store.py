@@ -21,7 +21,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from lmkrag.arrays import Vectors
 from lmkrag.errors import (
     REPAIR,
     IndexCorrupt,
@@ -35,6 +34,7 @@ from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment, choose_groups, lay_runs, lay_sentences
+from lmkrag.index.location import is_address
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged
@@ -43,8 +43,10 @@ from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write
 from lmkrag.index.words.postings import merge_postings
 from lmkrag.index.working import complete_exchanges, remove_leftovers
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import FileStamp, is_address, refuse_fork
+from lmkrag.system.files import FileStamp
+from lmkrag.system.processes import refuse_fork
 from lmkrag.types import IndexStatus
+from lmkrag.types.arrays import Vectors
 
 _NEW_CATALOG = "catalog.new"
 _CHOOSES = "chooses_encoder"  # in the catalog of an index whose encoder nobody named

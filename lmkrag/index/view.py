@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Ids
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
 from lmkrag.specs import SENTENCE_KINDS, SentenceKind
+from lmkrag.types.arrays import Bytes, Ids
 
 _HEADING = SENTENCE_KINDS.index("heading")
 

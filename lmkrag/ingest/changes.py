@@ -12,7 +12,7 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.walk import SourceFile, examine, walk
-from lmkrag.system import find_path, hash_file, printable
+from lmkrag.system.files import find_path, hash_file, printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 

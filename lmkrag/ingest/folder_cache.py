@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lmkrag.cache import cache_path, make_private
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
@@ -23,7 +22,8 @@ from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skip
 from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import SourceFile
 from lmkrag.language.terms import find_stems
-from lmkrag.system import PYTHON
+from lmkrag.system.cache import cache_path, make_private
+from lmkrag.system.processes import PYTHON
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder

@@ -13,7 +13,7 @@ from pathlib import Path
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.specs import BYTE_ORDER_MARK
-from lmkrag.system import printable
+from lmkrag.system.files import printable
 from lmkrag.types import Document
 
 _PIECE = 1 << 20

@@ -1,16 +1,27 @@
 """Open an index with its encoder, or create one."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_encoder
-from lmkrag.errors import IndexNotFound, UsageError
+from lmkrag.errors import IndexNotFound, LmkragError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, load_recipe
-from lmkrag.system import check_platform, set_wait_policy
+from lmkrag.system.processes import set_wait_policy
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+def _check_platform() -> None:
+    """Raise LmkragError where lmkrag can't run: its locks, memory maps and limits are those of
+    POSIX.
+    """
+    if sys.platform == "win32":
+        raise LmkragError(
+            "lmkrag runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux"
+        )
 
 
 def open_index(
@@ -41,7 +52,7 @@ def open_index(
         EncoderError: ``encoder`` can't be loaded.
         UsageError: ``recipe`` is not that of the existing index, or an argument is of another type.
     """
-    check_platform()
+    _check_platform()
     set_wait_policy()
     if not isinstance(path, str | Path):
         raise UsageError(f"an index is a directory, not {path!r}")

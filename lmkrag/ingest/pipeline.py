@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
@@ -21,6 +20,7 @@ from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.sentences.split import iter_sentences
 from lmkrag.sentences.structure import StructureTable
 from lmkrag.specs import CODE
+from lmkrag.types.arrays import Vectors
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder

@@ -14,7 +14,7 @@ from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.sentences.languages import document_language
 from lmkrag.sentences.structure import ParagraphTracker
 from lmkrag.specs import CODE, ENGLISH, Text
-from lmkrag.system import FileStamp
+from lmkrag.system.files import FileStamp
 from lmkrag.types import Document, IndexReport, Skipped
 
 Progress = Callable[

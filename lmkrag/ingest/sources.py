@@ -33,7 +33,7 @@ from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import SourceFile, local_path
 from lmkrag.sentences.languages import document_language
 from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH, Text
-from lmkrag.system import FileStamp, printable
+from lmkrag.system.files import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from lmkrag.errors import UsageError
-from lmkrag.system import FileStamp, printable
+from lmkrag.system.files import FileStamp, printable
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus

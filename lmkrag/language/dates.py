@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from lmkrag.system import LateRegex
+from lmkrag.language.patterns import LateRegex
 
 MONTHS = (
     "january|januar|januari|janvier|enero|gennaio|janeiro|jan",

@@ -11,9 +11,9 @@ import numpy as np
 from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.arrays import Hashes
+from lmkrag.language.patterns import LateRegex
 from lmkrag.specs import CODE, ENGLISH
-from lmkrag.system import LateRegex
+from lmkrag.types.arrays import Hashes
 
 STRAIGHT = str.maketrans(
     "“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from safetensors import safe_open
 
-from lmkrag.arrays import Ids, Vectors
 from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import AFTER, Session
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids, Vectors
 
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from lmkrag.system import FileStamp, hash_file
+from lmkrag.system.files import FileStamp, hash_file
 
 
 def hash_weights(folder: Path) -> dict[str, str]:

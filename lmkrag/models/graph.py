@@ -14,10 +14,10 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, helper, parser
 
-from lmkrag.arrays import Vectors
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
 from lmkrag.models.session import AFTER, BEFORE
+from lmkrag.types.arrays import Vectors
 
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is
 # ONNX Runtime's own.

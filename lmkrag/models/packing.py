@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors
 
 WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
 from lmkrag.models.files import hash_weights
+from lmkrag.types.arrays import Vectors
 
 # beside a model's weights: least and greatest values of each channel that is multiplied
 RANGES = "ranges.npz"

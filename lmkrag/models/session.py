@@ -10,9 +10,8 @@ from ctypes import py_object, pythonapi
 from pathlib import Path
 from typing import Any
 
-from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
-from lmkrag.system import count_cpus
+from lmkrag.types.arrays import Vectors
 
 BEFORE, AFTER = "before", "after"
 """Outputs of graphs: states around BERT's layers, ``[texts * length, dimensions]`` float32."""
@@ -109,6 +108,11 @@ class Session:
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
     """Return the threads that all runs of a process share; a forked process starts its own."""
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
+
+
+def count_cpus() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_threads() -> int:

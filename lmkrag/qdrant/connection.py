@@ -13,8 +13,8 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
-from lmkrag.clients import open_qdrant
 from lmkrag.errors import IndexNotFound, StorageError, UsageError, needs
+from lmkrag.system.clients import open_qdrant
 
 with needs("qdrant", "qdrant-client"):
     import httpx

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from qdrant_client import models
 
-from lmkrag.arrays import Vectors
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
 from lmkrag.index import codec
 from lmkrag.index.files import Tables
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.qdrant.connection import Connection
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import FileStamp
+from lmkrag.system.files import FileStamp
 from lmkrag.types import Document
+from lmkrag.types.arrays import Vectors
 
 VECTOR = "sentence"  # the name of vectors in the collection
 SESSION = 1 << 32  # ids that begin with the number of an entry

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 from qdrant_client import models
 
-from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.errors import SnapshotExpired
 from lmkrag.index.files import File, read_tables, write_tables
 from lmkrag.index.live import Selection
@@ -26,7 +25,8 @@ from lmkrag.index.vectors.vector_set import Slices
 from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.log import VECTOR
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids, Scores, Vectors
 
 _INTERVAL = 0.5  # seconds between two polls of the log
 _SCORED = 1_000  # sentences scored in one request; up to as many are scored rather than searched

@@ -20,8 +20,6 @@ from typing import Any, Self, cast
 import numpy as np
 from qdrant_client import models
 
-from lmkrag.arrays import Vectors
-from lmkrag.cache import cache_path, make_private
 from lmkrag.errors import IndexLocked, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import File, Tables
@@ -35,7 +33,9 @@ from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.log import SESSION, Entry, Header, Log, UploadedRows
 from lmkrag.qdrant.snapshot import QdrantReader, QdrantSnapshot, write_points
 from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.system.cache import cache_path, make_private
 from lmkrag.types import IndexStatus
+from lmkrag.types.arrays import Vectors
 
 _RECIPE = Recipe("qdrant", "points on Qdrant")
 _ELSEWHERE = File(0, "")

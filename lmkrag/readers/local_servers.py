@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lmkrag.clients import open_client
 from lmkrag.errors import UsageError
+from lmkrag.system.clients import open_client
 
 _HOST = "127.0.0.1"
 PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM

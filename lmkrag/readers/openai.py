@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from lmkrag.clients import open_async_openai, open_openai
 from lmkrag.errors import LmkragError, ReaderError, UsageError, needs
 from lmkrag.readers.base import LanguageModelReader, answer_or_error, name_model
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.local_servers import find_other_owner
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
+from lmkrag.system.clients import open_async_openai, open_openai
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"

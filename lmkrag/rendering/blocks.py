@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 
-from lmkrag.places import TABLES, is_record
 from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
+from lmkrag.rendering.places import TABLES, is_record
 from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.table_rows import is_header, is_tabbed, read_record, split_row
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Scores
+from lmkrag.types.arrays import Ids, Scores
 
 DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
 MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages than English

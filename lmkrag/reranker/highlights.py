@@ -10,7 +10,7 @@ from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
-from lmkrag.system import stop_if_late
+from lmkrag.system.deadline import stop_if_late
 
 THRESHOLD = 0.2  # the least probability with which a sentence is kept when a text is pruned
 _AT_A_TIME = 32  # passages read in one pass

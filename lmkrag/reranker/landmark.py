@@ -17,7 +17,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
-from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.encoder.tokens import prepare_tokenizer
@@ -39,6 +38,7 @@ from lmkrag.reranker.base import (
     unread_scores,
 )
 from lmkrag.reranker.listwise import LOGITS, SHARE, ListwiseModel
+from lmkrag.types.arrays import Ids, Scores, Vectors
 
 FORMAT = 1  # of ``reranker.json``
 WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"

@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from safetensors import safe_open
 
-from lmkrag.arrays import Scores, Vectors
 from lmkrag.index.searchable import best_of_groups
 from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
+from lmkrag.types.arrays import Scores, Vectors
 
 # a file beside a re-ranker's; without it, ranks are added to the search's scores
 WEIGHTS = "listwise.safetensors"

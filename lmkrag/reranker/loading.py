@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from lmkrag.arrays import Scores
 from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
@@ -16,6 +15,7 @@ from lmkrag.reranker.base import (
     Reranker,
     RerankPassage,
 )
+from lmkrag.types.arrays import Scores
 
 if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
     from sentence_transformers import CrossEncoder

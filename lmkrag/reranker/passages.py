@@ -14,7 +14,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from tokenizers import Encoding, Tokenizer
 
-from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.language.quantities import respell
@@ -23,6 +22,7 @@ from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.landmark import find_reranker, read_folder
+from lmkrag.types.arrays import Ids, Scores, Vectors
 
 PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
 """Outputs of the graph for one question and passage, float32.

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids
 from lmkrag.language.terms import split_words
 from lmkrag.reranker.base import PlacedText
 from lmkrag.results import Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, split_row
+from lmkrag.types.arrays import Ids
 
 _STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
 _BETWEEN = " | "  # cells of a row

@@ -5,11 +5,11 @@ score them.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Floats, Hashes, Ids, Mask, Scores
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
@@ -22,6 +22,7 @@ from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
+from lmkrag.types.arrays import Floats, Hashes, Ids, Mask, Scores
 
 _TITLED = 1_000  # documents whose titles are matched
 
@@ -44,6 +45,19 @@ class Candidates:
     words: dict[tuple[int, ...], float]  # the weight of each word of the question, by its hashes
     fused: Fused  # the scores with their parts
     weights: Weights  # of the search
+    views: "Views"  # their documents
+
+    def view(self, candidate: int) -> DocumentView:
+        """Return the document that a candidate (a position) is of."""
+        return self.views.view(int(self.documents[candidate]))
+
+    def ordinal(self, candidate: int) -> int:
+        """Return which sentence of its document a candidate is."""
+        return int(self.sentences[candidate]) - self.view(candidate).row.first_sentence
+
+    def sentence(self, candidate: int) -> str:
+        """Return the text of a candidate."""
+        return self.view(candidate).sentence(self.ordinal(candidate))
 
     def times(self, name: str, factor: Scores) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
@@ -86,27 +100,11 @@ class Candidates:
 
 
 class Views:
-    """The documents of some candidates, each looked up once."""
+    """Documents of a snapshot by their row ids, each looked up once."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
-        self._snapshot, self._candidates = snapshot, candidates
-        self._views: dict[int, DocumentView] = {}
+    def __init__(self, snapshot: Snapshot) -> None:
         self.languages = snapshot.totals.languages
-
-    def view(self, candidate: int) -> DocumentView:
-        """Return the document that a candidate (a position) is of."""
-        key = int(self._candidates.documents[candidate])
-        if key not in self._views:
-            self._views[key] = self._snapshot.view_document(key)
-        return self._views[key]
-
-    def ordinal(self, candidate: int) -> int:
-        """Return which sentence of its document a candidate is."""
-        return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
-
-    def sentence(self, candidate: int) -> str:
-        """Return the text of a candidate."""
-        return self.view(candidate).sentence(self.ordinal(candidate))
+        self.view = cache(snapshot.view_document)
 
 
 class SearchQuery(NamedTuple):
@@ -391,6 +389,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         words=words,
         fused=fused,
         weights=weights,
+        views=Views(snapshot),
     )
 
 

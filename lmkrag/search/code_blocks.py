@@ -10,7 +10,7 @@ import numpy as np
 
 from lmkrag.index.view import DocumentView
 from lmkrag.language.question import CodeQuestion, split_identifiers
-from lmkrag.search.candidates import Candidates, Views
+from lmkrag.search.candidates import Candidates
 from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
@@ -152,27 +152,29 @@ def is_secondary(doc_id: str) -> bool:
     return _SECONDARY.search(doc_id) is not None
 
 
-def is_mostly_code(candidates: Candidates, views: Views) -> bool:
+def is_mostly_code(candidates: Candidates) -> bool:
     """Return whether candidates are of several documents, and at least half of these are source
     code.
     """
+    if CODE not in candidates.views.languages:
+        return False
     first = np.unique(candidates.documents, return_index=True)[1].tolist()
     return len(first) > 1 and 2 * sum(
-        views.view(position).row.kind == CODE for position in first
+        candidates.view(position).row.kind == CODE for position in first
     ) >= len(first)
 
 
-def rank_code(
-    candidates: Candidates, views: Views, question: CodeQuestion, *, mostly_code: bool
-) -> Candidates:
+def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bool) -> Candidates:
     """Return candidates with the scores of source code weighted.
 
     Definitions of the question's names and files that it names gain. Tests, generated code and, in
     a folder that is ``mostly_code``, prose lose, unless the question is about these.
     """
+    if CODE not in candidates.views.languages:
+        return candidates
     weights = candidates.weights
     _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)
-    rows = [views.view(position).row for position in first.tolist()]
+    rows = [candidates.view(position).row for position in first.tolist()]
     is_code = np.array([row.kind == CODE for row in rows])
     secondary = is_code & [not question.about_tests and is_secondary(row.doc_id) for row in rows]
     beside = (is_code == question.about_prose) & mostly_code
@@ -182,7 +184,7 @@ def rank_code(
     )
     defined = np.zeros(len(owners), bool)
     for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
-        defined[position] = declares(views.sentence(position), question.identifiers)
+        defined[position] = declares(candidates.sentence(position), question.identifiers)
     for name, factor in (
         ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
         ("prose beside code", np.where(beside, weights.beside, 1)[owners]),

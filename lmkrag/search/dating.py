@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.view import DocumentView
 from lmkrag.language.dates import MAY_DATE, find_date
-from lmkrag.system import LateRegex
+from lmkrag.language.patterns import LateRegex
 
 DATE_KEYS = (
     *(

@@ -15,26 +15,32 @@ document's front matter. A ``path`` equals its folders, too: ``path=docs/handboo
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, time
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 from numbers import Real
 from operator import and_, ge, gt, le, lt, or_
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import to_json_value
 from lmkrag.types import DocumentInfo
+from lmkrag.types.json_values import to_json_value
+
+if TYPE_CHECKING:
+    from lmkrag.types.arrays import Mask
 
 Test = Callable[[Any], bool]
 """A test of a field's value, which is None where a document has none, and a list where it has
-several.
+several. One with a method ``each`` tests many values at once: see
+:class:`lmkrag.index.columns.BatchTest`.
 """
 
-Predicate = Callable[[Callable[[str, Test], Any]], Any]
-"""Called with a function of a key and a test, which returns a boolean, or an array with one for
-each document.
-"""
+Match = Callable[[str, Test], "Mask"]
+"""Returns which documents ``[n]`` have a field, by its key, that passes a test."""
+
+Predicate = Callable[[Match], "Mask"]
+"""Returns which documents ``[n]`` a filter keeps, by what their fields match."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
@@ -44,6 +50,7 @@ _KEY = re.compile(r"""[^\s()=<>!"']+""")
 _RESERVED = frozenset({"and", "or", "not", "in"})
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
+_REST_OF_DATE = {4: r"-\d\d-\d\d", 7: r"-\d\d", 10: ""}  # by the length of what is written
 _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
@@ -52,21 +59,20 @@ _ASKED = "kind, path, doc_id, title, modified"
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
-Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
+
+@dataclass(frozen=True, slots=True)
+class PredicateFilter:
+    """A filter that no expression can state; two of one ``name`` keep the same documents."""
+
+    name: str
+    predicate: Predicate = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
-class PredicateFilter(str):
-    """A filter that no expression can state; its text identifies it."""
-
-    __slots__ = ("predicate",)
-    predicate: Predicate
-
-    def __new__(cls, name: str, predicate: Predicate) -> Self:
-        """Take the predicate; two filters of one name keep the same documents."""
-        instance = super().__new__(cls, name)
-        instance.predicate = predicate
-        return instance
-
+Expression = str | PredicateFilter
+Filter = Expression | Mapping[str, Any]  # a mapping has the values of some keys
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
@@ -81,30 +87,29 @@ def filter_files(
         return None
     from pathspec import GitIgnoreSpec
 
-    included, excluded = (
-        GitIgnoreSpec.from_lines(include or ["*"]),
-        GitIgnoreSpec.from_lines(exclude),
-    )
+    included = GitIgnoreSpec.from_lines(include or ["*"])
+    excluded = GitIgnoreSpec.from_lines(exclude)
+    is_path = _TextTest([(re.escape(path) or f"{_ANY}*", True)])
 
-    def is_chosen(doc_id: str | None) -> bool:
-        return (
-            doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
-        )
+    def is_included(doc_id: str | None) -> bool:
+        if doc_id is None:
+            return False
+        return included.match_file(doc_id) and not excluded.match_file(doc_id)
 
-    def predicate(match: Callable[[str, Test], Any]) -> Any:
-        return match("doc_id", is_chosen) & match(
-            "path", _TextTest([(re.escape(path) or f"{_ANY}*", True)])
-        )
+    def predicate(match: Match) -> "Mask":
+        return match("doc_id", is_included) & match("path", is_path)
 
     return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
 
-def parse_filter(expression: str) -> Predicate:
+def parse_filter(expression: Expression) -> Predicate:
     """Compile an expression, or raise UsageError, which says where it is wrong.
 
-    >>> fields = {"kind": "pdf", "year": 2021}
-    >>> parse_filter("kind=pdf and year>=2020")(lambda key, test: test(fields.get(key)))
-    True
+    >>> import numpy as np
+    >>> years = [2021, 2019, None]
+    >>> keeps = parse_filter("year>=2020")
+    >>> keeps(lambda key, test: np.array([test(year) for year in years])).tolist()
+    [True, False, False]
     """
     if isinstance(expression, PredicateFilter):
         return expression.predicate
@@ -113,7 +118,7 @@ def parse_filter(expression: str) -> Predicate:
     return _Parser(expression).parse()
 
 
-def to_expression(expression: Filter | None) -> str | None:
+def to_expression(expression: Filter | None) -> Expression | None:
     """Return a filter as an expression. A mapping keeps documents with all of its values, a list of
     them with any.
 
@@ -183,6 +188,38 @@ def quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+@dataclass(frozen=True, slots=True)
+class _Has:
+    """Keeps documents with a field that passes a test."""
+
+    key: str
+    test: Test
+
+    def __call__(self, match: Match) -> "Mask":
+        return match(self.key, self.test)
+
+
+@dataclass(frozen=True, slots=True)
+class _Not:
+    """Keeps documents that another predicate does not keep."""
+
+    inner: Predicate
+
+    def __call__(self, match: Match) -> "Mask":
+        return ~self.inner(match)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Keeps documents that all of its parts keep, or any of them, as ``operation`` says."""
+
+    operation: Callable[["Mask", "Mask"], "Mask"]
+    parts: Sequence[Predicate]
+
+    def __call__(self, match: Match) -> "Mask":
+        return reduce(self.operation, [part(match) for part in self.parts])
+
+
 class _Parser:
     def __init__(self, expression: str) -> None:
         self._expression = expression
@@ -198,20 +235,19 @@ class _Parser:
         options = [self._both(depth)]
         while self._take("word", "or"):
             options.append(self._both(depth))
-        return lambda match: reduce(or_, [option(match) for option in options])
+        return _Joined(or_, options)
 
     def _both(self, depth: int) -> Predicate:
         parts = [self._factor(depth)]
         while self._take("word", "and"):
             parts.append(self._factor(depth))
-        return lambda match: reduce(and_, [part(match) for part in parts])
+        return _Joined(and_, parts)
 
     def _factor(self, depth: int) -> Predicate:
         if depth > _MAX_DEPTH:
             raise self._error("it is nested too deeply")
         if self._take("word", "not"):
-            inner = self._factor(depth + 1)
-            return lambda match: inner(match) ^ True
+            return _Not(self._factor(depth + 1))
         if self._take("paren", "("):
             inner = self._either(depth + 1)
             if not self._take("paren", ")"):
@@ -233,12 +269,10 @@ class _Parser:
         exact = value_kind == "quoted"
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
-        if operator in ("=", "!="):
-            test = _TextTest([self._pattern(value, exact)])
-            return lambda match: match(key, test) ^ (operator == "!=")
-        return lambda match: match(
-            key, partial(_ordered, operator=operator, value=value, exact=exact)
-        )
+        if operator not in ("=", "!="):
+            return _Has(key, _OrderTest(operator, value, exact))
+        equal = _Has(key, _TextTest([self._pattern(value, exact)]))
+        return _Not(equal) if operator == "!=" else equal
 
     def _listed(self, key: str) -> Predicate | None:
         """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes
@@ -260,8 +294,8 @@ class _Parser:
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        test = _TextTest([self._pattern(text, exact) for text, exact in values])
-        return lambda match: match(key, test) ^ negated
+        listed = _Has(key, _TextTest([self._pattern(text, exact) for text, exact in values]))
+        return _Not(listed) if negated else listed
 
     def _pattern(self, value: str, exact: bool) -> tuple[str, bool]:
         """The regular expression of a value, and whether case matters: else it is that of a text in
@@ -271,7 +305,7 @@ class _Parser:
         if exact:
             return re.escape(value), True
         if _DATE.fullmatch(value):
-            return value + "(?:" + r"-\d\d" * (2 - value.count("-")) + f"{_ANY}*)?", True
+            return f"{value}(?:{_REST_OF_DATE[len(value)]}{_ANY}*)?", True
         if len(value) > _MAX_PATTERN and ("*" in value or "?" in value):
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
         value = value if value.strip("*") else "?*"  # any value but the empty one
@@ -365,24 +399,36 @@ def _other_text(field: Any) -> str:
     """A whole number as it reads when stored as the other type, ``2024`` or ``2024.0``; other
     fields as they are.
     """
-    return (
-        f"{field}.0"
-        if type(field) is int
-        else _text(field).removesuffix(".0" * isinstance(field, float))
-    )
+    if type(field) is int:
+        return f"{field}.0"
+    text = _text(field)
+    return text.removesuffix(".0") if isinstance(field, float) else text
 
 
-def _ordered(field: Any, operator: str, value: str, *, exact: bool) -> bool:
-    if isinstance(field, list):
-        return any(_ordered(item, operator, value, exact=exact) for item in field)
-    if field is None:
-        return False
-    try:
-        left: Any = float(field)
-        right: Any = float(value)
-    except (TypeError, ValueError, OverflowError):
-        text = _text(field)
-        if _DATED.match(text) and _DATE.fullmatch(value):
-            text = text[: len(value)]  # the year or month that is compared
-        left, right = (text, value) if exact else (text.lower(), value.lower())
-    return bool(_ORDERS[operator](left, right))
+@dataclass(frozen=True, slots=True)
+class _OrderTest:
+    """The test whether a field, or one of its values, is less or greater than a value.
+
+    Both are compared as numbers, else as dates, as far as the value says, else as texts.
+    """
+
+    operator: str
+    value: str
+    exact: bool  # else the case of texts does not matter
+
+    def __call__(self, field: Any) -> bool:
+        if isinstance(field, list):
+            return any(map(self, field))
+        if field is None:
+            return False
+        try:
+            left: Any = float(field)
+            right: Any = float(self.value)
+        except (TypeError, ValueError, OverflowError):
+            left, right = self._fold(_text(field)), self._fold(self.value)
+            if _DATED.match(left) and _DATE.fullmatch(right):
+                left = left[: len(right)]  # the year or month that is compared
+        return bool(_ORDERS[self.operator](left, right))
+
+    def _fold(self, text: str) -> str:
+        return text if self.exact else text.lower()

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Mask, Scores
 from lmkrag.index.searchable import best_of_groups
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types.arrays import Ids, Mask, Scores
 
 
 class Fused(NamedTuple):

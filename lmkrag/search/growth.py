@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lmkrag.arrays import Floats, Ids, Mask, Scores
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types.arrays import Floats, Ids, Mask, Scores
 
 Grown = tuple[
     int, int, int

@@ -3,107 +3,156 @@ other documents.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
-from lmkrag.places import LINED
+from lmkrag.rendering.places import LINED
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
 from lmkrag.search.passages import complete_span
-from lmkrag.search.results import Results, strip
-from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.types import Level
+from lmkrag.search.request import SearchRequest
+from lmkrag.search.results import SpanMaker, strip
+from lmkrag.search.weights import Weights
+from lmkrag.types.arrays import Ids, Scores
 
 Run = tuple[
     int, int, tuple[int, ...]
 ]  # positions of the first candidate, after the last, and of the hits, best first
 
 
-def merge_level(
-    level: Level,
-    results: Results,
-    candidates: Candidates,
-    score: Scores,
-    grown: Iterable[Grown],
-    *,
-    top_k: int,
-    per_document: int | None = None,
-) -> list[Span]:
-    """Return the best documents, sentences or spans, best first: ``top_k`` at most,
-    ``per_document`` of one.
+@dataclass(frozen=True)
+class Results:
+    """What the results of one search are made of, and how many are made at most.
 
-    A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are
-    those with content.
+    Attributes:
+        candidates: the sentences that were found.
+        request: says which level the results have, how many are of one document, and whether they
+            are explained.
+        count: results to make, at most; more than are asked for where a ranker reads them.
+        is_code: whether they are of source code, which rankers of prose leave as it is.
+        collapse: of passages, return the best of each document, with the lines of the others in
+            ``more``; where fewer documents than this match, their next best, too. 0 returns all.
     """
-    if level not in ("document", "sentence"):
-        return _merge_spans(results, candidates, score, grown, top_k, per_document)
-    positions = (
-        np.arange(len(score)) if level == "document" else np.flatnonzero(candidates.has_content)
-    )
-    order = positions[np.argsort(-score[positions], kind="stable")].tolist()
-    runs = ((hit, hit + 1, (hit,)) for hit in order)
-    best = _limit(candidates, runs, top_k, 1 if level == "document" else per_document)
-    if level == "sentence":
-        return _make_spans(results, best)
-    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in best]
 
+    candidates: Candidates
+    request: SearchRequest
+    count: int
+    is_code: bool = False
+    collapse: int = 0
 
-def _merge_spans(
-    results: Results,
-    candidates: Candidates,
-    score: Scores,
-    grown: Iterable[Grown],
-    most: int,
-    per_document: int | None,
-) -> list[Span]:
-    """Merge spans that touch, if the lesser one is nearly as good as the better one."""
-    merged: list[Run] = []
-    for first, stop, hit in grown:
-        run: Run = (first, stop, (hit,))
-        near = [other for other in merged if _touch(candidates, other, run)]
-        near = [
-            other for other in near if score[hit] >= candidates.weights.join * score[other[2][0]]
+    @cached_property
+    def unranked(self) -> list[Span]:
+        """The results in the order of the search."""
+        return self.make(self.candidates.grow(), self.candidates.score)
+
+    def make(self, grown: Iterable[Grown], score: Scores) -> list[Span]:
+        """Return the results of spans, best first, that have scores ``[n]`` of their hits.
+
+        A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are
+        those with content.
+        """
+        level, growth = self.request.level, None
+        if self.request.explain:
+            grown = list(grown)
+            has_growth = level in ("passage", "span")
+            growth = {hit: (first, stop) for first, stop, hit in grown} if has_growth else {}
+        maker = SpanMaker(self.candidates, score, growth)
+        if level == "passage":
+            return self._make_passages(maker, grown)
+        if level == "span":
+            return _make_spans(maker, self._merge_spans(grown, score))
+        if level == "sentence":
+            positions = np.flatnonzero(self.candidates.has_content)
+            return _make_spans(maker, self._limit(positions, score, self.request.per_document))
+        return [
+            maker.make_span(0, self.candidates.view(hit).row.length, (hit,))
+            for hit, _, _ in self._limit(np.arange(len(score)), score, 1)
         ]
-        if near:
-            parts = [*near, run]
-            joined = (
-                min(p[0] for p in parts),
-                max(p[1] for p in parts),
-                tuple(h for p in parts for h in p[2]),
-            )
-            merged[merged.index(near[0])] = joined
-            for other in near[1:]:
-                merged.remove(other)
-        elif per_document is not None and per_document <= sum(
-            candidates.documents[other[0]] == candidates.documents[hit] for other in merged
-        ):
-            continue
-        elif len(merged) < most:
-            merged.append(run)
-        else:
-            break
-    return _make_spans(results, merged)
 
-
-def _limit(
-    candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None
-) -> list[Run]:
-    """The first ``top_k`` runs, ``per_document`` of each document at most."""
-    best: list[Run] = []
-    counts: Counter[int] = Counter()
-    for run in runs:
-        document = int(candidates.documents[run[0]])
-        if per_document is None or counts[document] < per_document:
-            counts[document] += 1
-            best.append(run)
-            if len(best) == top_k:
+    def _merge_spans(self, grown: Iterable[Grown], score: Scores) -> list[Run]:
+        """Merge spans that touch, if the lesser one is nearly as good as the better one."""
+        candidates, merged = self.candidates, list[Run]()
+        for first, stop, hit in grown:
+            run: Run = (first, stop, (hit,))
+            near = [
+                other
+                for other in merged
+                if _touch(candidates, other, run)
+                and score[hit] >= candidates.weights.join * score[other[2][0]]
+            ]
+            if near:
+                merged[merged.index(near[0])] = _join([*near, run])
+                for other in near[1:]:
+                    merged.remove(other)
+            elif self._is_full(merged, hit):
+                continue
+            elif len(merged) == self.count:
                 break
-    return best
+            else:
+                merged.append(run)
+        return merged
+
+    def _is_full(self, runs: Iterable[Run], hit: int) -> bool:
+        """Whether no other result may be of the document of a hit."""
+        most, documents = self.request.per_document, self.candidates.documents
+        return most is not None and most <= sum(documents[run[0]] == documents[hit] for run in runs)
+
+    def _limit(self, positions: Ids, score: Scores, per_document: int | None) -> list[Run]:
+        """The best of some candidates, each alone, ``per_document`` of each document at most."""
+        best: list[Run] = []
+        counts: Counter[int] = Counter()
+        for hit in positions[np.argsort(-score[positions], kind="stable")].tolist():
+            document = int(self.candidates.documents[hit])
+            if per_document is None or counts[document] < per_document:
+                counts[document] += 1
+                best.append((hit, hit + 1, (hit,)))
+                if len(best) == self.count:
+                    break
+        return best
+
+    def _make_passages(self, maker: SpanMaker, grown: Iterable[Grown]) -> list[Span]:
+        """Complete spans to passages, and merge those that meet."""
+        candidates, weights = self.candidates, self.candidates.weights
+        choose = _best_of_each if self.collapse else list
+        merged: list[_Passage] = []
+        for rank, (first, stop, hit) in enumerate(grown):
+            view, ordinal = candidates.view(hit), candidates.ordinal(hit)
+            low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
+            passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
+            touching = rank < weights.touching and view.kind(ordinal) != "record"
+            if _merge(merged, passage, view.bounds(ordinal), touching=touching, weights=weights):
+                continue
+            count = sum(other.view is view for other in merged)
+            if self.request.per_document is not None and count >= self.request.per_document:
+                continue
+            if not (self.collapse and count) and len(choose(merged)) >= self.count:
+                merged = _without_copies(merged, weights)
+                if len(choose(merged)) == self.count:
+                    break
+            merged.append(passage)
+        merged = _without_copies(merged, weights)
+        firsts = choose(merged)
+        others = [passage for passage in merged if passage not in firsts]  # if they collapse
+        room = max(0, self.collapse - len(firsts))
+        return [
+            replace(
+                maker.make_span(passage.start, passage.end, passage.hits),
+                also_in=tuple(passage.also_in),
+                more=_list_lines(passage.view, others[room:]) if passage in firsts else (),
+            )
+            for passage in [*firsts, *others[:room]]
+        ]
+
+
+def _join(runs: Sequence[Run]) -> Run:
+    """Runs as one, with the hits of all in their order."""
+    hits = tuple(hit for run in runs for hit in run[2])
+    return min(run[0] for run in runs), max(run[1] for run in runs), hits
 
 
 def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
@@ -116,15 +165,13 @@ def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
     return bool(is_next and candidates.documents[after] == candidates.documents[before])
 
 
-def _make_spans(results: Results, runs: list[Run]) -> list[Span]:
+def _make_spans(maker: SpanMaker, runs: list[Run]) -> list[Span]:
     spans = []
     for first, stop, hits in runs:
-        view = results.view(first)
-        start, end = (
-            view.bounds(results.ordinal(first))[0],
-            view.bounds(results.ordinal(stop - 1))[1],
-        )
-        spans.append(results.make_span(start, end, hits))
+        view = maker.candidates.view(first)
+        start, _ = view.bounds(maker.candidates.ordinal(first))
+        _, end = view.bounds(maker.candidates.ordinal(stop - 1))
+        spans.append(maker.make_span(start, end, hits))
     return spans
 
 
@@ -135,55 +182,6 @@ class _Passage:
     end: int
     hits: list[int]
     also_in: list[str] = field(default_factory=list)
-
-
-def merge_passages(
-    results: Results,
-    grown: Iterable[Grown],
-    *,
-    top_k: int,
-    per_document: int | None = None,
-    collapse: int = 0,
-    weights: Weights = WEIGHTS,
-) -> list[Span]:
-    """Complete grown spans to passages, and merge those that meet, best first: see
-    :func:`merge_level`.
-
-    Unless ``collapse`` is 0, only the best passage of each document is returned, with the lines of
-    the others in ``more``. If fewer than ``collapse`` documents match, their next best passages are
-    returned as well.
-    """
-    choose = _best_of_each if collapse else list
-    merged: list[_Passage] = []
-    for rank, (first, stop, hit) in enumerate(grown):
-        view = results.view(hit)
-        low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
-        passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
-        touching = rank < weights.touching and view.kind(results.ordinal(hit)) != "record"
-        if _merge(
-            merged, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights
-        ):
-            continue
-        count = sum(other.view is view for other in merged)
-        if per_document is not None and count >= per_document:
-            continue
-        if not (collapse and count) and len(choose(merged)) >= top_k:
-            merged = _without_copies(merged, weights)
-            if len(choose(merged)) == top_k:
-                break
-        merged.append(passage)
-    merged = _without_copies(merged, weights)
-    firsts = choose(merged)
-    others = [passage for passage in merged if passage not in firsts]  # none unless they collapse
-    room = max(0, collapse - len(firsts))
-    return [
-        replace(
-            results.make_span(passage.start, passage.end, passage.hits),
-            also_in=tuple(passage.also_in),
-            more=_list_lines(passage.view, others[room:]) if passage in firsts else (),
-        )
-        for passage in [*firsts, *others[:room]]
-    ]
 
 
 def _best_of_each(merged: list[_Passage]) -> list[_Passage]:

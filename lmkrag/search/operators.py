@@ -1,32 +1,29 @@
 """Compare candidates with the operators of a question, and its codes, versions and identifiers."""
 
-from collections.abc import Callable
-
 import numpy as np
 
-from lmkrag.arrays import Mask
 from lmkrag.language.keys import holds
 from lmkrag.language.question import Question, normalize_phrase
 from lmkrag.search.candidates import Candidates
+from lmkrag.types.arrays import Mask
 
 
-def apply_operators(
-    question: Question, candidates: Candidates, read: Callable[[int], str]
-) -> Candidates:
-    """Raise candidates with phrases and exact words, and remove excluded ones; ``read`` returns
-    their texts.
-    """
+def apply_operators(question: Question, candidates: Candidates) -> Candidates:
+    """Raise candidates with phrases and exact words, and remove excluded ones."""
     weights = candidates.weights
     if question.exact:
         # Only rows: prose is often about a code that its heading or its document names.
         held = np.zeros(len(candidates.sentences))
         for position in np.flatnonzero(candidates.record).tolist():
-            text = read(position)
+            text = candidates.sentence(position)
             held[position] = sum(holds(text, word) for word in question.exact)
         candidates = candidates.times("exact words", (weights.exact**held).astype(np.float32))
     if not (question.phrases or question.excluded):
         return candidates
-    texts = [normalize_phrase(read(position)) for position in range(len(candidates.sentences))]
+    texts = [
+        normalize_phrase(candidates.sentence(position))
+        for position in range(len(candidates.sentences))
+    ]
     if question.phrases:
         held = np.array([sum(phrase in text for phrase in question.phrases) for text in texts])
         factor = weights.only_phrases if question.is_phrases else weights.phrase

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from lmkrag.places import count_paragraphs
-from lmkrag.results import Span
+from lmkrag.rendering.places import count_paragraphs
+from lmkrag.results import Span, SpanList
+from lmkrag.search.request import MOST_RESULTS
 
 Cost = Callable[[int, Span], int]  # tokens of a span with its frame, by its number from 1
 _FIRST_LOOK = 8  # spans that are searched for at first, at least
@@ -13,8 +14,8 @@ _MOST_LOOKS = 8  # times as many, at most, where spans with the same words are l
 
 
 def fill_budget(
-    search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost
-) -> list[Span]:
+    search: Callable[[int], SpanList], *, limit: int | None, budget: int, cost: Cost
+) -> SpanList:
     """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget
     limits them.
     """
@@ -23,9 +24,10 @@ def fill_budget(
     while True:
         spans = search(count)
         packed, is_full = pack_spans(spans, budget=budget, cost=cost)
-        if limit is not None or is_full or len(spans) < count or count >= _MOST_LOOKS * first:
-            return packed
-        count *= 2
+        is_last = limit is not None or count >= min(_MOST_LOOKS * first, MOST_RESULTS)
+        if is_last or is_full or len(spans) < count:
+            return SpanList(packed, spans.notes)
+        count = min(2 * count, MOST_RESULTS)
 
 
 def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[Span], bool]:

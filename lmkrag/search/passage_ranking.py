@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmkrag.arrays import Floats
 from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.telling import tell_passage
 from lmkrag.results import Span
+from lmkrag.search.merging import Results
+from lmkrag.search.sentence_ranking import SentenceRanking
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
 from lmkrag.types import ScoreFactor
+from lmkrag.types.arrays import Floats
 
 if TYPE_CHECKING:
     from lmkrag.reranker.passages import PassageReranker
@@ -37,17 +39,35 @@ class PassageRanking:
         self,
         question: str,
         load: "Callable[[], PassageReranker]",
+        by_sentence: SentenceRanking,
         *,
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question, a function that loads the model, and a time limit that begins now."""
+        """Take the question, a function that loads the model, what ranks questions in the text's
+        own words, and a time limit that begins now.
+        """
         self._question, self._load, self._weights = question, load, weights
+        self._by_sentence, self.least = by_sentence, weights.ranked_in_doubt
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         self._known: dict[PlacedText, float] = {}
-        self.cut_short = False  # whether time was up before all passages were read
+        self._is_late = False
 
-    def rank(self, passages: Sequence[Span]) -> list[Span] | None:
+    @property
+    def cut_short(self) -> bool:
+        """Whether time was up before all passages were read."""
+        return self._is_late or self._by_sentence.cut_short
+
+    def rank(self, results: Results) -> list[Span]:
+        """Order results by how they read, or by their sentences and then a little by how they
+        read.
+        """
+        if results.is_code:
+            return self._by_sentence.rank(results)
+        passages = self.reorder(results.unranked)
+        return self.refine(self._by_sentence.rank(results)) if passages is None else passages
+
+    def reorder(self, passages: Sequence[Span]) -> list[Span] | None:
         """Read the first passages, and return all, best first; those that were not read follow in
         their order.
 
@@ -82,7 +102,7 @@ class PassageRanking:
         size = len(new) if self._deadline == math.inf else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             if time.monotonic() > self._deadline:
-                self.cut_short = True
+                self._is_late = True
                 break
             part = new[start : start + size]
             scores = self._load().score(self._question, part)

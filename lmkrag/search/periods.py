@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmkrag.language.dates import find_date, first_day
-from lmkrag.search.candidates import Candidates, Views
+from lmkrag.search.candidates import Candidates
 from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage
-from lmkrag.search.filters import PredicateFilter, Test, parse_filter
+from lmkrag.search.filters import Expression, PredicateFilter, Test, parse_filter
 from lmkrag.search.results import find_headings
 
 _DAY = 10  # characters of a date that names a day
@@ -34,13 +34,18 @@ class Period(NamedTuple):
             return f"from {since.removesuffix(until.partition(' ')[2]).strip() or since} to {until}"
         return f"since {since}" if since else f"until {until}"
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether it begins or ends."""
+        return bool(self.since or self.until)
+
     def has(self, day: str) -> bool:
         """Return whether a date is in the period, or may be in it where it is less precise."""
         since, until = self.since[: len(day)], self.until[: len(day)]
         return bool(day) and day[: len(since)] >= since and day[: len(until)] <= until
 
 
-def filter_period(expression: str | None, period: Period) -> PredicateFilter:
+def filter_period(expression: Expression | None, period: Period) -> PredicateFilter:
     """Return a filter for documents that may have passages from a period, and that match an
     expression if given.
     """
@@ -68,12 +73,14 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
     return PredicateFilter(f"{period.since}..{period.until} {expression or ''}", predicate)
 
 
-def keep_period(period: Period, candidates: Candidates, views: Views) -> Candidates:
-    """Return the candidates that are from a period."""
+def keep_period(period: Period, candidates: Candidates) -> Candidates:
+    """Return the candidates that are from a period, all if it has no limit."""
     dates: dict[tuple[str, int | None], str] = {}
+    if not period.is_limited:
+        return candidates
 
     def read_date(candidate: int) -> str:
-        view, ordinal = views.view(candidate), views.ordinal(candidate)
+        view, ordinal = candidates.view(candidate), candidates.ordinal(candidate)
         key = view.row.doc_id, next(view.headings_before(ordinal), None)
         if key not in dates:
             dates[key] = date_passage(view, ordinal, find_headings(view, ordinal)).date

@@ -25,12 +25,13 @@ from typing import (
 )
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import replace_surrogates
 from lmkrag.results import SpanList
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
+from lmkrag.types.json_values import replace_surrogates
 
 DEFAULT_TOP_K = 8
+MOST_RESULTS = 10_000
 _BLANK = "the question is empty"
 
 _ISO_DATE = re.compile(r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")
@@ -137,7 +138,7 @@ class SearchRequest:
             "Maximum number of results; defaults to 8, or to as many as fit if their tokens "
             "are limited."
         ),
-        most=10_000,
+        most=MOST_RESULTS,
         flags=("-k", "--top-k", "--top"),
         metavar="N",
         variable="LMKRAG_TOP_K",

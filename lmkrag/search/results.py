@@ -5,18 +5,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import islice
 
-from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import hash_forms
-from lmkrag.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
-from lmkrag.search.candidates import Candidates, Views
+from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
-from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
 from lmkrag.types import Explanation, Hit
+from lmkrag.types.arrays import Scores
 
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count
@@ -44,32 +43,32 @@ _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 
 
-class Results:
+class SpanMaker:
     """Makes spans from the candidates of one search."""
 
-    def __init__(
-        self, views: Views, candidates: Candidates, score: Scores, grown: Growth | None = None
-    ) -> None:
+    def __init__(self, candidates: Candidates, score: Scores, grown: Growth | None = None) -> None:
         """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
 
         ``grown`` is for spans that get an explanation; None for no explanations.
         """
-        self.view, self.ordinal, self.languages = views.view, views.ordinal, views.languages
-        self._candidates, self._score, self._grown = candidates, score, grown
+        self.candidates, self.score, self._grown = candidates, score, grown
+        self._languages = candidates.views.languages
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
         """Return characters of the document of ``hits`` (candidates, best first), without white
         space at the ends.
         """
-        view = self.view(hits[0])
+        view, ordinal = self.candidates.view(hits[0]), self.candidates.ordinal(hits[0])
         row = view.row
         start, end = strip(view, start, end)
         line = view.count_lines(start) + 1 if row.kind in LINED else None
-        text, score = view.text(start, end), float(self._score[hits[0]])
+        text, score = view.text(start, end), float(self.score[hits[0]])
+        headings = _find_context(view, ordinal, start)
+        header = find_header(view, view.ordinal_at(start))
         explanation: Explanation | None = None
         if self._grown is not None:
             explanation = explain_span(
-                self._candidates, view, hits, self._grown, start, end, score, self.languages
+                self.candidates, view, hits, self._grown, start, end, score, self._languages
             )
         return Span(
             doc_id=row.doc_id,
@@ -85,40 +84,35 @@ class Results:
             meta=row.meta,
             line=line,
             last_line=None if line is None else line + text.count("\n"),
-            paragraph=None
-            if line or row.page_starts
-            else find_paragraph(view, self.ordinal(hits[0]), start),
-            headings=(headings := _find_context(view, self.ordinal(hits[0]), start)),
-            header=(header := find_header(view, view.ordinal_at(start))),
+            paragraph=None if line or row.page_starts else find_paragraph(view, ordinal, start),
+            headings=headings,
+            header=header,
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=explanation,
-            date=(dated := date_passage(view, self.ordinal(hits[0]), headings)).date,
-            date_source=dated.source,
         )
 
     def _cover(self, text: str) -> float:
         """The share of the question's words, by weight, that a text has."""
-        words = self._candidates.words
+        words = self.candidates.words
         total = sum(words.values())
-        held = hash_forms(text, self.languages)
-        return (
-            sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total
-            if total
-            else 0.0
-        )
+        if not total:
+            return 0.0
+        held = hash_forms(text, self._languages)
+        return sum(weight for forms, weight in words.items() if held.intersection(forms)) / total
 
     def _hit(self, candidate: int) -> Hit:
-        view, ordinal = self.view(candidate), self.ordinal(candidate)
+        candidates, view = self.candidates, self.candidates.view(candidate)
+        ordinal = candidates.ordinal(candidate)
         start, end = view.bounds(ordinal)
         return Hit(
-            sentence_id=int(self._candidates.sentences[candidate]),
+            sentence_id=int(candidates.sentences[candidate]),
             doc_id=view.row.doc_id,
             ordinal=ordinal,
             start=start,
             end=end,
-            score=float(self._candidates.score[candidate]),
-            dense=float(self._candidates.dense[candidate]),
-            lexical=float(self._candidates.lexical[candidate]),
+            score=float(candidates.score[candidate]),
+            dense=float(candidates.dense[candidate]),
+            lexical=float(candidates.lexical[candidate]),
         )
 
 

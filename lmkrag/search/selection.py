@@ -11,10 +11,10 @@ from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.json_values import replace_surrogates
-from lmkrag.search.filters import Filter, Test, parse_filter, to_expression
-from lmkrag.system import is_local_path
+from lmkrag.search.filters import Expression, Filter, Test, parse_filter, to_expression
+from lmkrag.system.files import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
+from lmkrag.types.json_values import replace_surrogates
 
 _REMEMBERED = 32  # filters
 
@@ -25,10 +25,10 @@ class FilterCache:
     """
 
     def __init__(self) -> None:
-        self._selections: dict[str, Selection] = {}  # replaced, never changed
+        self._selections: dict[Expression, Selection] = {}  # replaced, never changed
 
     def select(
-        self, snapshot: Snapshot, expression: str, *, names_folders: bool = True
+        self, snapshot: Snapshot, expression: Expression, *, names_folders: bool = True
     ) -> Selection:
         """Return the documents of a snapshot that match a filter. Raises UsageError: the filter
         can't be parsed.

@@ -45,7 +45,7 @@ async def find_evidence(
 
     def search(engine: Engine) -> Evidence:
         standalone = make_standalone(reader, history, question)
-        (spans,) = engine.searcher.search_for(reader, [standalone], SearchRequest(**options))
+        (spans,) = engine.finder.search_for(reader, [standalone], SearchRequest(**options))
         return Evidence(standalone, reader, spans)
 
     return await index.run(search)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmkrag.readers.base import name_model
 from lmkrag.results import Span, SpanList
-from lmkrag.system import is_local_path
+from lmkrag.system.files import is_local_path
 from lmkrag.types import Document, DocumentInfo, IndexStatus
 
 

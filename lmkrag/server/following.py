@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Self
 
 from lmkrag.server.settings import FollowerState, IndexingProgress
-from lmkrag.system import PYTHON
+from lmkrag.system.processes import PYTHON
 
 # uvicorn re-raises the signal that stopped it, so clean-up code after it may not run.
 _WATCH = (
-    "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import "
-    "main; main()"
+    "from lmkrag.system.processes import end_with_parent; end_with_parent(); "
+    "from lmkrag.cli import main; main()"
 )
 _PAUSES = (
     1.0,

@@ -13,11 +13,12 @@ from typing import Any, TypeVar, cast
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.index.location import absolute_index
 from lmkrag.index.searchable import retry_expired
 from lmkrag.server.folders import hide_folders
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import DEADLINE, Deadline, RequestEnded, absolute_index
+from lmkrag.system.deadline import DEADLINE, Deadline, RequestEnded
 
 Result = TypeVar("Result")
 _LAST = 5.0  # seconds that a closing server waits for calls whose requests have ended
@@ -121,7 +122,7 @@ class ServedIndex:
 
     def _open(self) -> Engine:
         engine = self._open_engine()
-        engine.searcher.names_folders = self.for_owner
+        engine.finder.names_folders = self.for_owner
         return engine
 
     def _reopen(self, old: Engine) -> Engine:

@@ -1,8 +1,9 @@
 """The process that an assistant starts: it copies lines between its standard streams and the
 process with the index.
 
-All assistants of a user share the latter, which the first of them starts. Only the standard library
-is imported here, so that further assistants start fast and take little memory.
+All assistants of a user with the same settings share the latter, which the first of them starts.
+Only the standard library is imported here, so that further assistants start fast and take little
+memory.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cache import cache_path, make_private
+from lmkrag.system.cache import cache_path, make_private
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
@@ -29,7 +30,7 @@ _ENVIRONMENT = (
     "CUDA_",
 )  # prefixes of variables that set models and readers
 _THREADS = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # see lmkrag.system.set_wait_policy
+    "OMP_WAIT_POLICY": "PASSIVE",  # see set_wait_policy of lmkrag.system.processes
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
 _START = 60.0  # seconds in which a process opens its indexes
@@ -41,14 +42,15 @@ class SharedServer:
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to
-        start it.
+        """Name the process: sessions share one only if all of their settings are equal.
+
+        Args:
+            settings: what :func:`lmkrag.server.mcp_process.serve` takes, and ``folder``, in which
+                to start the process.
         """
-        self._folder, self._settings = (
-            settings["folder"],
-            json.dumps(settings, sort_keys=True, default=str),
-        )
-        self.path = _name_file(self._settings, "sock")
+        self._folder = settings["folder"]
+        self._settings = json.dumps(settings, sort_keys=True, default=str)
+        self.path = _name_socket(self._settings)
 
     def connect(self) -> socket.socket:
         """Return a connection for a session; start the process if none runs. Raises OSError: it
@@ -77,7 +79,7 @@ class SharedServer:
         """Start the process with a listening socket."""
         import subprocess
 
-        from lmkrag.system import PYTHON
+        from lmkrag.system.processes import PYTHON
 
         self.path.unlink(missing_ok=True)
         with (
@@ -105,58 +107,14 @@ class SharedServer:
                 process.stdin.write(self._settings.encode())
 
 
-def _name_file(identity: str, kind: str) -> Path:
-    """A file of this user, machine and version of lmkrag, and of the variables that set models and
-    readers.
+def _name_socket(settings: str) -> Path:
+    """The socket of this user, machine and version of lmkrag, for settings and the variables that
+    set models and readers.
     """
     variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
-    parts = [identity, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
+    parts = [settings, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache_path("mcp", f"{digest}.{kind}")
-
-
-def _remembered() -> Path:
-    return _name_file(json.dumps([sys.argv[1:], os.path.realpath(os.curdir)]), "json")
-
-
-def remember(settings: Mapping[str, Any], paths: Mapping[str, str]) -> None:
-    """Store the meaning of this process's arguments for :func:`resume`; ``paths`` are the indexes
-    as written.
-    """
-    with contextlib.suppress(OSError):
-        _remembered().write_text(json.dumps([settings, paths], default=str))
-
-
-def _recall() -> dict[str, Any] | None:
-    """What :func:`remember` has stored, unless a path leads to another index; what is damaged is
-    thrown away.
-    """
-    file = _remembered()
-    try:
-        settings, paths = json.loads(file.read_bytes())
-        resolved = {name: os.path.realpath(path) for name, path in paths.items()}
-        return settings if settings["resolved"] == resolved and settings["folder"] else None
-    except OSError:
-        return None
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        with contextlib.suppress(OSError):
-            file.unlink()
-        return None
-
-
-def resume() -> None:
-    """Serve a session if the meaning of this process's arguments is stored; else return."""
-    settings = _recall()
-    if settings is None:
-        return
-    try:
-        proxy = Proxy(SharedServer(settings))
-    except OSError:
-        return
-    with contextlib.suppress(KeyboardInterrupt):
-        proxy.run()
-        sys.exit()
-    sys.exit(130)
+    return cache_path("mcp", f"{digest}.sock")
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, Field
 
+from lmkrag.evidence.checking import CitationCheck
 from lmkrag.results import PageBox
-from lmkrag.search.checking import CitationCheck
 from lmkrag.search.outline import Heading
 
 _NOTES = "What to tell the user of the passages, such as which files have changed."

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, mod
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
+from lmkrag.evidence.checking import CitationCheck
+from lmkrag.evidence.quotations import read_quotations
 from lmkrag.results import Answer, CitationRecord, Span, SpanList
-from lmkrag.search.checking import CitationCheck
-from lmkrag.search.quotations import read_quotations
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lmkrag.clients import is_loopback
 from lmkrag.errors import UsageError
+from lmkrag.system.clients import is_loopback
 
 if TYPE_CHECKING:
     from lmkrag.readers.base import Reader

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.onnx_model import OnnxModel
@@ -18,6 +17,7 @@ from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model
 from lmkrag.models.quantization import product_names, quantize, read_ranges, write_ranges
 from lmkrag.models.session import AFTER, Session
 from lmkrag.sentences.split import split_sentences
+from lmkrag.types.arrays import Ids, Vectors
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmkrag.arrays import Ids
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import Batch, move_tensors, pack_windows
 from lmkrag.encoder.windows import plan_windows
@@ -21,6 +20,7 @@ from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.training.settings import SetSettings, StageSettings
+from lmkrag.types.arrays import Ids
 
 _LEAST = 1e-6  # position weight of any evidence
 _SPARE = 24  # tokens, so that a window falls into two halves, and not into two and a rest

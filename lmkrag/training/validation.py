@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from lmkrag.arrays import Floats, Ids, Vectors
 from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.evaluation.dataset import Dataset, load_dataset
@@ -17,6 +16,7 @@ from lmkrag.sentences.structure import ParagraphTracker
 from lmkrag.specs import EncoderSpec
 from lmkrag.training.settings import TrainSettings, use_bfloat16
 from lmkrag.training.student import Student, tokenizer_of
+from lmkrag.types.arrays import Floats, Ids, Vectors
 
 _BUDGETS = (500, 1_000, 2_000)
 _RANKED = 200

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lmkrag.arrays import Vectors
 from lmkrag.models.packing import BLOCK, INT4, SCALES
+from lmkrag.types.arrays import Vectors
 
 _SHARES = torch.linspace(0.75, 1.1, 15, dtype=torch.float64).tolist()
 """Of a block's widest scale: a smaller one rounds the many weights less."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Ids
+from lmkrag.types.arrays import Ids
 
 
 class PackWriter:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import AFTER, bert_inputs, read_weights
@@ -28,6 +27,7 @@ from lmkrag.models.quantization import quantize, read_ranges, write_ranges
 from lmkrag.reranker import passages
 from lmkrag.reranker.landmark import FORMAT, read_body
 from lmkrag.training.calibration import RangeMeter
+from lmkrag.types.arrays import Vectors
 from pipelines.train.four_bits import pack_blocks
 from pipelines.train.passages import Passages
 from pipelines.train.settings import Training, find_start, load_settings

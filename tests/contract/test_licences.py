@@ -46,11 +46,9 @@ def installed_by(name: str) -> dict[str, str]:
             for line in facts.get_all("Classifier", [])
             if line.startswith("License")
         ]
-        licence = (
-            facts.get("License-Expression")
-            or ", ".join(classifiers)
-            or (facts.get("License") or "").strip()
-        )  # type: ignore[attr-defined]
+        expression = facts.get("License-Expression")  # type: ignore[attr-defined]
+        text = (facts.get("License") or "").strip()  # type: ignore[attr-defined]
+        licence = expression or ", ".join(classifiers) or text
         found[requirement.name.lower()] = licence.splitlines()[0] if licence else ""
         for line in requires(requirement.name) or []:
             marker = Requirement(line).marker

@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 
 import lmkrag
+from lmkrag.language.patterns import LateRegex
 from lmkrag.sentences import prose
-from lmkrag.system import LateRegex
 
 METHODS = ("match", "fullmatch", "search", "finditer")
 _METHOD_OF = {name: name for name in METHODS} | dict.fromkeys(
@@ -451,7 +451,7 @@ def test_a_linear_pattern_is_left_alone(method, pattern):
 
 SOURCE = """
 import re
-from lmkrag.system import LateRegex
+from lmkrag.language.patterns import LateRegex
 
 GLOBAL, BESIDE = re.compile("a"), LateRegex("b", re.IGNORECASE)
 IN_A_DICTIONARY = {"c": (re.compile("c"),)}

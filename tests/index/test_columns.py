@@ -114,7 +114,7 @@ def check(store):
             expected = []
             for row in rows:
                 fields = fields_of(row)
-                if predicate(lambda key, test, fields=fields: test(fields.get(key))):  # type: ignore[misc]
+                if predicate(lambda key, test, fields=fields: np.array(test(fields.get(key)))):  # type: ignore[misc]
                     expected.append(row)
             kept = np.flatnonzero(predicate(snapshot.match_field))
             assert set(snapshot.documents.keys[kept].tolist()) == {row.id for row in expected}, (

@@ -30,9 +30,10 @@ from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.verify import find_problems
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.language.question import Question
 from lmkrag.language.terms import query_words, split_words
-from lmkrag.search.candidates import SearchQuery
-from lmkrag.search.searcher import find_spans
+from lmkrag.search.request import SearchRequest
+from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.specs import EncoderSpec
@@ -609,7 +610,8 @@ def search(path) -> list[tuple]:
         with store.reader.snapshot() as snapshot:
             query = vector_of("alpha one.")
             for mode in ("dense", "lexical", "hybrid"):
-                spans = find_spans(snapshot, SearchQuery(query, query_words("beta gamma"), mode, 5))
+                question = SearchQuestion(read=Question.read("beta gamma"), vector=query)
+                spans = find_spans(snapshot, question, SearchRequest(mode=mode, top_k=5))
                 seen += [
                     (s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6))
                     for s in spans

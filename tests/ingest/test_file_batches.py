@@ -14,10 +14,10 @@ from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import read_known
+from lmkrag.ingest.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import SourceFile, walk
-from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
-from lmkrag.system import FileStamp
+from lmkrag.system.files import FileStamp
 
 
 @pytest.fixture

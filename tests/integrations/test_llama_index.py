@@ -30,11 +30,9 @@ def test_nodes_are_exact_spans(engine):
     spans = engine.search(QUESTION, top_k=3)
     for found, span in zip(nodes, spans, strict=True):
         node = found.node
-        assert (node.text, node.start_char_idx, node.end_char_idx) == (
-            span.text,
-            span.start,
-            span.end,
-        )  # type: ignore[attr-defined]
+        place = node.start_char_idx, node.end_char_idx  # type: ignore[attr-defined]
+        assert place == (span.start, span.end)
+        assert node.text == span.text  # type: ignore[attr-defined]
         assert engine.read(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text  # type: ignore[attr-defined]
         assert found.score == span.score
         assert node.relationships[NodeRelationship.SOURCE].node_id == span.doc_id

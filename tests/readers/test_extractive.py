@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from lmkrag.readers.short_answers import find_short_answer
 
 from lmkrag import Document, Engine
 from lmkrag.readers.extractive import (
@@ -12,7 +13,6 @@ from lmkrag.readers.extractive import (
     ExtractiveReader,
     write_quotes,
 )
-from lmkrag.readers.short_answers import find_short_answer
 from lmkrag.reranker.passages import Reading
 from lmkrag.results import COVERAGE, Citation, Quote, Span, weigh_evidence
 from lmkrag.types import Hit

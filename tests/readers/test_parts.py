@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
+from lmkrag.readers.parts import cover_parts, find_parts
 
 from lmkrag import Document, Engine
-from lmkrag.readers.parts import cover_parts, find_parts
 from lmkrag.results import Span
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmkrag import Document, Engine
+from lmkrag import Engine
 
 BOATS = """Boat,Length m,Fee,Owner,Home,Hired
 Kestrel,12,40,Ben Marsh,Oslo,2019-05-02
@@ -68,7 +68,9 @@ def test_values_are_given(engine):
         "Who owns the Skua?": "Tom Ellery",
         "When does the lease of the mill end?": "30 April 2028",
     }
-    given = {question: [short.text for short in engine.ask(question).short] for question in questions}
+    given = {
+        question: [short.text for short in engine.ask(question).short] for question in questions
+    }
     assert sum(given[question] == [value] for question, value in questions.items()) > 1, given
 
 

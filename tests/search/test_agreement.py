@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.evidence.agreement import compare_passages
 from lmkrag.results import Span
-from lmkrag.search.agreement import compare_passages
 
 PAIRS = (Path(__file__).parents[1] / "data" / "differences.txt").read_text().splitlines()
 ALTERNATIVES = re.compile(r"\{([^|}]*)\|([^}]*)\}")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
+from lmkrag.evidence.checking import check_quotation
+from lmkrag.evidence.quotations import Quotation, read_quotations
 from lmkrag.reranker.highlights import prune
-from lmkrag.search.checking import check_quotation
-from lmkrag.search.quotations import Quotation, read_quotations
-from lmkrag.system import DEADLINE, Deadline, RequestEnded
+from lmkrag.system.deadline import DEADLINE, Deadline, RequestEnded
 
 WORDS = (
     "harbour",

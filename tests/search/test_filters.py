@@ -28,7 +28,7 @@ FIELDS = {
 
 
 def keeps(expression, fields):
-    return parse_filter(expression)(lambda key, test: test(fields.get(key)))
+    return bool(parse_filter(expression)(lambda key, test: np.array(test(fields.get(key)))))
 
 
 @pytest.mark.parametrize(

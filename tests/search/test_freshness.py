@@ -141,7 +141,10 @@ def test_documents_without_a_file_and_folders_of_another_machine_are_not_stale(e
 
 
 def test_it_takes_a_millisecond_for_eight_results(tmp_path):
-    from lmkrag.search.freshness import mark_stale
+    from lmkrag.evidence.freshness import mark_stale
+    from lmkrag.evidence.passes import SearchContext
+    from lmkrag.language.question import NO_QUESTION
+    from lmkrag.search.request import SearchRequest
 
     folder = tmp_path / "many"
     folder.mkdir()
@@ -153,9 +156,10 @@ def test_it_takes_a_millisecond_for_eight_results(tmp_path):
         assert len({span.doc_id for span in found}) == 8
         times = []
         with engine._reading() as snapshot:
+            context = SearchContext(snapshot, NO_QUESTION, SearchRequest(), engine.pages, tmp_path)
             for _ in range(50):
                 begin = time.perf_counter()
-                mark_stale(snapshot, found, tmp_path)
+                mark_stale(found, context)
                 times.append(time.perf_counter() - begin)
         assert min(times) < 0.001
 

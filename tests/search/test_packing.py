@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag.results import Span
+from lmkrag.results import Span, SpanList
 from lmkrag.search.packing import fill_budget, pack_spans
 from lmkrag.types import Hit
 
@@ -96,7 +96,9 @@ def test_a_budget_is_filled_however_many_spans_that_takes(lengths, budget, limit
         span(" ".join(f"s{i}w{j}" for j in range(length)), 100 * i)
         for i, length in enumerate(lengths)
     ]
-    found = fill_budget(lambda count: spans[:count], limit=limit, budget=budget, cost=words)
+    found = fill_budget(
+        lambda count: SpanList(spans[:count]), limit=limit, budget=budget, cost=words
+    )
     assert found == pack(spans[:limit], budget) or (
         len(found) >= 1 and sum(lengths[: len(found) + 1]) > budget
     )
@@ -110,7 +112,7 @@ def test_a_text_that_repeats_itself_fills_a_budget_in_few_looks():
 
     def search(count):
         looks.append(count)
-        return [span("the same words", 20 * number) for number in range(count)]
+        return SpanList(span("the same words", 20 * number) for number in range(count))
 
     assert len(fill_budget(search, limit=None, budget=2_000, cost=words)) == 1
     assert looks == [50, 100, 200, 400]

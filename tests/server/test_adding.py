@@ -13,7 +13,8 @@ from lmkrag.errors import DocumentNotFound, StorageError, UsageError
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.settings import ServerLimits
-from lmkrag.server.uploads import Uploads, check_doc_id
+from lmkrag.server.upload_folder import check_doc_id
+from lmkrag.server.uploads import Uploads
 
 NOTE = b"# Ferry\n\nThe ferry to Skerry leaves at seven. Dogs travel free.\n"
 

@@ -11,9 +11,9 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import StorageError
+from lmkrag.evidence.finder import EvidenceFinder
 from lmkrag.formats import pages
 from lmkrag.reranker.loading import load_landmark_reranker
-from lmkrag.search.searcher import Searcher
 from lmkrag.server.app import create_app
 from lmkrag.server.indexes import Workers
 from lmkrag.server.problems import Problem, from_error
@@ -214,7 +214,7 @@ def test_quotations_of_a_text_are_bounded(client):
 def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body):
     """Its thread is free after the question or quotation at hand, and a server stops without waiting for the rest."""
     searched = []
-    whole = Searcher._search_one
+    whole = EvidenceFinder._search_one
 
     def search_slowly(*arguments):
         searched.append(time.sleep(0.2))
@@ -235,7 +235,7 @@ def test_a_request_that_took_too_long_ends(built_index, monkeypatch, path, body)
         )
     )
     service = app._app._app.state.service  # type: ignore[attr-defined]
-    monkeypatch.setattr(Searcher, "_search_one", search_slowly)
+    monkeypatch.setattr(EvidenceFinder, "_search_one", search_slowly)
     asyncio.run(run())
     assert 1 <= len(searched) < 20
 

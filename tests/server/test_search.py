@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 
 from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.errors import UsageError
+from lmkrag.evidence.finder import EvidenceFinder
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.search.searcher import Searcher
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.app import create_app
 from lmkrag.server.asking import find_evidence
@@ -327,13 +327,13 @@ def libraries(tmp_path):
 
 async def test_a_follow_up_keeps_the_filter_and_is_one_search(libraries, monkeypatch):
     searches: list[list[str]] = []
-    search = Searcher.search
+    search = EvidenceFinder.search
 
     def record(self, queries, *arguments, **options):
         searches.append(list(queries))
         return search(self, queries, *arguments, **options)
 
-    monkeypatch.setattr(Searcher, "search", record)
+    monkeypatch.setattr(EvidenceFinder, "search", record)
     evidence = await find_evidence(
         libraries,
         ExtractiveReader(),

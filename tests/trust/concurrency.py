@@ -21,9 +21,9 @@ import numpy as np
 from lmkrag.index.copying import build_tables
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.language.terms import query_words
-from lmkrag.search.candidates import SearchQuery
-from lmkrag.search.searcher import find_spans
+from lmkrag.language.question import Question
+from lmkrag.search.request import SearchRequest
+from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import EncoderSpec
 from lmkrag.types import Document
@@ -63,9 +63,8 @@ def look(store: IndexStore) -> int:
     versions = set()
     with store.reader.snapshot() as snapshot:
         for mode in ("dense", "lexical", "hybrid"):
-            spans = find_spans(
-                snapshot, SearchQuery(vector(7), query_words("harbour report"), mode, 40)
-            )
+            question = SearchQuestion(read=Question.read("harbour report"), vector=vector(7))
+            spans = find_spans(snapshot, question, SearchRequest(mode=mode, top_k=40))
             found = {span.doc_id for span in spans}
             versions |= {
                 word.strip(".").lower()

@@ -36,7 +36,6 @@ import faiss
 import numpy as np
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.arrays import Vectors
 from lmkrag.errors import StorageError
 from lmkrag.formats import load
 from lmkrag.index import catalog
@@ -44,10 +43,11 @@ from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.ingest import ingest
+from lmkrag.ingest.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files
 from lmkrag.ingest.walk import SourceFile
-from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
+from lmkrag.types.arrays import Vectors
 
 CRASH, FAIL, COUNT = 2, 3, 1
 EVERY_CALL, SYNCS = 15, 2

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lmkrag import Engine, ray_encoding
+from lmkrag import Engine
 from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.ingest import ray_encoding
 from lmkrag.ingest.folder_cache import cached_index
 from lmkrag.server.following import FolderFollower
 

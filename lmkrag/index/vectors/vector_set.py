@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index.files import File, MappedFile, Scratch, seal_file
 from lmkrag.specs import Recipe
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Ids, Mask, Scores, Vectors
 
 Slices = Callable[[], Iterable[Vectors]]
 

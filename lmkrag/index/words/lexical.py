@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Scores
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, find_rows
 from lmkrag.index.words.postings import Posting
+from lmkrag.types.arrays import Bytes, Hashes, Ids, Scores
 
 K1, B = 1.2, 0.75  # saturation and length normalisation
 _COMMON = 100_000  # a word in more sentences than this tells no documents apart

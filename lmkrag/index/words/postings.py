@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
 from lmkrag.language.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
-from lmkrag.system import computed_once
+from lmkrag.system.processes import computed_once
+from lmkrag.types.arrays import Bytes, Hashes, Ids
 
 _TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
 _DEAD = np.uint32(2**32 - 1)  # instead of a row

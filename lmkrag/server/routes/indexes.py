@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from lmkrag.engine import Engine
-from lmkrag.places import TABLES, is_record
+from lmkrag.rendering.places import TABLES, is_record
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.table_rows import read_record
 from lmkrag.server.guard import COOKIE, read_session

@@ -8,10 +8,12 @@ subject.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import PurePath
 
+from lmkrag.evidence.passes import SearchContext
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.language.dates import MONTHS, find_date
 from lmkrag.language.differences import (
     Difference,
@@ -20,8 +22,8 @@ from lmkrag.language.differences import (
     read_sentence,
     read_tokens,
 )
-from lmkrag.results import Contrast, Span
-from lmkrag.system import LateRegex
+from lmkrag.language.patterns import LateRegex
+from lmkrag.results import Contrast, Span, SpanList
 
 _COMPARED = 12  # passages, the best ones
 _BEST = 3  # passages; each pair that is compared has one of them
@@ -117,6 +119,23 @@ class _BestSentence:
     @cached_property
     def words(self) -> set[str]:
         return {token.value for token in self.tokens}
+
+
+def put_newer_first(spans: SpanList, context: SearchContext) -> SpanList:
+    """Put the newer of two passages that contradict each other first; whole documents are left
+    alone.
+    """
+    if context.request.level == "document":
+        return spans
+    read = partial(_read_text, context.snapshot)
+    ordered, notes = compare_passages(context.question.text, spans, read)
+    return SpanList(ordered, [*spans.notes, *notes])
+
+
+def _read_text(snapshot: Snapshot, doc_id: str, start: int, end: int) -> str:
+    """Characters of a document by its name, none if it is gone."""
+    row = snapshot.find_document(doc_id)
+    return "" if row is None else snapshot.read_text(row, start, end)
 
 
 def compare_passages(

@@ -16,14 +16,14 @@ from operator import eq
 from typing import Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
+from lmkrag.evidence.quotations import Quotation, Source, read_quotations
 from lmkrag.language.differences import find_differences, match_words, read_tokens
 from lmkrag.language.terms import STRAIGHT
-from lmkrag.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.outline import outline
-from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions
-from lmkrag.system import stop_if_late
+from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import Document
 
 State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone"]

@@ -37,7 +37,7 @@ from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import SourceFile
-from lmkrag.system import FileStamp, printable
+from lmkrag.system.files import FileStamp, printable
 from lmkrag.types import Skipped
 
 _RECORD = "batch.json"

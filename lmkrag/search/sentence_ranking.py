@@ -3,13 +3,12 @@ the new scores.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Scores
 from lmkrag.index.view import DocumentView
 from lmkrag.reranker.base import (
     PASSAGE_CHARS,
@@ -20,10 +19,13 @@ from lmkrag.reranker.base import (
     ScoredSentences,
     unread_scores,
 )
-from lmkrag.search.candidates import Candidates, Views
+from lmkrag.results import Span
+from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
+from lmkrag.search.merging import Results
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.types import Level
+from lmkrag.specs import CODE
+from lmkrag.types.arrays import Ids, Scores
 
 _AT_A_TIME = 2  # passages that are read at once while time is limited, each on a processor
 _Key = tuple[
@@ -46,9 +48,9 @@ class _Passage(NamedTuple):
         return self.view.row.id, self.first, self.stop
 
 
-class Reranking:
-    """Re-ranks the results of one search. State: scores of passages, so that a search for more
-    results reuses them.
+class SentenceRanking:
+    """Ranks the results of one search by their sentences. State: scores of passages, so that a
+    search for more results reuses them.
     """
 
     def __init__(
@@ -70,42 +72,25 @@ class Reranking:
         self._known: dict[_Key, PassageScores] = {}
         self._slowest = 0.0  # seconds of the slowest run of the model
         self.cut_short = False  # whether time was up before all passages were read
+        self.least = 0
 
     @cached_property
     def _reranker(self) -> Reranker:
         return self._load()
 
-    def rerank_spans(
-        self, views: Views, candidates: Candidates, level: Level
-    ) -> tuple[list[Grown], Scores] | None:
-        """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which
-        results are ordered.
-
-        The passages around the best spans are read until time is up. Returns None if none was read,
-        as of source code.
+    def rank(self, results: Results) -> list[Span]:
+        """Read the passages around the best spans until time is up, and order results by the new
+        scores of their sentences.
         """
-        # 1. Choose the passages to read.
+        candidates = results.candidates
         grown = list(candidates.grow())
-        chosen: list[_Passage] = []
-        covered = np.zeros(len(candidates.sentences), bool)
-        for first, stop, hit in grown:
-            if len(chosen) == self._weights.reranked:
-                break
-            if not covered[hit]:
-                view, low, high = views.view(hit), views.ordinal(first), views.ordinal(stop - 1) + 1
-                low, high = find_passage(view, low, high, views.ordinal(hit))
-                passage = _Passage(view, low, high, find_positions(candidates, view, low, high))
-                covered[passage.positions[passage.positions >= 0]] = True
-                chosen.append(passage)
-        if self._prose_only and 2 * sum(
-            passage.view.row.kind == "code" for passage in chosen
-        ) > len(chosen):
-            chosen = []
+        # 1. Choose the passages to read.
+        chosen = self._choose(candidates, grown)
         # 2. Read them.
         self._read(chosen)
         reading = self._gather(chosen, candidates)
         if reading is None:
-            return None
+            return results.unranked
         # 3. Add the new scores to the old ones, and lower those of other sentences below each
         # passage that was read.
         positions, sentences = reading
@@ -127,7 +112,26 @@ class Reranking:
         grown.sort(
             key=lambda span: (not read[span[2]], -of_spans[span[2]] if read[span[2]] else 0.0)
         )
-        return grown, of_spans if level in ("span", "passage") else score
+        is_grown = results.request.level in ("span", "passage")
+        return results.make(grown, of_spans if is_grown else score)
+
+    def _choose(self, candidates: Candidates, grown: Iterable[Grown]) -> list[_Passage]:
+        """The passages around the best spans, each hit in one; none of what is mostly code if only
+        prose is ranked.
+        """
+        chosen: list[_Passage] = []
+        covered = np.zeros(len(candidates.sentences), bool)
+        for first, stop, hit in grown:
+            if len(chosen) == self._weights.reranked:
+                break
+            if not covered[hit]:
+                view, low, high = candidates.view(hit), *map(candidates.ordinal, (first, stop - 1))
+                low, high = find_passage(view, low, high + 1, candidates.ordinal(hit))
+                passage = _Passage(view, low, high, find_positions(candidates, view, low, high))
+                covered[passage.positions[passage.positions >= 0]] = True
+                chosen.append(passage)
+        code = sum(passage.view.row.kind == CODE for passage in chosen)
+        return [] if self._prose_only and 2 * code > len(chosen) else chosen
 
     def _read(self, chosen: Sequence[_Passage]) -> None:
         """Read passages that were not read yet: all at once, or two at a time while there is time,

@@ -13,31 +13,32 @@ from itertools import islice
 from pathlib import Path
 
 from lmkrag.errors import LmkragError
-from lmkrag.formats.pages import Pages
+from lmkrag.evidence.passes import SearchContext
 from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
-from lmkrag.system import FileStamp, find_path, hash_file, stop_if_late
+from lmkrag.system.deadline import stop_if_late
+from lmkrag.system.files import FileStamp, find_path, hash_file
 
 _LOOKED_AT = 5_000  # files in which a moved file is looked for
 _REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) -> SpanList:
+def mark_stale(spans: SpanList, context: SearchContext) -> SpanList:
     """Mark the results whose files have changed or are gone, and say so in a note.
 
-    The note has the command that updates ``index``; without one it has no command, which would name
-    folders.
+    The note has the command that updates the index; where the context has none it has no command,
+    which would name folders.
 
     A file of the size and time that were indexed is not read. A file that was moved below its
     folder is found by its fingerprint, and the span gets its new path. Documents without a file, or
     from a folder that is not on this machine, are left as they are.
     """
-    states: dict[
-        str, tuple[str, str]
-    ] = {}  # by doc_id: "changed", "gone" or "" if it was moved, and its path
+    snapshot, index = context.snapshot, context.index_path
+    # by doc_id: "changed", "gone" or "" if it was moved, and its path
+    states: dict[str, tuple[str, str]] = {}
     sources = dict[str, None]()
     for doc_id in {span.doc_id: None for span in spans}:
         row = snapshot.find_document(doc_id)
@@ -62,18 +63,20 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str | None) ->
     return SpanList(marked, [*spans.notes, note])
 
 
-def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
-    """Add boxes to the results whose files are as they were indexed; a note says why a result has
-    none.
+def find_boxes(spans: SpanList, context: SearchContext) -> SpanList:
+    """Add boxes to the results whose files are as they were indexed, if they are asked for; a note
+    says why a result has none.
     """
+    if not context.request.boxes:
+        return spans
     marked, notes = [], list(spans.notes)
     for span in spans:
         stop_if_late()
-        row = snapshot.find_document(span.doc_id)
+        row = context.snapshot.find_document(span.doc_id)
         if row is not None and row.page_starts and not span.stale:
             info = replace(describe_row(row), path=span.path)  # it may have moved
             try:
-                places = pages.find_places(info, span.start, span.end)
+                places = context.pages.find_places(info, span.start, span.end)
                 boxes = (
                     PageBox(page, *(round(min(1.0, max(0.0, share)), 5) for share in box))
                     for page, rectangles in places

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from lmkrag.errors import UsageError
-from lmkrag.json_values import replace_surrogates, to_json_value
+from lmkrag.types.json_values import replace_surrogates, to_json_value
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
@@ -55,7 +55,8 @@ class Document:
         """Check every value, so that what an index accepts it can also store, show and send.
 
         Lone surrogates in the text and title become U+FFFD, one for one, so that offsets stay the
-        same. Metadata become what JSON can hold: see :func:`lmkrag.json_values.to_json_value`.
+        same. Metadata become what JSON can hold: see
+        :func:`lmkrag.types.json_values.to_json_value`.
 
         Raises:
             UsageError: a value is of another type, or out of range.

@@ -1,0 +1,214 @@
+"""Find evidence: search, and let passes order and mark the results in the same snapshot."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from lmkrag.evidence.agreement import put_newer_first
+from lmkrag.evidence.dating import date_spans
+from lmkrag.evidence.freshness import find_boxes, mark_stale
+from lmkrag.evidence.passes import Pass, SearchContext
+from lmkrag.formats.pages import Pages
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.searchable import retry_expired
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.language.question import Question
+from lmkrag.language.terms import query_words
+from lmkrag.reranker.base import Reranker
+from lmkrag.results import Context, Span, SpanList
+from lmkrag.search.packing import Cost, fill_budget
+from lmkrag.search.ranking import Rankers
+from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
+from lmkrag.search.searcher import SearchQuestion, find_spans
+from lmkrag.search.selection import FilterCache
+from lmkrag.search.sentence_scores import score_document
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.system.deadline import stop_if_late
+from lmkrag.types import SentenceScore
+from lmkrag.types.arrays import Scores
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.index_encoder import IndexEncoders
+    from lmkrag.readers.base import Reader
+    from lmkrag.readers.prompt import Layout
+
+
+class Passes(NamedTuple):
+    """The passes over the results of each search, in their order; leave one out to switch it off.
+
+    Attributes:
+        ordering: over all that were made, before the best are kept.
+        marking: over those that are returned.
+    """
+
+    ordering: tuple[Pass, ...] = (date_spans, put_newer_first)
+    marking: tuple[Pass, ...] = (mark_stale, find_boxes)
+
+
+PASSES = Passes()
+
+
+class EvidenceFinder:
+    """Searches an index for people and for readers. State: the selections of the last filters, and
+    ``pages``.
+    """
+
+    def __init__(
+        self,
+        reading: Callable[[], AbstractContextManager[Snapshot]],
+        encoders: "IndexEncoders",
+        reranker: Reranker | str | None = None,
+        *,
+        rerank: bool = True,
+        rerank_timeout_ms: float | None = None,
+        weights: Weights = WEIGHTS,
+        passes: Passes = PASSES,
+    ) -> None:
+        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; defaults
+        to our own.
+
+        ``rerank`` and ``rerank_timeout_ms`` are the defaults of requests.
+        """
+        self._reading, self._encoders, self._weights = reading, encoders, weights
+        self._rankers = Rankers(encoders.name, reranker, rerank, rerank_timeout_ms, weights)
+        self._filters = FilterCache()
+        self.pages, self.passes = Pages(), passes
+        self.names_folders = True  # in notes and in filters
+
+    def search(
+        self,
+        queries: Sequence[str],
+        request: SearchRequest,
+        *,
+        cost: Cost | None = None,
+        for_reader: bool = False,
+    ) -> list[SpanList]:
+        """Search for each query, all in one snapshot, and let passes order and mark the results.
+
+        Raises UsageError: a query is not a string.
+
+        ``cost`` counts a span's tokens, where the request limits them. For a reader all passages of
+        a file are returned, and their hits have similarities in lexical mode, too.
+        """
+        questions = [
+            Question.read(check_query(query), exclusions=request.operators) for query in queries
+        ]
+        vectors: Sequence[Scores | None] = [None] * len(queries)
+        if request.mode != "lexical" or for_reader:
+            vectors = list(self._encoders.encode_questions([each.text for each in questions]))
+        asked = [
+            SearchQuestion(
+                read=question,
+                vector=vector,
+                select=partial(self._filters.select, names_folders=self.names_folders),
+                weights=self._weights,
+                for_reader=for_reader,
+            )
+            for question, vector in zip(questions, vectors, strict=True)
+        ]
+        return retry_expired(partial(self._search_each, asked, request, cost))
+
+    def _search_each(
+        self, questions: Sequence[SearchQuestion], request: SearchRequest, cost: Cost | None
+    ) -> list[SpanList]:
+        results = []
+        with self._reading() as snapshot:
+            for question in questions:
+                stop_if_late()
+                ranker = self._rankers.start(question.read, request)
+                started = replace(question, ranker=ranker)
+                results.append(self._search_one(snapshot, started, request, cost))
+        return results
+
+    def _search_one(
+        self,
+        snapshot: Snapshot,
+        question: SearchQuestion,
+        request: SearchRequest,
+        cost: Cost | None,
+    ) -> SpanList:
+        index = self._encoders.path if self.names_folders else None
+        context = SearchContext(snapshot, question.read, request, self.pages, index)
+        find = partial(self._find_ordered, context, question)
+        if request.token_limit is None:
+            spans = find(request.limit or 0)
+        else:
+            spans = fill_budget(
+                find, limit=request.limit, budget=request.token_limit, cost=cost or self._cost
+            )
+        for mark in self.passes.marking:
+            spans = mark(spans, context)
+        return spans
+
+    def _find_ordered(
+        self, context: SearchContext, question: SearchQuestion, count: int
+    ) -> SpanList:
+        """The best results, ``count`` at most, as passes order them."""
+        request = replace(context.request, top_k=count)
+        spans = find_spans(context.snapshot, question, request)
+        for order in self.passes.ordering:
+            spans = order(spans, context)
+        return SpanList(spans[:count], spans.notes)
+
+    def _cost(self, _: int, span: Span) -> int:
+        return self._encoders.count_tokens(span.text)
+
+    def score_sentences(
+        self, query: str, find: Callable[[Snapshot], DocumentRow]
+    ) -> list[SentenceScore]:
+        """Return how well each sentence of a document fits a question; ``find`` returns its row."""
+        (vector,) = self._encoders.encode_questions([check_query(query)])
+
+        def score() -> list[SentenceScore]:
+            with self._reading() as snapshot:
+                words = query_words(query, snapshot.totals.languages)
+                return score_document(snapshot, find(snapshot), vector, words)
+
+        return retry_expired(score)
+
+    def search_for(
+        self, reader: "Reader", questions: Sequence[str], request: SearchRequest
+    ) -> list[SpanList]:
+        """Return the spans that a reader gets for each question, a language model as many as fit
+        its context.
+        """
+        from lmkrag.readers.base import LanguageModelReader  # a search does without this import
+
+        if not isinstance(reader, LanguageModelReader):
+            return self.search(questions, request, for_reader=True)
+
+        def count_tokens(text: str) -> int:
+            count = reader.count_tokens(text)
+            return self._encoders.count_tokens(text) if count is None else count
+
+        contexts = self.build_contexts(questions, request, count_tokens)
+        return [SpanList(context.spans, context.notes) for context in contexts]
+
+    def build_contexts(
+        self,
+        questions: Sequence[str],
+        request: SearchRequest,
+        count_tokens: Callable[[str], int] | None = None,
+        *,
+        layout: "Layout" = "fenced",
+    ) -> list[Context]:
+        """Return what a language model sees for each question, within its tokens. Raises
+        UsageError: no span fits.
+        """
+        from lmkrag.readers.prompt import build_context, framed_cost
+
+        count_tokens = count_tokens or self._encoders.count_tokens
+        budget = request.context_tokens or DEFAULT_CONTEXT
+        request = replace(request, context_tokens=budget)
+        results = self.search(questions, request, cost=framed_cost(count_tokens, layout))
+        contexts = []
+        for question, spans in zip(questions, results, strict=True):
+            if not spans:  # either no passage matches, or none fits
+                (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
+            context = build_context(
+                question, spans, budget=budget, count_tokens=count_tokens, layout=layout
+            )
+            contexts.append(replace(context, notes=spans.notes))
+        return contexts
