@@ -29,6 +29,9 @@ CUT_SHORT = (
 )
 """The note of a search that had no time to re-rank all passages that it would re-rank."""
 
+ABSTAINED = "Nothing in these documents answers this."
+"""What a search with ``abstain_below`` says instead of its results."""
+
 STRONG, LIKELY, UNSURE = 0.85, 0.6, 0.3
 """The least probabilities with which an answer is strong, likely and unsure; below it is weak."""
 
@@ -320,11 +323,19 @@ class SpanList(list[Span]):
 
     Attributes:
         notes: sentences to show with the results, such as which of them are stale.
+        confidence: the probability that they answer, where a search with ``abstain_below`` found
+            nothing for it; else None.
     """
 
-    def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        spans: Iterable[Span] = (),
+        notes: Sequence[str] = (),
+        *,
+        confidence: float | None = None,
+    ) -> None:
         super().__init__(spans)
-        self.notes = tuple(notes)
+        self.notes, self.confidence = tuple(notes), confidence
 
     @property
     def cut_short(self) -> bool:
@@ -494,7 +505,10 @@ class Answer:
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
 
     def with_notes(self, notes: Sequence[str]) -> "Answer":
-        """Return the answer with the notes of the search before its warnings."""
+        """Return the answer with the notes of the search, if it does not say them, before its
+        warnings.
+        """
+        notes = [note for note in notes if note != self.text]
         return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property

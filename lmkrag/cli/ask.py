@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from lmkrag.cli import output
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
-from lmkrag.results import Answer
+from lmkrag.results import ABSTAINED, Answer
 from lmkrag.serialization import answer_to_json
 
 if TYPE_CHECKING:
@@ -168,10 +168,14 @@ def ask(
         if batch is not None:
             _answer_batch(engine, batch, reader, options)
         elif as_json:
-            output.print_json(_to_record(question, engine.ask(question, reader=reader, **options)))
+            answer = engine.ask(question, reader=reader, **options)
+            output.print_json(_to_record(question, answer))
         else:
             stream = engine.ask_stream(question, reader=reader, **options)
             _print_answer(stream, live=not no_stream and _is_live(reader))
+            answer = stream.answer()
+    if batch is None and ABSTAINED in (answer.text, *answer.warnings):
+        sys.exit(1)
 
 
 def _to_record(question: str, answer: Answer) -> dict[str, Any]:

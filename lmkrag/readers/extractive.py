@@ -21,6 +21,7 @@ from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading, Words
 from lmkrag.reranker.telling import Telling, tell_passage
 from lmkrag.results import (
+    ABSTAINED,
     LIKELY,
     UNSURE,
     Answer,
@@ -89,12 +90,10 @@ class ExtractiveReader(Reader):
         """
         if is_greeting(question):
             return self._make(spans, GREETED, [], None)
-        question = add_fiscal_years(question)
+        if isinstance(spans, SpanList) and spans.confidence is not None:
+            return self._make(spans, ABSTAINED, [], spans.confidence)
         read = self.read(question, spans)
-        confidence = estimate_confidence(question, spans, [each.reading for each in read])
-        is_cut_short = isinstance(spans, SpanList) and spans.cut_short
-        if is_cut_short or not read:  # passages in other languages than English are not read
-            confidence = min(confidence, ANSWERS.max_unread)
+        confidence = self._estimate(question, spans, read)
         label = label_confidence(confidence)
         citations = [*cite_read(read)] if read else [*cite_hits(spans[: ANSWERS.max_passages])]
         if not citations:
@@ -114,13 +113,27 @@ class ExtractiveReader(Reader):
         first = f"{INTRODUCTIONS[label]} {value}".strip()
         return self._make(spans, first, citations, confidence, short)
 
+    def estimate(self, question: str, spans: Sequence[Span]) -> float:
+        """Return the probability that one of the first passages answers a question."""
+        return self._estimate(question, spans, self.read(question, spans))
+
+    def _estimate(
+        self, question: str, spans: Sequence[Span], read: Sequence["ReadPassage"]
+    ) -> float:
+        """The same, of passages that were read."""
+        confidence = estimate_confidence(question, spans, [each.reading for each in read])
+        is_cut_short = isinstance(spans, SpanList) and spans.cut_short
+        if is_cut_short or not read:  # passages in other languages than English are not read
+            return min(confidence, ANSWERS.max_unread)
+        return confidence
+
     def read(self, question: str, spans: Sequence[Span]) -> list[ReadPassage]:
         """Read the first passages, as many as are shown, with a question.
 
         Returns:
             what was read; nothing if neither question nor passages are in English, as the model is.
         """
-        spans = spans[: ANSWERS.max_passages]
+        question, spans = add_fiscal_years(question), spans[: ANSWERS.max_passages]
         if not spans or is_foreign(question, spans):
             return []
         reranker = self._reranker or load_passage_reranker()

