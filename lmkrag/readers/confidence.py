@@ -12,9 +12,13 @@ from math import exp
 from lmkrag.language.dates import MONTHS
 from lmkrag.language.keys import find_keys, holds
 from lmkrag.reranker.passages import Reading, Words
+from lmkrag.reranker.sentences import SentenceReading
 from lmkrag.results import Span, best_coverage, best_similarity
 
 _STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
+
+
+AnyReading = Reading | SentenceReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +27,9 @@ class AnswerWeights:
 
     bias: float = -2.0  # of the regression on :func:`confidence_features`, like the next
     features: tuple[float, ...] = (0.5, 0.2, 3.0, 0.5, -1.0)
-    foreign_bias: float = -5.4  # the same for passages that were not read
+    foreign_bias: float = -5.4  # the same in other languages than English
     foreign_features: tuple[float, ...] = (0.0, 0.0, 12.5, 0.0, -2.9)
-    max_unread: float = 0.84  # the greatest probability of passages that were not read
+    max_unread: float = 0.84  # the greatest probability of these, and without time to re-rank all
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
     value_bias: float = -8.0  # of the regression on a value's strength, lead and passage
     value_features: tuple[float, ...] = (0.7, 0.7, 0.3)
@@ -40,24 +44,26 @@ class AnswerWeights:
 ANSWERS = AnswerWeights()
 
 
-def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:
+def estimate_confidence(
+    question: str, spans: Sequence[Span], readings: Sequence[AnyReading], *, is_foreign: bool
+) -> float:
     """Return the probability that one of the passages shown answers a question.
 
     Args:
         question: as it was asked.
         spans: passages, best first.
-        readings: of the first of them; none if they could not be read.
+        readings: of the first of them.
+        is_foreign: whether they are in another language than English.
     """
     if not spans:
         return 0.0
-    is_read = bool(readings)
-    bias = ANSWERS.bias if is_read else ANSWERS.foreign_bias
-    weights = ANSWERS.features if is_read else ANSWERS.foreign_features
+    bias = ANSWERS.foreign_bias if is_foreign else ANSWERS.bias
+    weights = ANSWERS.foreign_features if is_foreign else ANSWERS.features
     return _estimate(bias, weights, confidence_features(question, spans, readings))
 
 
 def confidence_features(
-    question: str, spans: Sequence[Span], readings: Sequence[Reading]
+    question: str, spans: Sequence[Span], readings: Sequence[AnyReading]
 ) -> tuple[float, ...]:
     """Return the features from which the confidence is estimated.
 
@@ -66,7 +72,7 @@ def confidence_features(
     its names, numbers and codes that no passage has with its place.
     """
     low, high = ANSWERS.log_odds
-    scores = [min(high, max(low, reading.score)) for reading in readings] or [0.0]
+    scores = [min(high, max(low, reading.score)) for reading in readings]
     keys = find_keys(question)
     missing = len(find_missing(question, spans[: ANSWERS.max_passages])) / len(keys) if keys else 0
     return (
@@ -78,13 +84,13 @@ def confidence_features(
     )
 
 
-def value_features(reading: Reading, words: Words) -> tuple[float, ...]:
+def value_features(reading: AnyReading, words: Words) -> tuple[float, ...]:
     """Return the features from which it is estimated whether a value is right."""
     low, high = ANSWERS.log_odds
     return words.strength, words.lead, min(high, max(low, reading.score))
 
 
-def is_sure(reading: Reading, words: Words) -> bool:
+def is_sure(reading: AnyReading, words: Words) -> bool:
     """Return whether a value is likely enough to be right to be shown."""
     features = value_features(reading, words)
     return _estimate(ANSWERS.value_bias, ANSWERS.value_features, features) >= ANSWERS.min_value

@@ -19,7 +19,8 @@ from lmkrag.readers.quotes import write_quotes
 from lmkrag.readers.values import complete_value
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading, Words
-from lmkrag.reranker.telling import Telling, tell_passage
+from lmkrag.reranker.sentences import SentenceReading, read_sentences
+from lmkrag.reranker.telling import Telling, repeat_passage, tell_passage
 from lmkrag.results import (
     ABSTAINED,
     LIKELY,
@@ -66,7 +67,7 @@ class ReadPassage(NamedTuple):
     number: int
     span: Span
     telling: Telling
-    reading: Reading
+    reading: Reading | SentenceReading
 
 
 class ExtractiveReader(Reader):
@@ -95,7 +96,7 @@ class ExtractiveReader(Reader):
         read = self.read(question, spans)
         confidence = self._estimate(question, spans, read)
         label = label_confidence(confidence)
-        citations = [*cite_read(read)] if read else [*cite_hits(spans[: ANSWERS.max_passages])]
+        citations = [*cite_read(read)]
         if not citations:
             return self._make(spans, _explain_nothing(question), [], confidence)
         if label == "weak":
@@ -103,7 +104,7 @@ class ExtractiveReader(Reader):
             quote = Quote(nearest.number, nearest.start, nearest.end)
             return self._make(spans, INTRODUCTIONS[label], [nearest], confidence, quotes=[quote])
         short: list[ShortAnswer] = []
-        if confidence >= LIKELY and read:
+        if confidence >= LIKELY:
             short = [*find_value(question, read[citations[0].number - 1], citations[0])]
             likely = {each.number for each in read if each.reading.score > 0}
             citations = [citations[0], *(each for each in citations[1:] if each.number in likely)]
@@ -121,24 +122,26 @@ class ExtractiveReader(Reader):
         self, question: str, spans: Sequence[Span], read: Sequence["ReadPassage"]
     ) -> float:
         """The same, of passages that were read."""
-        confidence = estimate_confidence(question, spans, [each.reading for each in read])
+        readings = [each.reading for each in read]
+        is_foreign = any(isinstance(reading, SentenceReading) for reading in readings)
+        confidence = estimate_confidence(question, spans, readings, is_foreign=is_foreign)
         is_cut_short = isinstance(spans, SpanList) and spans.cut_short
-        if is_cut_short or not read:  # passages in other languages than English are not read
-            return min(confidence, ANSWERS.max_unread)
-        return confidence
+        return min(confidence, ANSWERS.max_unread) if is_cut_short or is_foreign else confidence
 
     def read(self, question: str, spans: Sequence[Span]) -> list[ReadPassage]:
         """Read the first passages, as many as are shown, with a question.
 
-        Returns:
-            what was read; nothing if neither question nor passages are in English, as the model is.
+        What is in another language than English is read by the model that scores its sentences.
         """
         question, spans = add_fiscal_years(question), spans[: ANSWERS.max_passages]
-        if not spans or is_foreign(question, spans):
-            return []
-        reranker = self._reranker or load_passage_reranker()
-        tellings = [tell_passage(span) for span in spans]
-        readings = reranker.read(question, [telling.passage for telling in tellings])
+        readings: Sequence[Reading | SentenceReading]
+        if is_foreign(question, spans):
+            tellings = [repeat_passage(span) for span in spans]
+            readings = read_sentences(question, [telling.passage for telling in tellings])
+        else:
+            tellings = [tell_passage(span) for span in spans]
+            reranker = self._reranker or load_passage_reranker()
+            readings = reranker.read(question, [telling.passage for telling in tellings])
         numbers = range(1, len(spans) + 1)
         return [*map(ReadPassage, numbers, spans, tellings, readings)]
 
@@ -211,20 +214,6 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
             if citation is not None:
                 yield citation
                 break
-
-
-def cite_hits(spans: Sequence[Span]) -> Iterator[Citation]:
-    """Yield the sentence of each passage that led to it, where passages were not read."""
-    for number, span in enumerate(spans, 1):
-        sentences = [(each.start, each.end) for each in split_sentences(span.text)]
-        places = [hit.start - span.start for hit in sorted(span.hits, key=lambda hit: -hit.score)]
-        citations = (
-            cite_sentence(number, span, start, end)
-            for place in places
-            for start, end in sentences
-            if start <= max(0, place) < end
-        )
-        yield from filter(None, [next(filter(None, citations), None)])
 
 
 def locate(telling: Telling, start: int, end: int) -> tuple[int, int]:

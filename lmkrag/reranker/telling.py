@@ -57,6 +57,11 @@ def tell_passage(span: Span) -> Telling:
     )
 
 
+def repeat_passage(span: Span) -> Telling:
+    """Return a passage with its title, its text unchanged."""
+    return Telling(PlacedText(span.title, span.text), np.arange(len(span.text) + 1))
+
+
 def find_place(span: Span) -> str:
     """Return what tells a passage's document and section from others, outermost first.
 
