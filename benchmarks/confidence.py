@@ -4,7 +4,7 @@
 
 Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
 `asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
-learns from, all in one index. Prints the constants of `AnswerWeights` that logistic regressions
+learns from, those of a language in one index. Prints the constants of `AnswerWeights` that logistic regressions
 give: of the confidence, on whether one of the first three passages answers, and of values, on
 whether the value of the first marked sentence is right; and how well both separate (AUROC) and are
 calibrated, with the constants in use and fitted with each corpus left out. Indexes are kept in DIR.
@@ -25,12 +25,14 @@ from sklearn.linear_model import LogisticRegression
 from trust import print_reliability
 
 from lmkrag import Document, Engine
+from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.readers.confidence import ANSWERS, confidence_features, value_features
 from lmkrag.readers.extractive import ExtractiveReader, cite_read, find_origin, find_words
 from lmkrag.readers.values import complete_value
+from lmkrag.reranker.sentences import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
-NOTES = "notes"
+LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru")
 
 
 class Case(NamedTuple):
@@ -40,6 +42,7 @@ class Case(NamedTuple):
     """
 
     corpus: str
+    is_foreign: bool
     answered: bool
     features: tuple[float, ...]
     value: tuple[float, ...] | None
@@ -61,23 +64,28 @@ def main() -> None:
             engine.add(folder / "files")
             questions = read_questions(folder / "questions.jsonl")
             cases += ask(engine, folder.name, questions)
-    if options.notes:
-        documents, questions = read_notes(options.notes)
-        with Engine.open(options.work / NOTES, create=True) as engine:
+    for language in LANGUAGES if options.notes else ():
+        encoder = None if language == "en" else MULTILINGUAL_ENCODER
+        documents, questions = read_notes(options.notes, language)
+        name = f"notes-{language}"
+        with Engine.open(options.work / name, create=True, encoder=encoder) as engine:
             engine.add(documents)
-            cases += ask(engine, NOTES, questions)
-    report("confidence", [(case.corpus, case.answered, case.features) for case in cases])
-    values = [(case.corpus, case.right, case.value) for case in cases if case.value]
-    report("values", values)
+            cases += ask(engine, name, questions)
+    for is_foreign, kind in enumerate(("confidence", "foreign")):
+        chosen = [case for case in cases if case.is_foreign == bool(is_foreign)]
+        if chosen:
+            report(kind, [(case.corpus, case.answered, case.features) for case in chosen])
+    report("value", [(case.corpus, case.right, case.value) for case in cases if case.value])
 
 
-def read_notes(path: Path) -> tuple[list[Document], list[Question]]:
-    """Return the documents of the groups that are held out, in English, and their questions."""
+def read_notes(path: Path, language: str) -> tuple[list[Document], list[Question]]:
+    """Return documents of groups that are held out, all in other languages, and their questions."""
     documents: list[Document] = []
     questions: dict[tuple[str, str], Question] = {}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for number, record in enumerate(map(json.loads, lines)):
-            if record["lang"] != "en" or not is_held_out(record["group"]):
+            is_learnt = language == "en" and not is_held_out(record["group"])
+            if record["lang"] != language or is_learnt:
                 continue
             title, _, heading = record["place"].rpartition(" > ")
             text = f"# {heading}\n\n{record['text']}"
@@ -96,7 +104,7 @@ def _read_question(group: str, asked: dict[str, str]) -> Question:
         re.compile(re.escape(words)) if words else None
         for words in (asked["sentence"], asked.get("short"))
     ]
-    return Question(group, NOTES, "", asked["question"], *patterns, files=())
+    return Question(group, "", "", asked["question"], *patterns, files=())
 
 
 def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[Case]:
@@ -107,6 +115,7 @@ def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[
         read = reader.read(question.text, spans)
         if not read:
             continue
+        is_foreign = isinstance(read[0].reading, SentenceReading)
         pattern, short = question.pattern, question.short
         answered = pattern is not None and any(pattern.search(span.text) for span in spans[:3])
         features = confidence_features(question.text, spans, [each.reading for each in read])
@@ -119,15 +128,17 @@ def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[
             start, end = complete_value(first.span.text, *find_origin(first.telling, found))
             text = first.span.text[start:end]
             right = short is not None and short.search(text) is not None
-        yield Case(corpus, answered, features, value, right)
+        yield Case(corpus, is_foreign, answered, features, value, right)
 
 
 def report(name: str, cases: Sequence[tuple[str, bool, tuple[float, ...]]]) -> None:
     """Fit a regression on corpora, truths and features, and print its constants and how it does."""
     corpora, truth, features = (np.array(column) for column in zip(*cases, strict=True))
-    is_value = name == "values"
-    bias = ANSWERS.value_bias if is_value else ANSWERS.bias
-    weights = ANSWERS.value_features if is_value else ANSWERS.features
+    bias, weights = {
+        "confidence": (ANSWERS.bias, ANSWERS.features),
+        "foreign": (ANSWERS.foreign_bias, ANSWERS.foreign_features),
+        "value": (ANSWERS.value_bias, ANSWERS.value_features),
+    }[name]
     model = LogisticRegression(C=10).fit(features, truth)
     constants = f"bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
     print(f"\n{name}: {len(cases)} questions, {truth.sum()} right; fitted: {constants}")
