@@ -32,7 +32,7 @@ from lmkrag.readers.values import complete_value
 from lmkrag.reranker.sentences import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
-LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru")
+LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "pt", "ru", "zh")
 
 
 class Case(NamedTuple):
