@@ -553,16 +553,17 @@ class Engine:
 
         Args:
             question: a question in words.
-            layout: ``"fenced"`` puts each passage between delimiters with an unguessable nonce, so
-                that a document can't pretend to be the prompt; ``"plain"`` numbers passages and
-                names their sources, for small models.
+            layout: ``"fenced"`` puts each passage between delimiters with an unguessable key, so
+                that a document can't pretend to be the prompt; ``"plain"`` numbers passages, names
+                their sources and quotes them with ``>``, for small models.
             options: as of :meth:`ask`; ``context_tokens`` limits the text.
 
         Returns:
             The text, its spans and its cost in tokens of the encoder's tokenizer.
 
         Raises:
-            UsageError: as for :meth:`search`.
+            UsageError: as for :meth:`search`, or the best passage does not fit in
+                ``context_tokens``.
         """
         (context,) = self.finder.build_contexts([question], SearchRequest(**options), layout=layout)
         return context

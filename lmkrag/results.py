@@ -581,7 +581,7 @@ class Answer:
         return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{notes}"
 
     def _notes(self) -> list[str]:
-        """The language model that answered, and the warnings, one line each."""
+        """Return the language model that answered, and the warnings, one line each."""
         answered_by = [f"Answered by {self.answered_by}"] if self.answered_by else []
         return answered_by + [f"Warning: {warning}" for warning in self.warnings]
 

@@ -65,7 +65,11 @@ class IndexEncoders:
             self._check(encoder)
 
     def _guarded(self) -> threading.RLock:
-        """The lock of what is loaded and waits. Raises UsageError in a forked process."""
+        """Return the lock of the loaded encoders and of the waiting questions.
+
+        Raises:
+            UsageError: the process was forked.
+        """
         refuse_fork(self._process, self.path)
         return self._guard
 

@@ -48,6 +48,14 @@ class OnnxModel:
     ) -> Vectors:
         """Return the vectors of the sentences in windows: see
         :meth:`lmkrag.encoder.windows.WindowModel.read`.
+
+        Args:
+            windows: for each window the token ids of its sentences, landmarks included.
+            titles: for each window the token ids that it begins with.
+            exact: whether to compute in float32 even if the model has ranges for int8.
+
+        Returns:
+            Vectors ``[sentences, dimensions]`` float32 of length one.
         """
         # Join all windows into one row of token ids; note where each window and each sentence lies
         # in it.

@@ -195,6 +195,14 @@ class TorchModel:
     ) -> Vectors:
         """Return the vectors of the sentences in windows: see
         :meth:`lmkrag.encoder.windows.WindowModel.read`.
+
+        Args:
+            windows: for each window the token ids of its sentences, landmarks included.
+            titles: for each window the token ids that it begins with.
+            exact: has no effect: torch computes all in one precision.
+
+        Returns:
+            Vectors ``[sentences, dimensions]`` float32 of length one.
         """
         if (
             os.getpid() != self._process

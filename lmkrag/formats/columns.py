@@ -70,7 +70,9 @@ def _may_be_row(line: str) -> bool:
 
 
 def _divide_rows(text: str, spans: Sequence[tuple[int, int]], box: Measure) -> Iterator[int]:
-    """The gaps between the columns of some lines; none if fewer than two are divided like rows."""
+    """Yield the gaps between the columns of some lines; none if fewer than two are divided like
+    rows.
+    """
     lines = [(box(start), start, _find_gaps(text, start, end, box)) for start, end in spans]
     body = [place for place, _, gaps in lines if place and len(gaps) >= _FEWEST_GAPS]
     if len(body) < _FEWEST_ROWS:
@@ -84,7 +86,9 @@ def _divide_rows(text: str, spans: Sequence[tuple[int, int]], box: Measure) -> I
 
 
 def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """The (first, stop) of lines that may be rows of one table, and what stands between them."""
+    """Yield the (first, stop) of lines that may be rows of one table, and what stands between
+    them.
+    """
     first = None
     for number, row in enumerate([*rows, False]):
         if row and first is None:
@@ -95,8 +99,8 @@ def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 
 def _find_gaps(text: str, start: int, end: int, box: Measure) -> list[int]:
-    """The spaces of a line that divide two columns, and the characters that begin one without a
-    space before them.
+    """Return the spaces of a line that divide two columns, and the characters that begin one
+    without a space before them.
     """
     gaps = []
     for gap in _GAP.finditer(text, start, end):

@@ -116,7 +116,7 @@ class _Reader:
         return first.name or ""
 
     def _related(self, kind: str) -> Iterator[Any]:
-        """The roots of the document's parts of a kind."""
+        """Yield the roots of the document's parts of a kind."""
         for rel in self._part.rels.values():
             if rel.reltype == kind and not rel.is_external:
                 part = rel.target_part
@@ -126,7 +126,7 @@ class _Reader:
                 yield from () if root is None else (root,)
 
     def margins(self) -> list[str]:
-        """The headers and footers of all sections."""
+        """Return the headers and footers of all sections."""
         kinds = (RELATIONSHIP_TYPE.HEADER, RELATIONSHIP_TYPE.FOOTER)
         roots = [root for kind in kinds for root in self._related(kind)]
         return read_margins(
@@ -134,7 +134,7 @@ class _Reader:
         )
 
     def all_blocks(self) -> Iterator[str]:
-        """The blocks of the text, without those that can't be read."""
+        """Yield the blocks of the text, without those that can't be read."""
         for number, block in enumerate(_children(self._body, _PARAGRAPH, _TABLE), 1):
             what = "table" if block.tag == _TABLE else "paragraph"
             yield from self._parts.read(f"{what} {number}", partial(self._read, block)) or []
@@ -143,7 +143,7 @@ class _Reader:
         return [*(self._table(block) if block.tag == _TABLE else self._paragraph(block))]
 
     def blocks(self, parent: Any) -> Iterator[str]:
-        """The blocks in a part of the text, such as a box."""
+        """Yield the blocks in a part of the text, such as a box."""
         for block in _children(parent, _PARAGRAPH, _TABLE):
             yield from self._read(block)
 
@@ -159,7 +159,9 @@ class _Reader:
         yield from self._notes_of(paragraph)
 
     def _prefix(self, paragraph: Any, text: str) -> str:
-        """What marks a heading or an item."""
+        """Return the mark of a heading, or the number or bullet of an item; an empty string for
+        other paragraphs.
+        """
         style = self._style(paragraph.style)
         if (
             level := read_whole(find_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
@@ -178,7 +180,7 @@ class _Reader:
         return (number or "-") + " " if number or style.startswith("List") else ""
 
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
-        """The notes of a paragraph with their numbers, and its comments; each once."""
+        """Yield the notes of a paragraph with their numbers, and its comments; each once."""
         for mark, notes, ordinals, numbers in self._notes:
             for reference in _inside(paragraph, mark):
                 if (note := notes.pop(reference.get(qn("w:id")), None)) is None:
@@ -191,6 +193,7 @@ class _Reader:
                 )
 
     def _table(self, table: Any) -> Iterator[str]:
+        """Yield the lines of a table, its merged cells repeated, and then its notes."""
         grid = Grid()
         above: dict[int, str] = {}  # by column
         for row in _children(table, qn("w:tr")):
@@ -218,7 +221,7 @@ class _Reader:
             yield from self._notes_of(paragraph)
 
     def _cell(self, cell: Any) -> str:
-        """The text of a cell, tables and boxes in it included."""
+        """Return the text of a cell, tables and boxes in it included."""
         numbered = (
             (self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH)
         )
@@ -226,7 +229,7 @@ class _Reader:
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
-    """The children of some kinds, through what only wraps them."""
+    """Yield the children of some kinds; elements that only wrap others are looked into."""
     for child in parent:
         if child.tag in tags:
             yield child
@@ -235,8 +238,9 @@ def _children(parent: Any, *tags: str) -> Iterator[Any]:
 
 
 def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
-    """The elements of some kinds in a paragraph, not in another paragraph inside it, nor in what is
-    not shown.
+    """Yield the elements of some kinds in a paragraph.
+
+    Those in another paragraph inside it, and hidden ones, are left out.
     """
     for element in paragraph.iter(*tags):
         above = list(element.iterancestors())
@@ -246,7 +250,7 @@ def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
 
 
 def _text(paragraph: Any) -> str:
-    """The text of a paragraph, nothing of what is not shown."""
+    """Return the text of a paragraph without what is hidden or struck through."""
     if any(ancestor.tag in _NOT_READ for ancestor in paragraph.iterancestors()):
         return ""
     text = ""

@@ -43,7 +43,7 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
 
 
 def _open(part: Any, key: str) -> etree._Element:
-    """The root of a part that another one names, an empty one where it is not there."""
+    """Return the root of a part that another part names; an empty element if it is missing."""
     return (
         etree.fromstring(part.rels[key].target_part.blob, PARSER)
         if key in part.rels
@@ -67,8 +67,8 @@ def read_paragraph(paragraph: Any) -> str:
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:
-    """The title of a chart of any kind, and a row for each category or point with the values of its
-    series.
+    """Yield the title of a chart of any kind, and a row for each category or point with the values
+    of its series.
     """
     title = root.find(f"{_CHART}chart/{_CHART}title")
     if title is not None and (
@@ -90,7 +90,7 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
 
 
 def _read_points(series: etree._Element, name: str) -> dict[int, str]:
-    """The cached values of a part of a series, by their positions."""
+    """Return the cached values of a part of a series, by their positions."""
     points: dict[int, str] = {}
     for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
         index = point.get("idx", "")

@@ -227,7 +227,16 @@ def read_epub(data: bytes, name: str) -> Loaded:
 
 
 def _read_chapter(archive: zipfile.ZipFile, names: Mapping[str, str], path: str) -> str:
-    """The text of a chapter; ``names`` has those of the archive by their names in lower case."""
+    """Return the text of a chapter of an EPUB.
+
+    Args:
+        archive: the zip archive.
+        names: the names in the archive, by their lower-case forms.
+        path: the chapter.
+
+    Raises:
+        DocumentError: it is not in the archive.
+    """
     if path.lower() not in names:
         raise DocumentError("not in the file")
     return extract(archive.read(names[path.lower()]))

@@ -217,21 +217,22 @@ class _Renderer:
 
 
 def _is_superscript(element: etree._Element) -> bool:
-    """Whether an element, such as the number of a note, is shown above its line."""
+    """Return whether an element, such as the number of a note, is shown above its line."""
     if element.tag == "sup" or "noteref" in element.get("epub:type", element.get("role", "")):
         return True
     return "vertical-align:super" in element.get("style", "").replace(" ", "")
 
 
 def _read_span(written: str) -> int:
-    """How many rows or columns a cell covers, as browsers read it: 0 are all that follow."""
+    """Return how many rows or columns a cell covers, as browsers read it: 0 are all that follow."""
     digits = re.match(r"\s*(\d{1,9})", written)
     return (int(digits[1]) or MOST_COVERED) if digits else 1
 
 
 def _holds_data(table: etree._Element) -> bool:
-    """Whether a table is one: short cells side by side. Others lay out pages, mails and notes with
-    a picture.
+    """Return whether a table holds data: it has short cells side by side.
+
+    Other tables lay out pages, mails, and notes with a picture.
     """
     if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
         return False

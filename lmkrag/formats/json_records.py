@@ -68,12 +68,15 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
-    """The value of a file, the list of its values if it has several, and what was left out."""
+    """Return the value of a file, the list of its values if it has several, and which records were
+    left out.
+    """
     cleaned = text
     for _ in range(3):  # comments, and the commas before these
         if result := _parse(cleaned):
             return result, ""
         cleaned = _COMMENT.sub(lambda match: match[1] or "", cleaned)
+    # Not one value: try a value on each line, then lists and objects wherever they stand.
     lines = _parse_lines(text)
     values = [result[0] for _, result in lines if result]
     if 0 < len(values) == len(lines):
@@ -125,7 +128,10 @@ def _read_cut(text: str, open_brackets: Sequence["_Bracket"]) -> tuple[tuple[Any
 
 
 def _parse(text: str) -> tuple[Any] | None:
-    """The value that a text is, control characters in strings included; None for broken JSON."""
+    """Return the value of a text in a tuple; None if it is broken JSON.
+
+    Control characters in strings are accepted.
+    """
     try:
         return (json.loads(text, strict=False),)
     except (ValueError, RecursionError):
@@ -133,7 +139,12 @@ def _parse(text: str) -> tuple[Any] | None:
 
 
 def _gather(text: str, pieces: list[_Piece]) -> tuple[tuple[Any], str]:
-    """The values of the pieces of a text that begin at places of it, and what could not be read."""
+    """Return the values of the pieces of a text, and which of them are broken.
+
+    Args:
+        text: the text.
+        pieces: the offset of each piece, and its value.
+    """
     broken = [start for start, result in pieces if result is None]
     line = text.count("\n", 0, broken[0]) + 1 if broken else 0
     left_out = f"{len(broken)} of {len(pieces)} records, the first in line {line}" if broken else ""
@@ -183,7 +194,13 @@ def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracke
 
 
 def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
-    """The lines of a list, of an object, or of a value alone."""
+    """Return the lines of a value: of a list, an object, or a value alone.
+
+    Args:
+        value: a JSON value.
+        name: its dotted name; empty for a whole file.
+        depth: number of lists and objects around it.
+    """
     if isinstance(value, list):
         return _read_list(value, name, depth)
     if isinstance(value, dict) and depth < _MAX_DEPTH:
@@ -192,7 +209,7 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
 
 
 def _read_list(items: list[Any], name: str, depth: int) -> list[str]:
-    """The lines of a list: of lists of values as a table, else of each item."""
+    """Return the lines of a list: of lists of values as a table, else of each item."""
     rows = [item for item in items if isinstance(item, list)]
     flat = [row for row in rows if _is_flat(row)]
     if len(rows) > 1 and 2 * len(flat) > len(items):
@@ -206,7 +223,9 @@ def _read_list(items: list[Any], name: str, depth: int) -> list[str]:
 
 
 def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
-    """The lines of an object: of a table in one of the forms of pandas, and of its parts."""
+    """Return the lines of an object: those of a table, if it has a form of pandas, and those of its
+    parts.
+    """
     columns = _find_columns(value)
     cells = zip_longest(*(column for _, column in columns))
     lines = [
@@ -228,19 +247,21 @@ def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
 
 
 def _are_alike(objects: list[dict[str, Any]]) -> bool:
-    """Whether objects are records: most of them have the same names."""
+    """Return whether objects are records, since most of them have the same names."""
     counts = Counter(key for part in objects for key in part)
     return len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)
 
 
 def _find_columns(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table in one of the forms of pandas; none if an object is no table."""
+    """Return the columns of a table in one of the forms of pandas; an empty list if an object is no
+    table.
+    """
     return _read_split(value) or _read_nested(value) or _read_lists(value)
 
 
 def _read_split(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340], ["M10",
-    12]]}``.
+    """Return the columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340],
+    ["M10", 12]]}``.
     """
     names, rows = _find_list(value, _NAMES), _find_list(value, _ROWS)
     if not all(isinstance(row, list | None) for row in rows):
@@ -257,8 +278,8 @@ def _find_list(value: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
 
 
 def _read_nested(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340, "1":
-    12}}``.
+    """Return the columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340,
+    "1": 12}}``.
 
     Its rows are numbered, or named in a column of their own if each column has values of its own
     type.
@@ -283,8 +304,8 @@ def _find_type(cell: Any) -> type:
 
 
 def _read_lists(value: Mapping[str, Any]) -> _Columns:
-    """The columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps beside a
-    title.
+    """Return the columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps
+    beside a title.
     """
     columns = [(name, part) for name, part in value.items() if isinstance(part, list)]
     fewest = (

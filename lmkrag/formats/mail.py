@@ -167,8 +167,8 @@ def is_message(head: bytes) -> bool:
 
 
 def _find_postmarks(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the lines before each mail of a mailbox begin and end: ``From ada@example.org Mon Jan 1
-    12:00:00 2024``.
+    """Yield where the lines before each mail of a mailbox begin and end: ``From ada@example.org Mon
+    Jan 1 12:00:00 2024``.
     """
     for line in _MAY_BE_POSTMARK.finditer(data):
         day = _WEEKDAY_AND_DAY.search(line[1])
@@ -205,8 +205,11 @@ class _Inside:
 
 
 def _show(message: EmailMessage, inside: _Inside) -> str:
-    """The text of a message, those of messages that it forwards included; its other attachments
-    join the list.
+    """Return the text of a message, with the messages that it forwards.
+
+    Args:
+        message: the message.
+        inside: gets its attachments, and the parts that can't be read.
     """
     headers = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
     names: list[str] = []
@@ -218,7 +221,13 @@ def _show(message: EmailMessage, inside: _Inside) -> str:
 
 
 def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[str]:
-    """The texts of a part of a message and of the parts in it, in order."""
+    """Return the texts of a part of a message and of the parts in it, in order.
+
+    Args:
+        part: the part.
+        inside: gets the attachments, and the parts that can't be read.
+        names: gets the names of the attachments.
+    """
     kind, subtype = part.get_content_maintype(), part.get_content_subtype()
     name = " ".join((part.get_filename() or "").split()).replace("/", "_")
     payload: Any = part.get_payload()
@@ -270,8 +279,9 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
 
 
 def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
-    """The first of several texts that says at least half as much as the longest, and what calendars
-    say.
+    """Return the best of several alternatives of a text, and the text of calendars beside them.
+
+    The best is the first that has at least half as many words as the longest.
     """
     sizes = [len(" ".join(text).split()) for text in texts]
     bodies = [number for number, kind in enumerate(kinds) if kind != "text/calendar"]

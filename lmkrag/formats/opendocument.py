@@ -55,12 +55,19 @@ _PARSER = etree.XMLParser(
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .odt, .ods or .odp file.
+    """Read an .odt, .ods, .odp or .odg file.
 
-    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows
+    In a text each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows
     between ``|``; notes, comments and text boxes follow their paragraph, and headers and footers
-    come first, each once. Of a workbook, each row is a line under the name of its sheet. Of a
-    presentation, each slide is a page, with its notes at the end.
+    come first, each once. In a workbook each row is a line under the name of its sheet. In a
+    presentation each slide is a page, with its notes at the end.
+
+    Args:
+        data: the bytes of the file.
+        name: its name.
+
+    Raises:
+        DocumentError: it is encrypted, or too large.
     """
     with open_archive(data, "OpenDocument") as archive:
         content, styles, about = (
@@ -167,7 +174,7 @@ def _read_sheet(name: str, sheet: etree._Element) -> str:
 
 
 def _read_rows(table: etree._Element) -> list[list[str]]:
-    """The rows of a table, those of tables in its cells left out."""
+    """Return the rows of a table; tables in its cells are left out."""
     grid = Grid()
     for row in table.iter(f"{_TABLE}table-row"):
         if next(row.iterancestors(f"{_TABLE}table")) is not table:
@@ -184,6 +191,7 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
 
 
 def _value(cell: etree._Element) -> str:
+    """Return the value of a cell as it is shown, else as it is stored, else its formula."""
     text, date = (
         _text(cell),
         cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " "),
@@ -200,7 +208,7 @@ def _value(cell: etree._Element) -> str:
 
 
 def _count(node: etree._Element, what: str) -> int:
-    """How many equal rows or columns an element stands for, or covers."""
+    """Return how many equal rows or columns an element stands for, or covers."""
     return min(read_whole(node.get(f"{_TABLE}number-{what}"), 1), _MOST_REPEATED)
 
 
@@ -220,7 +228,7 @@ def _read_slide(slide: etree._Element) -> Iterator[str]:
 
 
 def _read(node: etree._Element) -> list[str]:
-    """The blocks below an element."""
+    """Return the blocks below an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag in (_HEADING, _PARAGRAPH):
@@ -244,7 +252,7 @@ def _read(node: etree._Element) -> list[str]:
 
 
 def _mark(node: etree._Element) -> str:
-    """What marks a heading."""
+    """Return the mark of a heading; an empty string for a paragraph."""
     return (
         "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " "
         if node.tag == _HEADING
@@ -253,7 +261,7 @@ def _mark(node: etree._Element) -> str:
 
 
 def _text(node: etree._Element) -> str:
-    """The text of an element on one line, without what is anchored in it."""
+    """Return the text of an element on one line, without what is anchored in it."""
     return fold("".join(_pieces(node)).replace(SOFT_HYPHEN, ""))
 
 
@@ -270,19 +278,19 @@ def _pieces(node: etree._Element) -> Iterator[str]:
 
 
 def _is_anchored(node: etree._Element) -> bool:
-    """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of
-    its text.
+    """Return whether an element is a note, a comment or a drawing, which is anchored in a paragraph
+    but no part of its text.
     """
     return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
 
 
 def _is_aside(node: etree._Element, top: etree._Element) -> bool:
-    """Whether an element is inside something anchored below ``top``."""
+    """Return whether an element is inside something anchored below ``top``."""
     return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
 
 
 def _beside(node: etree._Element) -> list[str]:
-    """The notes and the text of drawings that are anchored in an element."""
+    """Return the notes and the text of drawings that are anchored in an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag == _NOTE:

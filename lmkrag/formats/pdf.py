@@ -245,7 +245,9 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
-    """The text of a page, from 0, and why it needs OCR; empty if it does not."""
+    """Return the text of a page, from 0, and why it needs OCR; the reason is empty if it does
+    not.
+    """
     with contextlib.closing(pdf[number]) as page:
         content = PageText(page)
         if content.is_garbage:

@@ -62,8 +62,8 @@ def count_drawn(data: bytes) -> int:
 
 
 def _find_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
-    """The objects of a file by their numbers; those in streams follow the stream, and have none
-    themselves.
+    """Yield the objects of a file by their numbers; objects that are packed in a stream follow the
+    stream.
     """
     start = 0
     while (stop := data.find(b"endobj", start)) >= 0:
@@ -83,7 +83,7 @@ def _find_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
 
 
 def _unpack_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
-    """The objects in a stream, which begins with pairs of their numbers and places."""
+    """Yield the objects in a stream, which begins with pairs of their numbers and places."""
     head = re.match(rb"(?:\s*\d{1,10}\s+\d{1,10}\b)+", data)
     numbers = [int(number) for number in head[0].split()] if head else []
     first = head.end() + 1 if head else 0
@@ -104,7 +104,7 @@ def _read_stream(data: bytes, found: _Object) -> bytes:
 
 
 def _find_draws(data: bytes, form: _Object, objects: Mapping[int, _Object]) -> Counter[int]:
-    """The numbers of what a form draws, and how often it does."""
+    """Return the numbers of what a form draws, and how often it does."""
     names = Counter(_DRAW.findall(_read_stream(data, form)))
     draws: Counter[int] = Counter()
     if not names:

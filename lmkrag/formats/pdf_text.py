@@ -142,12 +142,12 @@ class PageText:
         return self._box(source) if isinstance(source, int) else source
 
     def _measure(self, character: int) -> Box | None:
-        """The box of a character as if its line ran from left to right."""
+        """Return the box of a character as if its line ran from left to right."""
         source = self._sources[character]
         return self._upright(source) if isinstance(source, int) else None
 
     def _size(self, place: int) -> float:
-        """The size of a character's font in points, as the page scales it."""
+        """Return the size of a character's font in points, as the page scales it."""
         number = self._number(place)
         raw.FPDFText_GetMatrix(self._textpage, number, self._matrix)
         return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(
@@ -155,7 +155,7 @@ class PageText:
         )
 
     def _look(self, character: int) -> tuple[float, bool]:
-        """The size of a character's font, and whether its name or its weight says that it is
+        """Return the size of a character's font, and whether its name or its weight says that it is
         bold.
         """
         source = self._sources[character]
@@ -220,6 +220,9 @@ class PageText:
         )
 
     def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
+        """Return the text with edits, and for each character its number in PDFium's text or its
+        box.
+        """
         pieces, position = [], 0
         sources: list[Source] = []
         for start, stop, replacement, box in edits:
@@ -234,6 +237,7 @@ class PageText:
         return "".join(pieces), sources
 
     def _edits(self) -> Iterator[_Edit]:
+        """Yield all edits that turn PDFium's text into the text that is indexed."""
         yield from self._drop_outside()
         unseen = _UNSEEN.finditer(self._raw)
         yield from (
@@ -250,7 +254,9 @@ class PageText:
         yield from self._fill_in()
 
     def _drop_outside(self) -> Iterator[_Edit]:
-        """What lies outside the page's box, which PDFium's bounded text lacks."""
+        """Yield edits that remove characters outside of the page's box, which PDFium's bounded text
+        lacks.
+        """
         if len("".join(self._textpage.get_text_bounded().split())) >= len(
             "".join(self._raw.split())
         ):
@@ -262,7 +268,7 @@ class PageText:
                 yield place, place + 1, "", None
 
     def _shown(self) -> Iterator[tuple[int, Box]]:
-        """The characters that are seen, with their boxes."""
+        """Yield the characters that are seen, with their boxes."""
         for place, character in enumerate(self._raw):
             if not character.isspace() and (box := self._box(place)) is not None:
                 yield place, box
@@ -301,7 +307,9 @@ class PageText:
                 yield end, end + 1, "\n", None
 
     def _parts(self, start: int, stop: int) -> tuple[str, ...]:
-        """The letters before and after a division, what follows these, and the space after it."""
+        """Return the letters before and after a division, what follows these, and the space after
+        it.
+        """
         before = _BEFORE.search(self._raw, max(0, start - _LONGEST_WORD), start)
         after = _AFTER.match(self._raw, stop)
         return (before[0] if before else "", *(after.groups() if after else ("", "", "")))
@@ -322,8 +330,8 @@ class PageText:
                 yield place, place, " ", None
 
     def _gap(self, before: int, after: int) -> float | None:
-        """The space between two characters of one line, in heights of it; None if they stand on
-        different lines.
+        """Return the space between two characters of one line, in heights of the line; None if they
+        are on different lines.
         """
         first, second = self._upright(before), self._upright(after)
         if first is None or second is None:
@@ -434,16 +442,16 @@ class PageText:
 
 
 def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
-    """Whether the hyphen of a divided word stays, by the other words of its page.
+    """Return whether the hyphen of a divided word stays, by the other words of its page.
 
-    It does where the page has the word with it, or both of its parts and not the whole.
+    It stays if the page has the word with the hyphen, or has both parts but not the whole word.
     """
     is_used = words[f"{before}-{after}"] > 0 or (words[before] > 0 and words[after] > 0)
     return words[before + after] <= 0 and (is_used or len(before) == 1 or before in _COMPOUNDS)
 
 
 def _is_level(box: Box, field: Box) -> bool:
-    """Whether a character stands in one line with a field: beside its middle, or inside its
+    """Return whether a character stands in one line with a field: beside its middle, or inside its
     height.
     """
     middle = (field[1] + field[3]) / 2
@@ -456,7 +464,9 @@ def _name_field(form: Any, annotation: Any) -> str:
 
 
 def _read_field(form: Any, annotation: Any, kind: int) -> str:
-    """What a field shows; empty for one that is not filled in, and for a password."""
+    """Return the value that a form field shows; an empty string if it is not filled in, or is a
+    password.
+    """
     if kind in _TICKS:
         return "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
     if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:

@@ -110,7 +110,7 @@ def _show_hidden(data: bytes) -> bytes:
 
 
 def _find_end(data: bytes, start: int) -> int:
-    """The position of the brace that closes a group whose content begins at ``start``."""
+    """Return the position of the brace that closes a group whose content begins at ``start``."""
     depth = 1
     for brace in _BRACE.finditer(data, start):
         depth += {b"{": 1, b"}": -1}.get(brace[0], 0)

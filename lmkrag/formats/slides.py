@@ -66,8 +66,8 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]
 
 
 def _measure(shape: Any) -> Box:
-    """The frame of a shape on the slide, turned and scaled as the shape and the groups around it
-    are.
+    """Return the frame of a shape on the slide, turned and scaled as the shape and the groups
+    around it are.
     """
     angle = math.radians(getattr(shape, "rotation", 0))
     sin, cos = abs(math.sin(angle)), abs(math.cos(angle))
@@ -85,7 +85,7 @@ def _measure(shape: Any) -> Box:
 
 
 def _find_slides(presentation: Any) -> list[str]:
-    """The ids of the slides in order, also of those that are missing."""
+    """Return the ids of the slides in order, missing slides included."""
     return [slide.rId for slide in presentation.element.get_or_add_sldIdLst().sldId_lst]
 
 
@@ -94,7 +94,7 @@ def _read_page(presentation: Any, number: int, parts: Parts) -> str:
 
 
 def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[str, Any]]:
-    """The texts of a slide, from 1, each with its shape if that is known."""
+    """Yield the texts of a slide, from 1, each with its shape if that is known."""
     slide = presentation.part.related_slide(_find_slides(presentation)[number - 1])
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
@@ -116,8 +116,8 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
 
 
 def _read_shape(shape: Any, slide: Any) -> list[str]:
-    """The text of a shape, its lines as items; a table between bars; what a chart or SmartArt
-    says.
+    """Return the texts of a shape: its lines as items, a table between bars, the words of a chart
+    or SmartArt.
     """
     if shape.has_text_frame:
         lines = [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]
@@ -137,7 +137,7 @@ def _read_shape(shape: Any, slide: Any) -> list[str]:
 
 
 def _read_frame(shape: Any) -> str:
-    """The text of a shape or a cell on one line."""
+    """Return the text of a shape or a cell on one line."""
     return " ".join(
         read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs
     ).strip()

@@ -233,7 +233,7 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]
 def _read_cells(
     sheet: Any, path: str, archive: zipfile.ZipFile
 ) -> tuple[list[list[str]], list[str]]:
-    """The cells of a sheet as they are shown, by rows, and the lines that these make."""
+    """Return the cells of a sheet as they are shown, by rows, and the lines made of them."""
     xml = archive.read(path)
     cells = (
         (cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace"))
@@ -297,7 +297,7 @@ def _repeat(
 
 
 def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    """The comments of a sheet with their cells, and the text of its boxes."""
+    """Yield the comments of a sheet with their cells, and the text of its boxes."""
     folder, name = posixpath.split(path)
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():

@@ -77,8 +77,8 @@ def read_csv(data: bytes, name: str) -> Loaded:
         return list(csv.reader(io.StringIO(lines, newline=""), **{**dialect, **changed}))
 
     def is_regular(delimiter: str) -> tuple[bool, float, int]:
-        """Whether a delimiter divides the sample, the share of the rows with the usual number of
-        cells, and that.
+        """Return whether a delimiter divides the sample, the share of the rows with the usual
+        number of cells, and that.
         """
         counts = Counter(len(row) for row in parse(sample, delimiter=delimiter) if any(row))
         usual, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
@@ -274,8 +274,10 @@ def _show_unnamed(row: Sequence[str]) -> str:
 
 
 def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
-    """The rows between blank ones; a header goes to those below a blank row, and a blank row after
-    each is none.
+    """Return the rows between blank rows, as groups.
+
+    A header alone between blank rows joins the rows below it. If each row has a blank row after it,
+    the blank rows divide nothing.
     """
     groups: list[Sequence[Sequence[str]]] = [
         list(group)
@@ -296,16 +298,19 @@ def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
 
 
 def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -> bool:
-    """Whether rows above the first table are labels and their values: it has more columns, and
-    values are words.
+    """Return whether the rows above the first table are labels and their values, such as ``Customer
+    | Ada Byrne``.
+
+    They are if that table has more columns, and values are words.
     """
     is_narrow = max(map(len, rows)) == 2 < _usual_count(below)
     return is_narrow and any(_find_kind(row[-1]) == "words" for row in rows[1:])
 
 
 def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows can't go on with the table above a blank row: a column has words where that one
-    has figures.
+    """Return whether rows can't continue the table above a blank row.
+
+    They can't if a column has words where the table above has figures.
     """
     columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
     is_new = (
@@ -366,7 +371,7 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
 
 
 def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a row has names of columns once more, the first perhaps with a remark: ``Port
+    """Return whether a row repeats the names of the columns; the first may have a remark: ``Port
     (continued)``.
     """
     if len(row) != len(names) or row[-1].casefold() != names[-1].casefold():
@@ -378,8 +383,9 @@ def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _has_units(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows below a header begin with units: short words without a name of the row, above
-    figures.
+    """Return whether the rows below a header begin with a row of units.
+
+    Units are short words above figures; the first cell, which would name the row, is blank.
     """
     first, *below = rows
     return first[:1] in ([""], ["-"]) and all(
@@ -391,8 +397,10 @@ def _has_units(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
-    """The names of groups of columns as if their cells were merged, where they tell equal names of
-    columns apart.
+    """Return the names of groups of columns as if their cells were merged; None if they are not
+    needed.
+
+    They are needed if columns of different groups have the same name.
     """
     filled: list[str] = []
     for group, _ in zip_longest(groups, names, fillvalue=""):
@@ -422,6 +430,7 @@ class _Column(NamedTuple):
 
 
 def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_Column]:
+    """Return the name that a row gives to each column, with the values below it."""
     return [
         _Column(name, [other[place] for other in below if place < len(other) and other[place]])
         for place, name in enumerate(row)
@@ -430,7 +439,10 @@ def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_C
 
 
 def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | None:
-    """The number of the row that names the columns; rows with fewer cells may stand above it."""
+    """Return the number of the row that names the columns; None if there is none.
+
+    Rows with fewer cells, such as captions and groups of columns, may stand above it.
+    """
     best, header = None, None
     for number, row in enumerate(rows[: min(_ROWS_ABOVE, len(rows) - 1)]):
         rank = _rank(rows, number)
@@ -448,20 +460,26 @@ def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | Non
 
 
 def _is_better(rank: _Rank, best: _Rank) -> bool:
-    """Whether a row is the header, and not one above it: more names alone tell only if that has
-    one.
+    """Return whether a row is a better header than one above it.
+
+    More names alone decide only if that row has a single one.
     """
     return rank > best and (rank.has_figures or best.names < 2)
 
 
 def _has_figures_below(rows: Sequence[Sequence[str]], number: int) -> bool:
-    """Whether a row names columns of which one has figures."""
+    """Return whether a row names columns, and one of the columns has figures."""
     rank = _rank(rows, number)
     return rank is not None and rank.has_figures
 
 
 def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
-    """How well a row names columns; None for a record, and for prose."""
+    """Return how well a row names columns; None for a record, prose, or a row with too few names.
+
+    Args:
+        rows: the rows of a table.
+        number: the number of the row.
+    """
     row, sample = rows[number], rows[number + 1 : number + 1 + _SAMPLE_ROWS]
     below = [
         other for other in sample if not any(_repeats(other, names) for names in rows[: number + 1])
@@ -484,8 +502,8 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
 def _is_prose(
     row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
 ) -> bool:
-    """Whether a row and those below it are sentences, lines of a text or paragraphs side by
-    side.
+    """Return whether a row and the rows below it are prose: sentences, lines of a text, or
+    paragraphs side by side.
     """
     if _usual_count(below) == 1 and row[0].endswith(_SENTENCE_ENDS):
         return True
@@ -494,7 +512,9 @@ def _is_prose(
 
 
 def _has_paragraphs(column: _Column) -> bool:
-    """Whether a name is long, and half of the values below it are."""
+    """Return whether a name and at least half of the values below it are longer than names of
+    columns are.
+    """
     long_cells = [cell for cell in column.cells if len(cell) > _LONG_NAME]
     return len(column.name) > _LONG_NAME and 2 * len(long_cells) >= len(column.cells)
 
@@ -502,14 +522,15 @@ def _has_paragraphs(column: _Column) -> bool:
 def _is_record(
     row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
 ) -> bool:
-    """Whether a row has what those below it have."""
+    """Return whether a row looks like the rows below it, so that it is a record and no header."""
     has_value = any(column.name in column.cells or _has_code(column) for column in columns)
     return has_value or _has_label(row, below) or (len(below) > 1 and _is_written_alike(columns))
 
 
 def _has_code(column: _Column) -> bool:
-    """Whether a name is a code as those below it: G5210 is, above G5200 and G5220, and MTFCC10 is
-    none.
+    """Return whether a name is a code like the codes below it.
+
+    G5210 above G5200 and G5220 is one; MTFCC10 above them is a name.
     """
     shape = _find_shape(column.name)
     if (
@@ -523,8 +544,8 @@ def _has_code(column: _Column) -> bool:
 
 
 def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a row is a label and its value: ``From: | 1 May``, ``IBAN | DE12 3456``, above values
-    of other kinds.
+    """Return whether a row is a label and its value: ``From: | 1 May``, or ``IBAN | DE12 3456``
+    above values of other kinds.
     """
     if len(row) != 2 or row[0].endswith(":"):
         return row[0].endswith(":")
@@ -535,24 +556,25 @@ def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_written_alike(columns: Sequence[_Column]) -> bool:
-    """Whether some columns are in small letters and the others are not, names included: oak beside
-    Quercus.
+    """Return whether some columns are in small letters and all others are not, their names
+    included.
+
+    Then the first row is a record: oak beside Quercus.
     """
     styles = {frozenset(map(_is_lower, (column.name, *column.cells))) for column in columns}
     return styles == {frozenset({True}), frozenset({False})}
 
 
 def _is_lower(cell: str) -> bool | None:
-    """Whether a cell is in small letters; None if it has no letters."""
+    """Return whether a cell is in small letters; None if it has no letters."""
     return cell.islower() if any(map(str.isalpha, cell)) else None
 
 
 def _names_column(column: _Column, row: Sequence[str]) -> bool:
-    """Whether a number or a date is the name of a column: a period, or, beside words, a span or one
-    of a series.
+    """Return whether a number or a date is the name of a column.
 
-    2023 and 1 May are periods, 5 % and 100-499 are spans, and 1, 2 and 3 a series. Any figure names
-    a column of words.
+    It is if it is a period (2023, 1 May), or, beside words, a span (5 %, 100-499) or one of a
+    series (1, 2, 3). Any figure names a column of words.
     """
     name, cells = column
     figures = column.count_figures()
@@ -568,7 +590,7 @@ def _names_column(column: _Column, row: Sequence[str]) -> bool:
 
 
 def _is_series(row: Sequence[str]) -> bool:
-    """Whether the small numbers of a row count from 0 or 1."""
+    """Return whether the small numbers of a row count from 0 or 1."""
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
     return (
         len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
@@ -600,24 +622,25 @@ def _find_kind(cell: str) -> str:
 
 
 def _count(row: Sequence[str]) -> int:
-    """The values of a row, and its corner: a name of columns may be missing above the names of
-    rows.
-    """
+    """Return the number of values of a row; a blank corner above the names of rows counts, too."""
     return sum(map(bool, row)) + (len(row) > 2 and not row[0])
 
 
 def _usual_count(rows: Sequence[Sequence[str]]) -> int:
+    """Return the most frequent number of values in a row."""
     counts = Counter(sum(map(bool, row)) for row in rows)
     return max(counts, key=lambda count: (counts[count], count), default=0)
 
 
 def _has_groups(row: Sequence[str]) -> bool:
-    """Whether a name covers several columns, as a year above its quarters does."""
+    """Return whether a name covers several columns, as a year above its quarters does."""
     return any(left and left == right for left, right in pairwise(row))
 
 
 def _strip(row: Sequence[str]) -> list[str]:
-    """The cells of a row without white space at their ends, and without blank cells at its end."""
+    """Return the cells of a row without white space at their ends, and without the blank cells at
+    its end.
+    """
     cells = [cell.strip() for cell in row]
     while cells and not cells[-1]:
         cells.pop()

@@ -150,7 +150,7 @@ class _Page:
         return stands_out if 2 * sum(stands_out) <= len(stands_out) else [False] * len(stands_out)
 
     def _is_heading(self, first: int, stop: int) -> bool:
-        """Whether lines that stand out are the heading of the line after them."""
+        """Return whether lines that stand out are the heading of the line after them."""
         start, end, following = (
             self._lines[first].start,
             self._lines[stop - 1].end,
@@ -167,8 +167,8 @@ class _Page:
         return first == 0 or self._lines[first].is_numbered or not self._is_beside(first, stop)
 
     def _continues(self, first: int, number: int) -> bool:
-        """Whether a line goes on with the heading that begins at another: right below, and looking
-        the same.
+        """Return whether a line goes on with the heading that begins at another: right below, and
+        looking the same.
         """
         (size, is_bold), (other, other_bold) = self._lines[first].look, self._lines[number].look
         above, below = (
@@ -181,8 +181,10 @@ class _Page:
         return is_alike and 0 < above[1] - below[1] <= _LEADING * size
 
     def _is_beside(self, first: int, stop: int) -> bool:
-        """Whether a title stands beside the line after it, as a cell and a name at a picture do,
-        and is not centred.
+        """Return whether a title stands beside the line after it, as a cell or a name at a picture
+        does.
+
+        A centred title does not.
         """
         ends = [(self._box(line.start), self._box(line.end - 1)) for line in self._lines]
         edges = [(head[0], tail[2], head[1]) for head, tail in ends if head and tail]
@@ -194,7 +196,9 @@ class _Page:
         return not is_below and abs((left + right) / 2 - centre) > _CENTRED * (right - left)
 
     def _has_columns(self, start: int, end: int) -> bool:
-        """Whether words of a line stand so far apart that they name the columns of a table."""
+        """Return whether words of a line stand so far apart that they name the columns of a
+        table.
+        """
         spaces = re.compile(r"(?<=\S) (?=\S)").finditer(self._text, start, end)
         sides = ((self._box(space.start() - 1), self._box(space.end())) for space in spaces)
         return any(
@@ -204,14 +208,15 @@ class _Page:
 
 
 def _has_page_number(line: str) -> bool:
-    """Whether a line has the number of a page before or after it, as titles have in headers and in
-    the contents.
+    """Return whether a line has the number of a page before or after it, as titles have in headers
+    and in the contents.
     """
     after = _PAGE_AFTER.search(line)
     return bool(_PAGE_BEFORE.match(line) or (after and _TWO_WORDS.search(line, 0, after.start())))
 
 
 def _is_title(title: str) -> bool:
+    """Return whether a line can be a title, by its letters and its length."""
     if (
         len(title) > _LONGEST
         or not _TITLE.match(title)

@@ -91,7 +91,7 @@ class WordNumbers:
         return shown.strip()
 
     def _find(self, paragraph: Any) -> tuple[str, int]:
-        """The number and the level of a paragraph's list, from itself or from its style."""
+        """Return the number and the level of a paragraph's list, from itself or from its style."""
         properties = paragraph.find(qn("w:pPr"))
         style = find_value(properties, "w:pStyle") if properties is not None else ""
         named_style = style
@@ -145,8 +145,11 @@ _ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
 
 
 def format_ordinal(count: int, kind: str) -> str:
-    """Return a number as a list shows it, in one of Word's formats; those that are not known are
-    written in decimals.
+    """Return a number as a list shows it.
+
+    Args:
+        count: the number.
+        kind: one of Word's formats; an unknown one is shown in decimals.
 
     >>> [format_ordinal(4, kind) for kind in ("decimal", "lowerLetter", "upperRoman", "decimalZero")]
     ['4', 'd', 'IV', '04']

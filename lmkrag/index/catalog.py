@@ -177,7 +177,7 @@ def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
 
 
 def _checksum_fixed(meta: dict[str, str]) -> str:
-    """The checksum of format, encoder and recipe, in hexadecimal digits."""
+    """Return the checksum of format, encoder and recipe, in hexadecimal digits."""
     return codec.checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
@@ -443,7 +443,12 @@ def check_count(found: int, known: int) -> None:
 
 
 def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[DocumentRow]:
-    """Yield the documents with row ids in ``[first, stop)``, in order.
+    """Yield the documents with row ids in a range, in order.
+
+    Args:
+        connection: a connection that holds a snapshot.
+        first: the first row id.
+        stop: the row id after the last one.
 
     Raises:
         IndexCorrupt: a row is damaged.

@@ -190,7 +190,7 @@ def _write(fields: Mapping[str, FieldValues]) -> bytes:
 
 
 def _read(column: bytes, key: str) -> FieldValues:
-    """The values of one field of a column; none if it has no such field."""
+    """Return the values of one field of a column; empty if the column has no such field."""
     text, _, packed = column.partition(b"\n")
     numbers = _unpack_numbers(packed)
     for name, values in json.loads(text).items():
@@ -211,7 +211,7 @@ def _pack_numbers(numbers: Iterable[int]) -> bytes:
 
 
 def _unpack_numbers(packed: bytes) -> Ids:
-    """The numbers that :func:`_pack_numbers` packed."""
+    """Return the numbers that :func:`_pack_numbers` packed."""
     return np.cumsum(np.frombuffer(packed, "<u2"), dtype=np.uint16).astype(np.int64)
 
 

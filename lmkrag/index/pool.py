@@ -307,7 +307,7 @@ class IndexReader:
             )
 
     def _has_log(self) -> bool:
-        """Whether there is a write-ahead log with content; readers make one without."""
+        """Return whether there is a write-ahead log with content; a reader makes an empty one."""
         log = Path(f"{self.path / CATALOG}-wal")
         return log.exists() and log.stat().st_size > 0
 

@@ -239,7 +239,7 @@ def examine(path: Path, doc_id: str, root: str, real: str) -> SourceFile | Skipp
 
 
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
-    """The rules of a directory's ``.gitignore``, and a message for each ignored line."""
+    """Return the rules of a directory's ``.gitignore``, and a message for each ignored line."""
     path = directory / ".gitignore"
     nothing = GitIgnoreSpec.from_lines([])
     try:

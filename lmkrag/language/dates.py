@@ -181,7 +181,7 @@ def first_day(iso: str) -> date:
 
 
 def _exists(iso: str) -> bool:
-    """Whether a date is on the calendar: 30 February is not."""
+    """Return whether a date is on the calendar: 30 February is not."""
     with suppress(ValueError):
         return bool(first_day(iso))
     return False

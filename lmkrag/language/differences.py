@@ -178,7 +178,7 @@ def _classify(word: str) -> tuple[str, Kind]:
 
 
 def _name_month(word: str) -> str:
-    """All names of a month, or a day of the week as it is."""
+    """Return all names of a month, or a day of the week as it is."""
     return next((names for names in MONTHS if word in names.split("|")), word)
 
 
@@ -194,10 +194,14 @@ def match_words(first: Sequence[str], second: Sequence[str]) -> "SequenceMatcher
 
 
 def find_differences(first: str, second: str) -> list[Difference]:
-    """Return what differs between two texts, in their order.
+    """Return the differences between two texts, in their order.
 
-    Letter case, punctuation, and the spelling of a number, date or unit make no difference; nor
-    does what only moved, unless figures change places.
+    Letter case, punctuation, and the spelling of a number, date or unit make no difference. Words
+    that only moved make none either, unless figures change places.
+
+    Args:
+        first: the first text.
+        second: the second text.
 
     >>> texts = "It costs 1,200 euros.", "It costs 900 €."
     >>> [difference.describe(*texts) for difference in find_differences(*texts)]
@@ -245,7 +249,7 @@ def find_differences(first: str, second: str) -> list[Difference]:
 
 
 def _choose_kind(first: list[Token], second: list[Token]) -> Kind:
-    """The kind of a difference, by the most important of its words."""
+    """Return the kind of a difference, by the most important of its words."""
     counts = [sum(token.kind == "negation" for token in tokens) for tokens in (first, second)]
     words = [" ".join(token.value for token in tokens) for tokens in (first, second)]
     short, long = sorted(words, key=len)

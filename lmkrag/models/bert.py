@@ -301,7 +301,16 @@ class LateBert:
     def read(
         self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
     ) -> Vectors:
-        """Return the last states of texts, each read alone: see :meth:`Bert.read`."""
+        """Return the last states of texts, each read alone.
+
+        Args:
+            ids: ``[tokens]``, the token ids of all texts, end to end.
+            lengths: the number of tokens of each text.
+            exact: whether to compute in float32 even if the model has ranges for int8.
+
+        Returns:
+            ``[tokens, dimensions]`` float32.
+        """
         if self._is_first and exact and len(lengths) == 1 and len(ids) <= _LONGEST:
             self._is_first = False
             return read_text(self._weights, self._config, np.asarray(ids, np.int64))
@@ -365,7 +374,7 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
 
 
 def _gelu(values: Vectors) -> Vectors:
-    """The exact GELU, its error function within 2e-7 (Abramowitz and Stegun, 7.1.26)."""
+    """Return the exact GELU, its error function within 2e-7 (Abramowitz and Stegun, 7.1.26)."""
     size = np.abs(values) * np.float32(0.5**0.5)
     part = 1 / (1 + np.float32(0.3275911) * size)
     erf = 1 - np.polyval([*_ERF, 0], part) * np.exp(-(size**2))

@@ -58,8 +58,8 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
 
 
 def _shape_of_row(line: str) -> str:
-    """The shape of a line of a table: a record, cells without names, or text such as the name of a
-    sheet.
+    """Return the shape of a line of a table: ``record``, ``cells`` without names, or ``text`` such
+    as the name of a sheet.
     """
     if is_record(line):
         return "record"
@@ -67,7 +67,7 @@ def _shape_of_row(line: str) -> str:
 
 
 def _tabulate_cells(lines: Sequence[Line]) -> Node:
-    """The table of rows without names of columns."""
+    """Return the table of rows without names of columns."""
     rows = []
     for line in lines:
         values = line.source.split(_BAR)

@@ -216,8 +216,8 @@ class _Inline:
 
 
 def _attributes(token: Token) -> dict[str, str | int]:
-    """The attributes of a token that are displayed: links to the web, a list's start, a cell's
-    alignment.
+    """Return the attributes of a token that are displayed: links to the web, a list's start, a
+    cell's alignment.
     """
     if token.type == "link_open":
         link = str(token.attrs.get("href", ""))

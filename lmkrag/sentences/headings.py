@@ -178,8 +178,8 @@ class _Headings:
 
 
 def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
-    """The lines of a text: all sentences of a short line that begins like a chapter, and each other
-    sentence alone.
+    """Yield the lines of a text: a short line that begins like a chapter with all of its sentences,
+    else each sentence alone.
     """
     gap = _DEEPEST  # the beginning sets apart as blank lines do
     parts: list[tuple[Sentence, str]] = []
@@ -267,13 +267,13 @@ def _is_sentence(line: _Line) -> bool:
 
 
 def _is_short(line: _Line) -> bool:
-    """Whether a line is short, or a title, and apart from the text above it."""
+    """Return whether a line is short, or a title, and apart from the text above it."""
     is_short = len(line.body.split()) <= _MOST_PLAIN_WORDS or _is_title(line.body)
     return line.kind == "text" and line.gap > 1 and is_short
 
 
 def _is_line_of_text(line: _Line) -> bool:
-    """Whether a line is text or an item, on a line of its own."""
+    """Return whether a line is text or an item, on a line of its own."""
     has_own_line = line.single and line.line_ends > 0 and line.gap > 0
     return has_own_line and line.kind in ("text", "item", "turn")
 
@@ -292,13 +292,20 @@ def _reads_like_heading(body: str) -> bool:
 
 
 def _is_title(words: str) -> bool:
-    """Whether most words begin with a capital, as they do in titles that end with a full stop."""
+    """Return whether most words begin with a capital, as they do in titles that end with a full
+    stop.
+    """
     long = [word for word in words.split() if len(word) > 3]
     return 2 * sum(word[0].isupper() for word in long) > len(long) or not long
 
 
 def _heads(lines: Sequence[_Line], following: _Line) -> bool:
-    """Whether lines that may be headings are followed by text under them."""
+    """Return whether lines that may be headings have text under them.
+
+    Args:
+        lines: consecutive lines, the first being the outermost heading.
+        following: the line after them.
+    """
     if _is_list([*lines, following]) or _is_entry(following) or not _is_text(following):
         return False
     last, body = lines[-1], following.body
@@ -326,14 +333,14 @@ def _is_list(lines: Sequence[_Line]) -> bool:
 
 
 def _is_plain(line: _Line) -> bool:
-    """Whether a line has neither a number nor capitals."""
+    """Return whether a line has neither a number nor capitals."""
     is_numbered = _NUMBER.match(line.body) or _ROMAN.match(line.body) or _CHAPTER.match(line.body)
     return not (is_numbered or line.body.isupper())
 
 
 def _is_entry(line: _Line) -> bool:
-    """Whether a line is one of a table of contents: ``3. Tides    12``, ``3.2 Tides`` alone on its
-    line.
+    """Return whether a line is an entry of a table of contents: ``3. Tides    12``, or ``3.2
+    Tides`` alone on its line.
     """
     is_title = (
         line.line_ends == 1 and len(line.body) <= 2 * _LONGEST and line.body[-1:] not in ".;:,"

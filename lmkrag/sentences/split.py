@@ -318,7 +318,7 @@ def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]
 
 
 def _underlines(line: str, title: str) -> bool:
-    """Whether a line makes a heading of the one before it."""
+    """Return whether a line makes a heading of the one before it."""
     rule = _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
     is_long = rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))

@@ -178,7 +178,7 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
 
 
 def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
-    """The short lines right above a table."""
+    """Return the short lines right above a table."""
     lines = "".join(text[sentence.start : sentence.end] for sentence in above).splitlines()
     captions: list[str] = []
     for line in reversed(lines):
@@ -194,7 +194,7 @@ def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
 
 
 def _is_caption(text: Text, sentence: Sentence) -> bool:
-    """Whether a sentence may be the caption of a table."""
+    """Return whether a sentence may be the caption of a table."""
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
