@@ -4,11 +4,9 @@ from dataclasses import replace
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.readers.extractive import (
-    NOT_FOUND,
-    ExtractiveReader,
-    write_quotes,
-)
+from lmkrag.readers.extractive import INTRODUCTIONS, NOT_FOUND, ExtractiveReader
+from lmkrag.readers.quotes import write_quotes
+from lmkrag.readers.values import complete_value
 from lmkrag.results import COVERAGE, Quote, Span, weigh_evidence
 from lmkrag.types import Hit
 
@@ -49,13 +47,14 @@ LIST = "To open the door by hand:\n\n1. Close valve H3.\n2. Turn the crank left.
 
 
 def quote(text: str, piece: str) -> list[str]:
-    """What is quoted of a span when the sentence that begins with ``piece`` is its hit."""
+    """What is quoted of a span for a question in the words of the sentence that begins so."""
     start = text.index(piece)
     end = min(
         (text.index(stop, start) + 1 for stop in ".?:" if stop in text[start:]), default=len(text)
     )
     span = make_span(hit(start, end, 1.0), text=text, start=0)
-    return [citation.quote for citation in ExtractiveReader().answer("How?", [span]).citations]
+    answer = ExtractiveReader().answer(text[start:end], [span])
+    return [citation.quote for citation in answer.citations]
 
 
 def test_a_colon_is_quoted_with_its_list():
