@@ -17,9 +17,8 @@ from real import Question, read_questions
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
-from lmkrag.readers.confidence import ANSWERS, confidence_features
-from lmkrag.reranker.loading import load_passage_reranker
-from lmkrag.reranker.telling import tell_passage
+from lmkrag.readers.confidence import confidence_features
+from lmkrag.readers.extractive import ExtractiveReader
 
 LABELS = ("strong", "likely", "unsure", "weak")
 SHARED = 0.5  # of the words of the sentence that answers, which a marked one has
@@ -114,8 +113,7 @@ def measure(call: Callable[[str], T], question: str) -> tuple[T, float]:
 
 def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
     """Return the features that the confidence is estimated from."""
-    passages = [tell_passage(span).passage for span in spans[: ANSWERS.max_passages]]
-    readings = load_passage_reranker().read(question, passages)
+    readings = [each.reading for each in ExtractiveReader().read(question, spans)]
     return confidence_features(question, spans, readings)
 
 
