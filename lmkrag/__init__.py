@@ -36,32 +36,38 @@ for _name, _value in _NO_TELEMETRY.items():
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder as LandmarkEncoder
     from lmkrag.engine import Engine as Engine
-    from lmkrag.errors import DocumentError as DocumentError
-    from lmkrag.errors import DocumentNotFound as DocumentNotFound
-    from lmkrag.errors import EncoderError as EncoderError
-    from lmkrag.errors import IndexClosed as IndexClosed
-    from lmkrag.errors import IndexCorrupt as IndexCorrupt
-    from lmkrag.errors import IndexLocked as IndexLocked
-    from lmkrag.errors import IndexMismatch as IndexMismatch
-    from lmkrag.errors import IndexNotFound as IndexNotFound
-    from lmkrag.errors import LmkragError as LmkragError
-    from lmkrag.errors import MissingExtra as MissingExtra
-    from lmkrag.errors import ReaderError as ReaderError
-    from lmkrag.errors import ServerError as ServerError
-    from lmkrag.errors import StorageError as StorageError
-    from lmkrag.errors import UsageError as UsageError
+    from lmkrag.errors import (
+        DocumentError as DocumentError,
+        DocumentNotFound as DocumentNotFound,
+        EncoderError as EncoderError,
+        IndexClosed as IndexClosed,
+        IndexCorrupt as IndexCorrupt,
+        IndexLocked as IndexLocked,
+        IndexMismatch as IndexMismatch,
+        IndexNotFound as IndexNotFound,
+        LmkragError as LmkragError,
+        MissingExtra as MissingExtra,
+        ReaderError as ReaderError,
+        ServerError as ServerError,
+        StorageError as StorageError,
+        UsageError as UsageError,
+    )
     from lmkrag.readers.base import AnswerStream as AnswerStream
     from lmkrag.remote import RemoteEngine as RemoteEngine
     from lmkrag.reranker.base import Reranker as Reranker
-    from lmkrag.results import Answer as Answer
-    from lmkrag.results import Citation as Citation
-    from lmkrag.results import Context as Context
-    from lmkrag.results import Span as Span
-    from lmkrag.types import Document as Document
-    from lmkrag.types import DocumentInfo as DocumentInfo
-    from lmkrag.types import Hit as Hit
-    from lmkrag.types import IndexReport as IndexReport
-    from lmkrag.types import IndexStatus as IndexStatus
+    from lmkrag.results import (
+        Answer as Answer,
+        Citation as Citation,
+        Context as Context,
+        Span as Span,
+    )
+    from lmkrag.types import (
+        Document as Document,
+        DocumentInfo as DocumentInfo,
+        Hit as Hit,
+        IndexReport as IndexReport,
+        IndexStatus as IndexStatus,
+    )
 
 _ERRORS = (
     "DocumentError DocumentNotFound EncoderError IndexClosed IndexCorrupt IndexLocked "

@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -25,7 +23,7 @@ from lmkrag.errors import (
 from lmkrag.evidence.checking import CitationCheck, check_citations
 from lmkrag.evidence.quotations import Source
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader
-from lmkrag.results import Answer, Span, SpanList
+from lmkrag.results import Answer, SpanList
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
@@ -37,7 +35,16 @@ from lmkrag.search.request import (
     search_each,
     show_options,
 )
-from lmkrag.serialization import answer_from_json, from_json, to_json
+from lmkrag.serialization import (
+    BatchReply,
+    DocumentsReply,
+    RelevanceReply,
+    SpansReply,
+    TextReply,
+    answer_from_json,
+    from_json,
+    to_json,
+)
 from lmkrag.system.clients import open_async_client, open_client
 from lmkrag.types import (
     Document,
@@ -57,17 +64,6 @@ _TRIES = 10  # to read a document that changes meanwhile
 _UNLIMITED = 60_000  # milliseconds, the most that a server re-ranks
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class _Excerpt:
-    text: str
-    characters: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    documents: tuple[DocumentInfo, ...]
 
 
 class RemoteEngine:
@@ -152,14 +148,15 @@ class RemoteEngine:
     @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Find the passages that answer ``query``, best first: see :meth:`lmkrag.Engine.search`."""
-        return self._post("/api/search", self._search_body(query, options), _to_spans)
+        return _to_spans(self._post("/api/search", self._search_body(query, options), SpansReply))
 
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Like :meth:`search`, without blocking the event loop."""
         body = self._search_body(query, options)
         with _wrapped(self._url):
-            return _to_spans(_check(await self._async_client.post("/api/search", json=body)).json())
+            reply = _check(await self._async_client.post("/api/search", json=body)).json()
+            return _to_spans(from_json(SpansReply, reply))
 
     @show_options(SearchOptions)
     def search_many(
@@ -176,13 +173,15 @@ class RemoteEngine:
             results: list[SpanList | UsageError] = []
             for first in range(0, len(asked), _BATCH):
                 part = asked[first : first + _BATCH]
-                replies = self._post(
-                    "/api/search/batch", body | {"queries": part}, lambda reply: reply["results"]
-                )
-                with _wrapped(self._url):
-                    results += [
-                        _to_spans_or_error(reply) for _, reply in zip(part, replies, strict=True)
-                    ]
+                batch = self._post("/api/search/batch", body | {"queries": part}, BatchReply)
+                if len(batch.results) != len(part):
+                    raise ServerError(
+                        f"{self._url}: {len(batch.results)} results came of {len(part)}"
+                    )
+                results += [
+                    _to_spans(result) if result.error is None else UsageError(result.error)
+                    for result in batch.results
+                ]
             return results
 
         return search_each(check_queries(queries), search)
@@ -191,12 +190,8 @@ class RemoteEngine:
         """Return how well every sentence of a document fits ``query``: see
         :meth:`lmkrag.Engine.score_sentences`.
         """
-        return self._get(
-            f"{_document(doc_id)}/relevance",
-            lambda reply: [from_json(SentenceScore, sentence) for sentence in reply["sentences"]],
-            query=check_query(query),
-            points=0,
-        )
+        path, query = f"{_document(doc_id)}/relevance", check_query(query)
+        return list(self._get(path, RelevanceReply, query=query, points=0).sentences)
 
     # Asking
 
@@ -293,21 +288,14 @@ class RemoteEngine:
         """
         check_limit(limit)
         if doc_ids is not None:
-            return [
-                self._get(_document(doc_id), partial(from_json, DocumentInfo)) for doc_id in doc_ids
-            ]
+            return [self._get(_document(doc_id), DocumentInfo) for doc_id in doc_ids]
         filter, after = to_expression(filter), check_doc_id(after or "")
         listed: list[DocumentInfo] = []
         while limit is None or len(listed) < limit:
             count = _LISTED if limit is None else min(_LISTED, limit - len(listed))
-            reply = self._get(
-                "/api/documents",
-                partial(from_json, _Listing),
-                filter=filter,
-                after=after,
-                limit=count,
-            )
-            page = reply.documents
+            page = self._get(
+                "/api/documents", DocumentsReply, filter=filter, after=after, limit=count
+            ).documents
             if page and page[0].doc_id <= after:
                 raise ServerError(f"{self._url}: the same documents are listed again")
             listed += page
@@ -324,9 +312,7 @@ class RemoteEngine:
         parts: list[str] = []
         while not parts or end is None or start < end:
             most = start + _PIECE if end is None else max(start, min(end, start + _PIECE))
-            part = self._get(
-                f"{_document(doc_id)}/text", partial(from_json, _Excerpt), start=start, end=most
-            )
+            part = self._get(f"{_document(doc_id)}/text", TextReply, start=start, end=most)
             if len(part.text) != max(0, min(most, part.characters) - start):
                 raise ServerError(
                     f"{self._url}: {len(part.text)} characters came of {most - start}"
@@ -340,11 +326,9 @@ class RemoteEngine:
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata."""
         for _ in range(_TRIES):
-            info = self._get(_document(doc_id), partial(from_json, DocumentInfo))
+            info = self._get(_document(doc_id), DocumentInfo)
             text = self.read(doc_id)
-            if (
-                self._get(_document(doc_id), partial(from_json, DocumentInfo)) == info
-            ):  # else it was replaced meanwhile
+            if self._get(_document(doc_id), DocumentInfo) == info:  # else it was replaced meanwhile
                 with _wrapped(self._url):
                     return from_json(Document, to_json(info) | {"text": text})
         raise ServerError(f"{self._url}: {doc_id} changes all the time")
@@ -355,7 +339,7 @@ class RemoteEngine:
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
-        return self._get("/api/status", partial(from_json, IndexStatus))
+        return self._get("/api/status", IndexStatus)
 
     # Requests
 
@@ -366,9 +350,8 @@ class RemoteEngine:
 
     def _options_body(self, options: Any) -> dict[str, Any]:
         SearchRequest(**options)  # wrong options are refused here, without a request
-        timeout_ms = (
-            options.get("rerank_timeout_ms") or _UNLIMITED
-        )  # as an engine on this machine, not as the server
+        # as an engine on this machine, not as the server
+        timeout_ms = options.get("rerank_timeout_ms") or _UNLIMITED
         return self._body({**options, "rerank_timeout_ms": timeout_ms})
 
     def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:
@@ -377,13 +360,13 @@ class RemoteEngine:
     def _ask_body(self, question: str, options: AskOptions) -> dict[str, Any]:
         return self._options_body(options) | {"question": check_query(question), "stream": True}
 
-    def _get(self, path: str, decode: Callable[[Any], Value], **parameters: Any) -> Value:
+    def _get(self, path: str, kind: type[Value], **query: Any) -> Value:
         with _wrapped(self._url):
-            return decode(_check(self._client.get(path, params=self._body(parameters))).json())
+            return from_json(kind, _check(self._client.get(path, params=self._body(query))).json())
 
-    def _post(self, path: str, body: dict[str, Any], decode: Callable[[Any], Value]) -> Value:
+    def _post(self, path: str, body: dict[str, Any], kind: type[Value]) -> Value:
         with _wrapped(self._url):
-            return decode(_check(self._client.post(path, json=body)).json())
+            return from_json(kind, _check(self._client.post(path, json=body)).json())
 
 
 @contextlib.contextmanager
@@ -408,14 +391,8 @@ def _document(doc_id: str) -> str:
     return f"/api/documents/{quote(replace_surrogates(check_doc_id(doc_id)), safe='')}"
 
 
-def _to_spans(reply: dict[str, Any]) -> SpanList:
-    notes = from_json(tuple[str, ...], reply.get("notes", []))
-    return SpanList((from_json(Span, span) for span in reply["spans"]), notes)
-
-
-def _to_spans_or_error(reply: dict[str, Any]) -> SpanList | UsageError:
-    error = reply.get("error")
-    return _to_spans(reply) if error is None else UsageError(from_json(str, error))
+def _to_spans(reply: SpansReply) -> SpanList:
+    return SpanList(reply.spans, reply.notes)
 
 
 def _check(response: httpx.Response) -> httpx.Response:

@@ -169,13 +169,14 @@ class Span:
     superseded_by: str = ""
     contrasts: tuple[Contrast, ...] = ()
     boxes: tuple[PageBox, ...] = ()
-    derived: ClassVar = (
-        "place",
-        "url",
-        "section",
-        "weak",
-        "instructs_model",
-    )  # of its JSON, beside the fields
+    derived: ClassVar[Mapping[str, str]] = {
+        "place": "Where it is: `notes.md:12`, `report.pdf, page 3`.",
+        "url": "The address of the web page that it is of, or empty.",
+        "section": "The title and the headings that it stands under.",
+        "weak": "Little speaks for an answer in it.",
+        "instructs_model": "It speaks to a language model: words to be distrusted.",
+    }
+    """Properties that its JSON has beside the fields, and what they are."""
 
     def __str__(self) -> str:
         """Return its place and section, and, quoted, the header of its table and its text."""
@@ -220,7 +221,7 @@ class Span:
             return f"{self.doc_id}, {_PAGES.get(self.kind, 'page')} {self.page}"
         if self.paragraph is None:
             return f"{self.doc_id}:{start}-{self.end}"
-        heading = "".join(self.headings[-1:])
+        heading = self.headings[-1] if self.headings else ""
         head, separator, rest = before.rpartition(heading) if heading else ("", "", before)
         if separator and not head.rpartition("\n")[2].strip(
             "# "
@@ -249,12 +250,10 @@ class Span:
             return f"{url}#page={self.page}"
         if self.kind == "html" and self.hits:
             line = _MARK.sub("", self.best_sentence.partition("\n")[0])
-            words = next(
-                iter(wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)), ""
-            )
-            if (
-                0 < len(words) <= _LONGEST and "|" not in words
-            ):  # the cells of a row are no running text there
+            wrapped = wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)
+            words = wrapped[0] if wrapped else ""
+            # The cells of a row are no running text there.
+            if 0 < len(words) <= _LONGEST and "|" not in words:
                 return f"{urldefrag(url).url}#:~:text={quote(words, safe='').replace('-', '%2D')}"
         return url
 
@@ -278,12 +277,11 @@ class Span:
         """The lesser results of the same file, such as ``+2 more in core.py: 12, 97``; empty if
         there are none.
         """
-        lines = ", ".join(map(str, self.more[:_MORE])) + ", …" * (len(self.more) > _MORE)
-        return (
-            f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}"
-            if self.more
-            else ""
-        )
+        if not self.more:
+            return ""
+        lines = ", ".join(map(str, self.more[:_MORE]))
+        rest = ", …" if len(self.more) > _MORE else ""
+        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}{rest}"
 
     @property
     def instructs_model(self) -> bool:
@@ -496,7 +494,10 @@ class Answer:
     confidence: float | None = None
     quotes: tuple[Quote, ...] = ()
     answered_by: str = ""
-    derived: ClassVar = ("label",)  # of its JSON, beside the fields
+    derived: ClassVar[Mapping[str, str]] = {
+        "label": "`strong`, `likely`, `unsure` or `weak`; empty where a language model answered."
+    }
+    """Properties that its JSON has beside the fields, and what they are."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` writes them; citations name their spans by

@@ -269,10 +269,10 @@ CALLS = {
     "add": lambda engine, value: engine.add(value if value != {} else [1]),
     "open": lambda engine, value: Engine.open(value),
     "open recipe": lambda engine, value: Engine.open(
-        engine._store.path, recipe=value if value is not None else 1
+        engine.status().path, recipe=value if value is not None else 1
     ),
     "open encoder": lambda engine, value: Engine.open(
-        engine._store.path, encoder=value if value is not None else 1
+        engine.status().path, encoder=value if value is not None else 1
     ),
     "open create": lambda engine, value: Engine.open(engine.status().path, create=value),
 }

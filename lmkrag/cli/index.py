@@ -121,8 +121,8 @@ def index(
     from lmkrag.ingest.walk import check_source
 
     sources = [check_source(path) for path in paths]  # raises before anything is loaded
-    for path in sources if watch else ():
-        if not path.is_dir():
+    for path in sources:
+        if watch and not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     is_new = not (is_address(index_path) or Path(index_path).exists())
     output.tell_leftovers(index_path, writes=True)

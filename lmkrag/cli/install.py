@@ -109,30 +109,44 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
     or claude-desktop, cursor, windsurf or zed, for which the entry and its file are printed.
     Without one, all whose commands are found.
     """
-    if unknown := [name for name in names if name not in CLIENTS]:
-        raise UsageError(f"no client {unknown[0]!r}: use {', '.join(CLIENTS)}")
-    clients = [CLIENTS[name] for name in names]
-    if not clients and skill is None:
-        clients = [
-            client for client in CLIENTS.values() if client.add and shutil.which(client.add[0])
-        ]
-        if not clients:
-            raise UsageError(f"no client was found; name one: {', '.join(CLIENTS)}")
+    clients = _find_clients() if not names and skill is None else _name_clients(names)
     program = shutil.which("lmkrag")
     start = [str(Path(program).resolve())] if program else [*PYTHON, "-m", "lmkrag"]
     server = [*start, "mcp", "--index", str(locate_index(index_path))]
     connected = [_connect(client, server, dry_run=dry_run) for client in clients]
     if skill is not None:
-        path = skill / "lmkrag" / "SKILL.md"
-        click.echo(f"# {path}" + (f"\n{SKILL}" if dry_run else ""))
-        try:
-            if not dry_run:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(SKILL, "utf-8")
-        except OSError as error:
-            raise StorageError(f"{path}: can't be written ({error.strerror or error})") from error
+        _write_skill(skill / "lmkrag" / "SKILL.md", dry_run=dry_run)
     if not all(connected):
         sys.exit(1)
+
+
+def _name_clients(names: Sequence[str]) -> list[Client]:
+    """The clients of these names. Raises UsageError: there is none of a name."""
+    for name in names:
+        if name not in CLIENTS:
+            raise UsageError(f"no client {name!r}: use {', '.join(CLIENTS)}")
+    return [CLIENTS[name] for name in names]
+
+
+def _find_clients() -> list[Client]:
+    """The clients whose commands are on PATH. Raises UsageError: there is none."""
+    found = [client for client in CLIENTS.values() if client.add and shutil.which(client.add[0])]
+    if not found:
+        raise UsageError(f"no client was found; name one: {', '.join(CLIENTS)}")
+    return found
+
+
+def _write_skill(path: Path, *, dry_run: bool) -> None:
+    """Write the skill for agents, or print it. Raises StorageError: it can't be written."""
+    if dry_run:
+        click.echo(f"# {path}\n{SKILL}")
+        return
+    click.echo(f"# {path}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SKILL, "utf-8")
+    except OSError as error:
+        raise StorageError(f"{path}: can't be written ({error.strerror or error})") from error
 
 
 def _connect(client: Client, server: list[str], *, dry_run: bool) -> bool:

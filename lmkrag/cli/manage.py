@@ -76,7 +76,7 @@ def _describe_scans(document: DocumentInfo) -> str:
     pages = len(document.meta.get("scanned_pages", ()))
     if not pages:
         return ""
-    counted = f"{pages} page{'s' * (pages != 1)}"
+    counted = output.count_noun(pages, "page")
     if "ocr_confidence" not in document.meta:
         return f"  {counted} without readable text: pip install 'lmkrag[ocr]'"
     return f"  read by OCR on {counted}, {100 * document.meta['ocr_confidence']:.0f} % sure"
@@ -205,10 +205,10 @@ def _print_status(record: dict[str, Any]) -> None:
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     for root, count in roots.items():
         click.echo(f"{'root':12} {output.one_line(root)} ({count} documents)")
-    for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
-        click.echo(
-            f"{'skipped':12} {output.one_line(file['path'])}: {output.one_line(file['reason'])}"
-        )
+    if logging.getLogger("lmkrag").isEnabledFor(logging.INFO):
+        for file in skipped:
+            path, reason = output.one_line(file["path"]), output.one_line(file["reason"])
+            click.echo(f"{'skipped':12} {path}: {reason}")
 
 
 class _Check(NamedTuple):
@@ -291,10 +291,8 @@ def verify(index_path: str, as_json: bool) -> None:
         for problem in problems:
             click.echo(output.one_line(problem))
         advice = f"; {REPAIR}" if problems else ""
-        click.echo(
-            f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}{advice}",
-            err=True,
-        )
+        counted = output.count_noun(len(problems), "problem")
+        click.echo(f"{index_path}: {counted}{advice}", err=True)
     if problems:
         sys.exit(1)
 

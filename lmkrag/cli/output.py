@@ -112,7 +112,9 @@ def tell_leftovers(path: str | Path, *, job: str = "", writes: bool = False) -> 
     """
     from lmkrag.index.working import JOBS, WorkingFolder
 
-    for folder in () if is_address(path) else (WorkingFolder(Path(path), each) for each in JOBS):
+    if is_address(path):
+        return
+    for folder in (WorkingFolder(Path(path), each) for each in JOBS):
         if not folder.is_left_over():
             continue
         fate = "it is removed" if writes else "the next command that writes to the index removes it"
@@ -302,6 +304,18 @@ def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int,
     """
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Return a count in words: ``no problems``, ``1 problem``, ``2 problems``.
+
+    Args:
+        count: at least 0.
+        noun: in the singular, whose plural ends in ``s``.
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count or 'no'} {noun}s"
 
 
 def one_line(text: str) -> str:

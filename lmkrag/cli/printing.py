@@ -253,7 +253,8 @@ def print_citations(answer: Answer) -> None:
         printed = citation.number
         if sys.stdout.isatty():
             _print_place(f"[{citation.number}] ", citation.place, span, label)
-            for part in () if shown else _excerpt(citation, answer.short):
+            excerpt = [] if shown else _excerpt(citation, answer.short)
+            for part in excerpt:
                 _console().print(_quoted(part, 4))
         else:
             click.echo(f"[{citation.number}] {one_line(citation.place)}{label}")

@@ -49,6 +49,9 @@ class Scores:
     ranks: Floats
 
 
+_Pieces = list[list[Piece]]  # of each query
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The scores of all systems on all sets.
@@ -101,9 +104,9 @@ class _Ranking(NamedTuple):
         relevant: the units that are relevant, of each query.
     """
 
-    pieces: list[list[Piece]]
-    units: list[list[Piece]]
-    relevant: list[list[Piece]]
+    pieces: _Pieces
+    units: _Pieces
+    relevant: _Pieces
 
 
 def compare(
@@ -187,7 +190,7 @@ def _ours(
 
 def _search(
     engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
-) -> list[list[Piece]]:
+) -> _Pieces:
     """Return the pieces that lmkrag finds for each question, best first."""
     search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:

@@ -8,16 +8,15 @@ case and the form of quotation marks do not count.
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import eq
-from typing import Literal, Protocol, Unpack
+from typing import Literal, NamedTuple, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
 from lmkrag.evidence.quotations import Quotation, Source, read_quotations
-from lmkrag.language.differences import find_differences, match_words, read_tokens
+from lmkrag.language.differences import Difference, find_differences, match_words, read_tokens
 from lmkrag.language.terms import STRAIGHT
 from lmkrag.rendering.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
@@ -53,9 +52,7 @@ _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
 _GAP = 0.85
 _WORD = re.compile(r"\w+")
 _BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
-_BUCKET = 4  # words between places that count as one
-_MOST_TIMES = 20  # that a word stands in a quotation, to tell where this is
-_CANDIDATES = 8  # places that a quotation is compared with word by word
+_AROUND = 4  # words around a place, and a quarter of the quotation's, that may belong to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,57 +139,93 @@ def check_quotation(
     cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
     """Look a quotation up in its document, then in those that ``find`` returns for its words."""
-    near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     documents = []
-    for doc_id in _candidates(cited, find):
+    for doc_id in dict.fromkeys([*filter(None, [cited.doc_id]), *find(cited.text)]):
         stop_if_late()
         document = read(doc_id)
         if document is None:
             continue
-        text = document.text
-        if doc_id == cited.doc_id and text[cited.start : cited.end] == cited.text:
-            return _make(cited, "same", document, cited.start, cited.end, 1.0)
-        if exact := _locate(cited, text, cited.start if doc_id == cited.doc_id else 0):
-            state: State = (
-                "same" if not cited.doc_id else "moved" if doc_id == cited.doc_id else "elsewhere"
-            )
-            return _make(cited, state, document, *exact, 1.0)
+        if exact := _find_exact(cited, document):
+            return exact
         documents.append(document)
-        similarity, start, end = _find_similar(cited.text, text)
-        near = max(near, (similarity, start, end, document), key=lambda candidate: candidate[0])
-    parts = [part for part in _ELLIPSIS.split(cited.text) if _WORD.search(part)]
-    checks = (
-        check_quotation(replace(cited, text=part), read, find) for part in parts if len(parts) > 1
-    )
-    if wrong := next((part for part in checks if part.state in FAILED), None):
-        return replace(wrong, quote=cited.text)
-    similarity, start, end, nearest = near
-    is_near = nearest is not None and similarity >= MIN_SIMILARITY
-    if nearest is not None:
-        start, end = _widen(nearest.text, _find_negation(cited.text, nearest.text, start), end)
-    passage = nearest.text[start:end] if nearest is not None else ""
-    differences = find_differences(cited.text, passage) if is_near else []
-    changes = tuple(
-        each.describe(cited.text, passage) for each in differences if each.kind != "word"
-    )
-    has_words = any(each.kind == "word" or each.plain > 1 for each in differences)
-    if (
-        similarity < _GAP
-        and (has_words or not differences)
-        and (pieces := _find_pieces(cited.text, documents))
-    ):
+    if wrong := _find_wrong_part(cited, read, find):
+        return wrong
+    near = _find_nearest(cited.text, documents)
+    is_near = near.similarity >= MIN_SIMILARITY
+    differences = find_differences(cited.text, near.passage) if is_near else []
+    if _may_be_stitched(near, differences) and (pieces := _find_pieces(cited.text, documents)):
         places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
-        return replace(_make(cited, "stitched", *pieces[0], similarity), place=" and ".join(places))
-    if nearest is not None and is_near:
-        check = _make(cited, "changed" if changes else "reworded", nearest, start, end, similarity)
-        return replace(check, changes=changes)
-    return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", similarity)
+        stitched = _make(cited, "stitched", *pieces[0], near.similarity)
+        return replace(stitched, place=" and ".join(places))
+    if near.document is None or not is_near:
+        return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", near.similarity)
+    changes = tuple(
+        each.describe(cited.text, near.passage) for each in differences if each.kind != "word"
+    )
+    state: State = "changed" if changes else "reworded"
+    check = _make(cited, state, near.document, near.start, near.end, near.similarity)
+    return replace(check, changes=changes)
 
 
-def _candidates(cited: Quotation, find: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    if cited.doc_id:
-        yield cited.doc_id
-    yield from (doc_id for doc_id in find(cited.text) if doc_id != cited.doc_id)
+class _Place(NamedTuple):
+    """The characters of a document that are most like a quotation; the share of words in common."""
+
+    similarity: float = 0.0
+    document: Document | None = None
+    start: int = -1
+    end: int = -1
+
+    @property
+    def passage(self) -> str:
+        return "" if self.document is None else self.document.text[self.start : self.end]
+
+
+def _find_exact(cited: Quotation, document: Document) -> CitationCheck | None:
+    """The check of a quotation whose words a document has one by one; None if it has not."""
+    text, is_cited = document.text, document.doc_id == cited.doc_id
+    if is_cited and text[cited.start : cited.end] == cited.text:
+        return _make(cited, "same", document, cited.start, cited.end, 1.0)
+    place = _locate(cited, text, cited.start if is_cited else 0)
+    if place is None:
+        return None
+    state: State = "moved" if is_cited else "elsewhere"
+    return _make(cited, state if cited.doc_id else "same", document, *place, 1.0)
+
+
+def _find_wrong_part(
+    cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
+) -> CitationCheck | None:
+    """The check of the first part between ellipses that does not stand word for word."""
+    parts = [part for part in _ELLIPSIS.split(cited.text) if _WORD.search(part)]
+    if len(parts) < 2:
+        return None
+    checks = (check_quotation(replace(cited, text=part), read, find) for part in parts)
+    wrong = next((check for check in checks if check.state in FAILED), None)
+    return wrong and replace(wrong, quote=cited.text)
+
+
+def _find_nearest(quote: str, documents: Iterable[Document]) -> _Place:
+    """The place most like a quotation, with a negation before it and its whole numbers."""
+    near = _Place()
+    for document in documents:
+        stop_if_late()
+        similarity, start, end = _find_similar(quote, document.text)
+        if similarity > near.similarity:
+            near = _Place(similarity, document, start, end)
+    if near.document is None:
+        return near
+    start = _find_negation(quote, near.document.text, near.start)
+    start, end = _widen(near.document.text, start, near.end)
+    return near._replace(start=start, end=end)
+
+
+def _may_be_stitched(near: _Place, differences: Sequence[Difference]) -> bool:
+    """Whether so many words differ from the nearest place that others may have them.
+
+    One figure that differs is a change: "The fee is 40 dollars" and "The fee is 44 dollars".
+    """
+    has_words = any(each.kind == "word" or each.plain > 1 for each in differences)
+    return near.similarity < _GAP and (has_words or not differences)
 
 
 def _make(
@@ -286,48 +319,30 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     """The piece of a text with most words of a quotation in their order: the share of words in
     common, and where.
     """
+    from rapidfuzz import fuzz
+
     ours = [match[0].casefold() for match in _WORD.finditer(quote)]
     spans = [match.span() for match in _WORD.finditer(text)]
     theirs = [text[start:end].casefold() for start, end in spans]
     if not ours or not theirs:
         return 0.0, -1, -1
-    where: dict[str, list[int]] = {}
-    for number, word in enumerate(ours):
-        where.setdefault(word, []).append(number)
-    # Where the quotation would begin, by every word that it shares with the text.
-    telling = {word: numbers for word, numbers in where.items() if len(numbers) <= _MOST_TIMES}
-    votes = Counter(
-        (place - number) // _BUCKET
-        for place, word in enumerate(theirs)
-        for number in telling.get(word, ())
-    )
-    margin = len(ours) // 4 + _BUCKET
-    best = (
-        0.0,
-        0.0,
-        -1,
-        -1,
-    )  # by the share of the longer text, so that other words in between count against it
-    for bucket, _ in votes.most_common(_CANDIDATES):
-        stop_if_late()
-        # First word by word, as if some were exchanged: the longest blocks may be those of another
-        # sentence.
-        for start in range(
-            max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)
-        ):
-            same = sum(map(eq, theirs[start : start + len(ours)], ours))
-            share = same / len(ours)
-            best = max(best, (share, share, spans[start][0], spans[start + len(ours) - 1][1]))
-        first = max(0, bucket * _BUCKET - margin)
-        window = theirs[first : (bucket + 1) * _BUCKET + len(ours) + margin]
-        blocks = match_words(window, ours).get_matching_blocks()[:-1]
-        if blocks:
-            low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
-            same = sum(block.size for block in blocks)
-            shares = same / max(len(ours), high - low), 2 * same / (len(ours) + high - low)
-            low = max(0, low - blocks[0].b)  # changes at the ends are part of the place
-            high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
-            best = max(best, (*shares, spans[low][0], spans[high - 1][1]))
+    # 1. As many words as the quotation has, word by word: some may be exchanged.
+    near = fuzz.partial_ratio_alignment(ours, theirs)
+    first, last = near.dest_start, near.dest_end
+    share = sum(map(eq, theirs[first:last], ours)) / len(ours)
+    best = (share, share, spans[first][0], spans[last - 1][1])
+    # 2. With the words around: some may be added or left out.
+    margin = len(ours) // 4 + _AROUND
+    first = max(0, first - margin)
+    blocks = match_words(theirs[first : last + margin], ours).get_matching_blocks()[:-1]
+    if blocks:
+        low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
+        same = sum(block.size for block in blocks)
+        # By the share of the longer text, so that other words in between count against it.
+        shares = same / max(len(ours), high - low), 2 * same / (len(ours) + high - low)
+        low = max(0, low - blocks[0].b)  # changes at the ends are part of the place
+        high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
+        best = max(best, (*shares, spans[low][0], spans[high - 1][1]))
     return best[1:]
 
 

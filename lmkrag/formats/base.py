@@ -184,8 +184,8 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
         parts = {"[Content_Types].xml": plain, **_drop_dangling(archive, archive.namelist())}
         if plain == types and len(parts) == 1 and _STRICT not in relations:
             return io.BytesIO(data)
-        for name in archive.namelist() if _STRICT in relations else ():
-            if name.endswith((".xml", ".rels")):
+        for name in archive.namelist():
+            if _STRICT in relations and name.endswith((".xml", ".rels")):
                 parts[name] = _STRICT_NAMES.sub(
                     _TRANSITIONAL, parts.get(name) or archive.read(name)
                 )

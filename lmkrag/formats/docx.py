@@ -200,7 +200,8 @@ class _Reader:
             if row.find(f"{qn('w:trPr')}/{qn('w:del')}") is not None:
                 continue
             column = read_whole(find_value(row, "w:trPr", "w:gridBefore"), 0)
-            grid.add("", columns=column) if column else None
+            if column:
+                grid.add("", columns=column)
             for cell in _children(row, qn("w:tc")):
                 covered = [
                     find_value(cell, "w:tcPr", merge, default="continue")

@@ -11,7 +11,7 @@ from lxml import etree
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
-from lmkrag.formats.html_render import render
+from lmkrag.formats.html_render import Element, render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
@@ -65,7 +65,7 @@ def read(data: bytes, name: str) -> Loaded:
         DocumentError: it is nested too deeply.
     """
     root = _parse(data)
-    title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
+    title = _SPACE.sub(" ", root.xpath("string(//head/title/text())")).strip()
     metas = root.findall("head/meta")
     values = {
         (m.get("property") or m.get("name") or "").lower(): m.get("content", "").strip()
@@ -91,7 +91,7 @@ def extract(data: bytes) -> str:
     return render(_parse(data))
 
 
-def _parse(data: bytes) -> etree._Element:
+def _parse(data: bytes) -> Element:
     data = _ENDS.sub(b"</p>", decode_labelled(data, find_label(data)).encode("utf-8", "replace"))
     parser = etree.HTMLParser(
         encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
@@ -122,7 +122,7 @@ def find_label(data: bytes) -> str | None:
     return label[1].decode("ascii") if label else None
 
 
-def _drop_hidden(root: etree._Element) -> None:
+def _drop_hidden(root: Element) -> None:
     """Empty hidden elements, except those that a click reveals, such as panels, and those with most
     of the text.
     """
@@ -145,16 +145,17 @@ def _drop_hidden(root: etree._Element) -> None:
         element.tag, element.tail = "template", tail
 
 
-def _read_styles(root: etree._Element) -> None:
+def _read_styles(root: Element) -> None:
     """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of
     a style.
     """
     raised = {
         name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")
     }
-    for span in root.iter("span") if raised else ():
-        if raised.intersection(span.get("class", "").split()):
-            span.tag = "sup"
+    if raised:
+        for span in root.iter("span"):
+            if raised.intersection(span.get("class", "").split()):
+                span.tag = "sup"
     of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
     for paragraph in root.iter("p"):
         styles = paragraph.get("class", "").split()

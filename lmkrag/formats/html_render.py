@@ -3,12 +3,15 @@
 """
 
 import re
+from typing import TypeAlias
 
 from lxml import etree
 
 from lmkrag.formats.base import fold, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
+
+Element: TypeAlias = etree._Element  # which has no public name
 
 # rt: how to pronounce the text below it; del: what is no longer so
 _SKIPPED = frozenset(
@@ -39,7 +42,7 @@ _SOURCES = (
 _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
-def render(root: etree._Element) -> str:
+def render(root: Element) -> str:
     """Return the text of a tree: headings as ``#``, items as ``-`` or numbered, one line for each
     row of a table.
     """
@@ -124,7 +127,7 @@ class _Renderer:
             )
             self._lines[-1].write(shown[1:] if is_double else shown)
 
-    def open(self, element: etree._Element) -> None:
+    def open(self, element: Element) -> None:
         tag, lines = element.tag, self._lines[-1]
         if _is_superscript(element):
             self._raised = not (element.tail or "").startswith(("/", "⁄"))
@@ -153,7 +156,7 @@ class _Renderer:
             if tag == "table":
                 self._tables.append(Grid() if _holds_data(element) else None)
 
-    def close(self, element: etree._Element) -> None:
+    def close(self, element: Element) -> None:
         tag, self._raised = element.tag, False
         if tag in _CELLS and self._table:
             self._cells -= 1
@@ -188,7 +191,7 @@ class _Renderer:
             code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
         self._lines[-1].write(code)
 
-    def _break_line(self, element: etree._Element) -> None:
+    def _break_line(self, element: Element) -> None:
         if next(element.iterancestors(*_HEADINGS), None) is not None:
             self.write(" ")
         else:
@@ -198,7 +201,7 @@ class _Renderer:
     def _table(self) -> Grid | None:
         return self._tables[-1] if self._tables else None
 
-    def _mark_item(self, element: etree._Element) -> str:
+    def _mark_item(self, element: Element) -> str:
         kind, last = self._lists[-1] if self._lists else ("", 0)
         if not kind:
             return "- "
@@ -216,7 +219,7 @@ class _Renderer:
         ).strip()
 
 
-def _is_superscript(element: etree._Element) -> bool:
+def _is_superscript(element: Element) -> bool:
     """Return whether an element, such as the number of a note, is shown above its line."""
     if element.tag == "sup" or "noteref" in element.get("epub:type", element.get("role", "")):
         return True
@@ -229,7 +232,7 @@ def _read_span(written: str) -> int:
     return (int(digits[1]) or MOST_COVERED) if digits else 1
 
 
-def _holds_data(table: etree._Element) -> bool:
+def _holds_data(table: Element) -> bool:
     """Return whether a table holds data: it has short cells side by side.
 
     Other tables lay out pages, mails, and notes with a picture.
@@ -250,7 +253,7 @@ def _holds_data(table: etree._Element) -> bool:
     return True
 
 
-def read_math(node: etree._Element) -> str:
+def read_math(node: Element) -> str:
     """Return an equation as its author typed it, in TeX or StarMath, else its parts in order."""
     for annotation in node.iter("{*}annotation"):
         if annotation.get("encoding") in _SOURCES and (annotation.text or "").strip():
@@ -261,7 +264,7 @@ def read_math(node: etree._Element) -> str:
         return fold("".join(node.itertext()))
 
 
-def _read_math(node: etree._Element) -> str:
+def _read_math(node: Element) -> str:
     name = etree.QName(node).localname
     parts = [
         _read_math(child)

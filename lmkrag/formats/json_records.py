@@ -35,6 +35,7 @@ _CLOSING = {"[": "]", "{": "}"}
 _Piece = tuple[
     int, tuple[Any] | None
 ]  # where a part of a text begins, and its value; None if it is broken
+_Object = Mapping[str, Any]
 _Columns = list[tuple[str, list[Any]]]  # names and values
 
 
@@ -186,9 +187,8 @@ def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracke
             if stack:
                 stack[-1].end, stack[-1].count = match.end(), stack[-1].count + 1
         elif sign == "," and stack and not deeper:
-            stack[-1].count += (
-                not text[stack[-1].end : match.start()].isspace() and stack[-1].end < match.start()
-            )
+            if text[stack[-1].end : match.start()].strip():
+                stack[-1].count += 1
             stack[-1].end = match.start()
     return spans, stack
 
@@ -252,7 +252,7 @@ def _are_alike(objects: list[dict[str, Any]]) -> bool:
     return len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)
 
 
-def _find_columns(value: Mapping[str, Any]) -> _Columns:
+def _find_columns(value: _Object) -> _Columns:
     """Return the columns of a table in one of the forms of pandas; an empty list if an object is no
     table.
     """
@@ -273,11 +273,11 @@ def _read_split(value: Mapping[str, Any]) -> _Columns:
     return list(zip(map(_show, labels), map(list, zip_longest(*filter(None, rows))), strict=False))
 
 
-def _find_list(value: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+def _find_list(value: _Object, keys: Iterable[str]) -> list[Any]:
     return next((value[key] for key in keys if isinstance(value.get(key), list)), [])
 
 
-def _read_nested(value: Mapping[str, Any]) -> _Columns:
+def _read_nested(value: _Object) -> _Columns:
     """Return the columns of a table like ``{"size": {"0": "M8", "1": "M10"}, "stock": {"0": 340,
     "1": 12}}``.
 
@@ -303,7 +303,7 @@ def _find_type(cell: Any) -> type:
     return float if isinstance(cell, int) else type(cell)
 
 
-def _read_lists(value: Mapping[str, Any]) -> _Columns:
+def _read_lists(value: _Object) -> _Columns:
     """Return the columns of a table like ``{"size": ["M8", "M10"], "stock": [340, 12]}``, perhaps
     beside a title.
     """
@@ -330,13 +330,9 @@ def _join(name: str, key: str) -> str:
 
 
 def _show(value: Any) -> str:
-    return (
-        ""
-        if value is None
-        else value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False)
-    )
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _read_record(

@@ -68,6 +68,7 @@ _EXTRAS = {  # a reader, the module it needs, and the message without it
         "old Excel file: pip install 'lmkrag[xls]' reads it",
     ),
 }
+_Read = Callable[[bytes, str], Loaded]  # of the bytes of a file and its name
 _HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
@@ -338,7 +339,9 @@ def _find_suffix(name: str, data: bytes) -> str:
         return suffix
     from lmkrag.formats.mail import is_mailbox, is_message
 
-    return ".mbox" if is_mailbox(data[:_HEAD]) else ".eml" if is_message(data[:_HEAD]) else suffix
+    if is_mailbox(data[:_HEAD]):
+        return ".mbox"
+    return ".eml" if is_message(data[:_HEAD]) else suffix
 
 
 def name_format(suffix: str) -> str:
@@ -358,12 +361,10 @@ def is_long(path: Path, size: int) -> bool:
     return size > _LONG and is_plain(path) and path.suffix.lower() not in _NOT_TEXT
 
 
-def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
+def _reader(suffix: str) -> _Read:
     if suffix[1:] in list_plugins(FORMATS):
-        plugin: Callable[[bytes, str], Loaded] = load_plugin(FORMATS, suffix[1:])
+        plugin: _Read = load_plugin(FORMATS, suffix[1:])
         return plugin
     module, _, function = _BY_SUFFIX.get(suffix, "text.read").partition(".")
-    reader: Callable[[bytes, str], Loaded] = getattr(
-        import_module(f"lmkrag.formats.{module}"), function
-    )
+    reader: _Read = getattr(import_module(f"lmkrag.formats.{module}"), function)
     return reader

@@ -66,7 +66,9 @@ def _read_header(name: str, value: str) -> Any:
     )
     if parsed is not None and "=?" not in parsed and "\ufffd" not in parsed:
         return parsed
-    value = "".join(value.splitlines())[: None if name.title() in _HEADERS else _MOST_ENCODED]
+    value = "".join(value.splitlines())
+    if name.title() not in _HEADERS:
+        value = value[:_MOST_ENCODED]
     with suppress(DocumentError, ValueError, email.errors.MessageError):
         value = decode(value.encode("utf-8", "surrogateescape"))  # bytes as old programs write them
         words: list[tuple[Any, str | None]] = email.header.decode_header(value[:_MOST_ENCODED])

@@ -17,6 +17,7 @@ from xxhash import xxh3_64
 
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.base import Loaded, join_pages
+from lmkrag.formats.columns import Box
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,7 +45,7 @@ class Line:
     """
 
     text: str
-    box: tuple[float, float, float, float]
+    box: Box
     score: float
 
     @property
@@ -64,7 +65,7 @@ class PageText:
     """
 
     text: str
-    places: tuple[tuple[int, int, tuple[float, float, float, float]], ...]
+    places: tuple[tuple[int, int, Box], ...]
     confidence: float
 
 
@@ -224,8 +225,8 @@ def _find_gutter(lines: Sequence[Line]) -> float | None:
         if left - reach >= _GUTTER:
             middle = (left + reach) / 2
             sides = [
-                [line for line in lines if (line.box[2] <= middle) is first]
-                for first in (True, False)
+                [line for line in lines if line.box[2] <= middle],
+                [line for line in lines if line.box[2] > middle],
             ]
             if all(len(side) >= 2 and _is_prose(side) for side in sides):
                 return middle

@@ -21,7 +21,7 @@ from lmkrag.formats.base import (
     read_margins,
     read_whole,
 )
-from lmkrag.formats.html_render import read_math
+from lmkrag.formats.html_render import Element, read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
@@ -83,7 +83,7 @@ def read_flat(data: bytes, name: str) -> Loaded:
     return _read_parts(root, root, root)
 
 
-def _read_parts(content: etree._Element, styles: etree._Element, about: etree._Element) -> Loaded:
+def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
     parts = Parts()
     _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
@@ -115,7 +115,7 @@ def _read_parts(content: etree._Element, styles: etree._Element, about: etree._E
     return Loaded(text, kind, title, starts if kind == "odp" else (), meta, left_out=parts.left_out)
 
 
-def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
+def _open(archive: zipfile.ZipFile, name: str) -> Element:
     """Return the root of a part of the archive; an empty element if it has no such part."""
     root = None
     with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
@@ -123,7 +123,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
     return etree.Element("none") if root is None else root
 
 
-def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
+def _insert_equations(content: Element, archive: zipfile.ZipFile) -> None:
     """Put the text of equations in place of their frames; they are files of their own in the
     archive.
     """
@@ -138,7 +138,7 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
         frame.getparent().replace(frame, shown)
 
 
-def _read_styles(content: etree._Element, styles: etree._Element) -> None:
+def _read_styles(content: Element, styles: Element) -> None:
     """Put a sign before exponents and numbers of notes, which are spans in superscript; empty those
     struck through.
     """
@@ -149,7 +149,7 @@ def _read_styles(content: etree._Element, styles: etree._Element) -> None:
             raised.add(name)
         if properties.get(f"{_STYLE}text-line-through-style", "none") != "none":
             struck.add(name)
-    for span in [*content.iter(f"{_TEXT}span")] if raised or struck else ():
+    for span in [*content.iter(f"{_TEXT}span")]:
         name, tail = span.get(f"{_TEXT}style-name"), span.tail
         if name in struck:
             span.clear()
@@ -165,7 +165,7 @@ def _join(blocks: Iterable[str]) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
-def _read_sheet(name: str, sheet: etree._Element) -> str:
+def _read_sheet(name: str, sheet: Element) -> str:
     lines = table_lines(_read_rows(sheet))
     for cell in sheet.iter(f"{_TABLE}table-cell", f"{_TABLE}shapes"):
         value = _text(cell)
@@ -173,7 +173,7 @@ def _read_sheet(name: str, sheet: etree._Element) -> str:
     return "\n\n".join([f"# {name}", "\n".join(lines)]) if lines else ""
 
 
-def _read_rows(table: etree._Element) -> list[list[str]]:
+def _read_rows(table: Element) -> list[list[str]]:
     """Return the rows of a table; tables in its cells are left out."""
     grid = Grid()
     for row in table.iter(f"{_TABLE}table-row"):
@@ -190,7 +190,7 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
     return grid.rows
 
 
-def _value(cell: etree._Element) -> str:
+def _value(cell: Element) -> str:
     """Return the value of a cell as it is shown, else as it is stored, else its formula."""
     text, date = (
         _text(cell),
@@ -207,16 +207,16 @@ def _value(cell: etree._Element) -> str:
     return shown or stored or (f"={formula} {NOT_COMPUTED}" if formula else "")
 
 
-def _count(node: etree._Element, what: str) -> int:
+def _count(node: Element, what: str) -> int:
     """Return how many equal rows or columns an element stands for, or covers."""
     return min(read_whole(node.get(f"{_TABLE}number-{what}"), 1), _MOST_REPEATED)
 
 
-def _read_page(slide: etree._Element) -> str:
+def _read_page(slide: Element) -> str:
     return _join(_read_slide(slide))
 
 
-def _read_slide(slide: etree._Element) -> Iterator[str]:
+def _read_slide(slide: Element) -> Iterator[str]:
     for child in slide.iterchildren("*"):
         blocks = _read(child)
         if child.get(f"{_PRESENTATION}class") == "title" and any(blocks):
@@ -227,7 +227,7 @@ def _read_slide(slide: etree._Element) -> Iterator[str]:
         yield from _read(notes)
 
 
-def _read(node: etree._Element) -> list[str]:
+def _read(node: Element) -> list[str]:
     """Return the blocks below an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
@@ -251,7 +251,7 @@ def _read(node: etree._Element) -> list[str]:
     return blocks
 
 
-def _mark(node: etree._Element) -> str:
+def _mark(node: Element) -> str:
     """Return the mark of a heading; an empty string for a paragraph."""
     return (
         "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " "
@@ -260,12 +260,12 @@ def _mark(node: etree._Element) -> str:
     )
 
 
-def _text(node: etree._Element) -> str:
+def _text(node: Element) -> str:
     """Return the text of an element on one line, without what is anchored in it."""
     return fold("".join(_pieces(node)).replace(SOFT_HYPHEN, ""))
 
 
-def _pieces(node: etree._Element) -> Iterator[str]:
+def _pieces(node: Element) -> Iterator[str]:
     yield node.text or ""
     for child in node.iterchildren("*"):
         if child.tag in _SPACES:
@@ -277,14 +277,14 @@ def _pieces(node: etree._Element) -> Iterator[str]:
         yield child.tail or ""
 
 
-def _is_anchored(node: etree._Element) -> bool:
+def _is_anchored(node: Element) -> bool:
     """Return whether an element is a note, a comment or a drawing, which is anchored in a paragraph
     but no part of its text.
     """
     return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
 
 
-def _is_aside(node: etree._Element, top: etree._Element) -> bool:
+def _is_aside(node: Element, top: Element) -> bool:
     """Return whether an element is inside something anchored below ``top``."""
     return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
 

@@ -83,7 +83,7 @@ def read(data: bytes, name: str) -> Loaded:
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
         faults = " or ".join(sorted({fault for _, fault in contents if fault}))
-        pages = f"{len(scanned)} page{'s' * (len(scanned) != 1)} {faults}"
+        pages = f"{len(scanned)} page{'' if len(scanned) == 1 else 's'} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {
         key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata

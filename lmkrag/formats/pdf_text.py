@@ -173,7 +173,8 @@ class PageText:
     @cached_property
     def _numbers(self) -> list[int]:
         """PDFium's number of each character in its text: beyond U+FFFF a character has two."""
-        return list(accumulate((1 + (character > "\uffff") for character in self._raw), initial=0))
+        widths = (2 if character > "\uffff" else 1 for character in self._raw)
+        return list(accumulate(widths, initial=0))
 
     def _number(self, place: int) -> int:
         number = place if self._raw.isascii() else self._numbers[place]
@@ -199,17 +200,15 @@ class PageText:
         if box is None or not self._has_turned_lines:
             return box
         left, bottom, right, top = box
-        turns = (
-            round(raw.FPDFText_GetCharAngle(self._textpage, self._number(place)) / (math.pi / 2))
-            % 4
-        )
-        # PDFium counts against the clock
-        return (
-            box,
-            (bottom, -right, top, -left),
-            (-right, -top, -left, -bottom),
-            (-top, left, -bottom, right),
-        )[turns]
+        angle = raw.FPDFText_GetCharAngle(self._textpage, self._number(place))
+        match round(angle / (math.pi / 2)) % 4:  # quarter turns, which PDFium counts anticlockwise
+            case 1:
+                return bottom, -right, top, -left
+            case 2:
+                return -right, -top, -left, -bottom
+            case 3:
+                return -top, left, -bottom, right
+        return box
 
     @cached_property
     def _has_turned_lines(self) -> bool:
@@ -321,8 +320,11 @@ class PageText:
         for match in _LINE_END.finditer(self._raw):
             start, stop = match.span()
             gap = self._gap(start - 1, stop) if start > 0 and stop < len(self._raw) else None
-            blank = stop - start > 2  # beside the line's end
-            yield start, stop, "\n" if gap is None else " " if blank or gap > _CLOSE else "", None
+            has_blank = stop - start > 2  # beside the line's end
+            if gap is None:
+                yield start, stop, "\n", None
+            else:
+                yield start, stop, " " if has_blank or gap > _CLOSE else "", None
         for place in (
             item.end() for item in _ITEM.finditer(self._raw)
         ):  # "1.Call" of a number beside an item
@@ -365,8 +367,8 @@ class PageText:
                 box = self._upright(place)
                 if box and self._size(place) <= most and box[1] >= base[1] + _RAISED * most:
                     if self._raw[stop : stop + 1] not in ("/", "⁄"):  # else a fraction
-                        sign = place - (place > start and not self._raw[start].isdigit())
-                        yield sign, sign, "^", None
+                        caret = place if self._raw[start].isdigit() else start
+                        yield caret, caret, "^", None
                     break
 
     def _order_ligatures(self) -> Iterator[_Edit]:

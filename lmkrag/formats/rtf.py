@@ -97,13 +97,14 @@ def _show_hidden(data: bytes) -> bytes:
             box = _INNER.search(inner) if match[1] else None
             shown = b" %s\\par " % inner[box.end() : _find_end(inner, box.end())] if box else b""
         else:
-            ended = inner.rstrip().endswith(b"\\par")
-            shown = (
-                b""
-                if inner in margins or b"\\chpgn" in inner
-                else b" " + inner + b"\\par " * (not ended)
-            )
+            is_repeated = inner in margins
             margins.add(inner)
+            if is_repeated or b"\\chpgn" in inner:
+                shown = b""
+            elif inner.rstrip().endswith(b"\\par"):
+                shown = b" " + inner
+            else:
+                shown = b" " + inner + b"\\par "
         pieces += [data[position : match.start()], b"{", shown]
         position = end
     return b"".join([*pieces, data[position:]])

@@ -16,15 +16,15 @@ from xxhash import xxh3_64_hexdigest
 
 from lmkrag.errors import DocumentError, EmptyDocument, TookTooLong
 from lmkrag.formats.base import join_pages, split_pages
+from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import name_models
 from lmkrag.system.cache import cache_path, make_private
 from lmkrag.types import Document
 
 # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
 SCANNED = "scanned_pages"
-ReadPage = Callable[
-    [int], dict[str, Any]
-]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
+Page = dict[str, Any]  # of OCR: ``text``, ``places``, ``confidence``
+ReadPage = Callable[[int], Page]  # reads a page, from 1
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:
@@ -66,9 +66,7 @@ def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[
     return replace(document, text=text, page_starts=starts, meta=meta), left_out
 
 
-def read_cached(
-    fingerprint: str, number: int, read: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
+def read_cached(fingerprint: str, number: int, read: Callable[[], Page]) -> Page:
     """Return the text of a page from the user's cache, or read it and cache it.
 
     Pages that other models or another version of this package have read are not used.
@@ -96,13 +94,13 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _pack(name: str, page: dict[str, Any]) -> bytes:
+def _pack(name: str, page: Page) -> bytes:
     """A page as JSON, below a checksum of it and of its name."""
     data = json.dumps(page).encode()
     return _checksum(name, data) + b"\n" + data
 
 
-def _unpack(name: str, packed: bytes) -> dict[str, Any]:
+def _unpack(name: str, packed: bytes) -> Page:
     """Return the page that :func:`_pack` packed.
 
     Raises:
@@ -111,7 +109,7 @@ def _unpack(name: str, packed: bytes) -> dict[str, Any]:
     checksum, _, data = packed.partition(b"\n")
     if checksum != _checksum(name, data):
         raise ValueError("checksum")
-    page: dict[str, Any] = json.loads(data)
+    page: Page = json.loads(data)
     return page
 
 
@@ -119,9 +117,7 @@ def _checksum(name: str, data: bytes) -> bytes:
     return xxh3_64_hexdigest(name.encode() + b"\n" + data).encode()
 
 
-def find_boxes(
-    page: dict[str, Any], start: int, end: int
-) -> list[tuple[float, float, float, float]]:
+def find_boxes(page: Page, start: int, end: int) -> list[Box]:
     """Return where characters stand on a page that OCR has read, line by line.
 
     Args:

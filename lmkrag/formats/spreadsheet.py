@@ -58,6 +58,9 @@ _LOCKED = re.compile(
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 
 
+_Cells = list[list[str]]  # by row and column
+
+
 class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
     """Reads a workbook's cells, even if its styles or properties are broken."""
 
@@ -175,7 +178,7 @@ def _read_old_sheet(book: Any, name: str) -> list[str]:
     return table_lines(rows)
 
 
-def _read_dense(table: Any) -> list[list[str]]:
+def _read_dense(table: Any) -> _Cells:
     """Return the rows of a sheet from its first row and column on; an empty row has no cells."""
     indent = [""] * (table.start or (0, 0))[1]
     rows = []
@@ -221,7 +224,7 @@ def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]:
     path, name = sheet._worksheet_path.lstrip("/"), f"sheet {sheet.title}"
-    nothing: tuple[list[list[str]], list[str]] = [], []
+    nothing: tuple[_Cells, list[str]] = [], []
     rows, lines = parts.read(name, partial(_read_cells, sheet, path, archive)) or nothing
     beside = parts.read(f"comments of {name}", lambda: [*_read_beside(path, archive)]) or []
     for coordinate, text in beside:
@@ -230,9 +233,7 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]
     return lines
 
 
-def _read_cells(
-    sheet: Any, path: str, archive: zipfile.ZipFile
-) -> tuple[list[list[str]], list[str]]:
+def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells, list[str]]:
     """Return the cells of a sheet as they are shown, by rows, and the lines made of them."""
     xml = archive.read(path)
     cells = (
@@ -243,7 +244,7 @@ def _read_cells(
         coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}"
         for place, formula in cells
     }
-    rows: list[list[str]] = []
+    rows: _Cells = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
         texts = [
@@ -270,9 +271,7 @@ def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
     return "".join(cell for cells in rows[row - 1 : row] for cell in cells[column - 1 : column])
 
 
-def _repeat(
-    rows: list[list[str]], repeats: Repeats, left: int, top: int, right: int, bottom: int
-) -> None:
+def _repeat(rows: _Cells, repeats: Repeats, left: int, top: int, right: int, bottom: int) -> None:
     """Write the value of a merged cell into each row and column that it covers.
 
     A value that is alone in its row is a caption, and stands there once.
@@ -287,11 +286,12 @@ def _repeat(
     """
     value = _value(rows, top, left)
     right = min(right, left + MOST_COVERED)
-    for number, cells in (
-        enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]) if value else ()
-    ):
+    if not value:
+        return
+    for number, cells in enumerate(rows[top - 1 : min(bottom, top + MOST_COVERED)]):
         repeats.count(value, right - left + 1)
-        if sum(map(bool, cells)) > (number == 0):
+        own = 1 if number == 0 else 0  # the value itself stands in the first row
+        if sum(map(bool, cells)) > own:
             cells += [""] * (right - len(cells))
             cells[left - 1 : right] = [value] * (right - left + 1)
 
@@ -319,24 +319,24 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
 def _show(value: Any, number_format: str) -> str:
     """Return a value as Excel shows it."""
     if isinstance(value, datetime.datetime) and value.time() == _MIDNIGHT:
-        letters = _LITERAL.sub("", number_format).lower()
-        return value.isoformat()[
-            : 10 if "d" in letters or "y" not in letters else 7 if "m" in letters else 4
-        ]
+        day, letters = value.date().isoformat(), _LITERAL.sub("", number_format).lower()
+        if "d" in letters or "y" not in letters:
+            return day
+        return day[:7] if "m" in letters else day[:4]
     if isinstance(value, datetime.datetime | datetime.time):
         return str(value.replace(microsecond=0)).removesuffix(":00")
     if isinstance(value, datetime.timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        sections = [*number_format.split(";"), "", ""]
-        chosen = sections[1] if value < 0 else sections[2] if value == 0 else ""
-        literal = _LITERAL.sub(
-            lambda match: match[1] or match[2] or "", chosen or sections[0]
-        ).strip()
-        if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", chosen or sections[0])):
+        positive, negative, zero, *_ = [*number_format.split(";"), "", ""]
+        section = positive
+        if value <= 0:
+            section = (negative if value < 0 else zero) or positive
+        literal = _LITERAL.sub(lambda match: match[1] or match[2] or "", section).strip()
+        if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", section)):
             return literal  # Yes, No
-        return _show_number(value, "General" if _CONDITION.search(number_format) else sections[0])
+        return _show_number(value, "General" if _CONDITION.search(number_format) else positive)
     return str(unescape_text(str(value))).strip()
 
 
@@ -367,5 +367,5 @@ def _show_number(value: float, number_format: str) -> str:
     thousands = "," if "," in shape else ""
     if thousands or before.strip() or after.strip():
         plain = f"{abs(value):{thousands}.{len(match[2] or '')}f}"
-        before = "-" * (value < 0) + before.lstrip()
+        before = f"-{before.lstrip()}" if value < 0 else before.lstrip()
     return fold(f"{before}{plain}{after}")

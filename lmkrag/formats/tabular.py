@@ -50,6 +50,9 @@ _EXCEL_TEXT = re.compile(
     r'="(.*)"', re.DOTALL
 )  # a text that looks like a number, as Excel exports it
 
+Row = Sequence[str]  # its cells
+Rows = Sequence[Row]
+
 
 def read_csv(data: bytes, name: str) -> Loaded:
     """Read a table: a line for each row, ``column: value`` between bars.
@@ -163,7 +166,7 @@ class Grid:
             self._append("", 1)
             self._fill()
         rows, columns = (max(1, min(MOST_COVERED, count)) for count in (rows, columns))
-        self._values += bool(text)
+        self._values += 1 if text else 0
         self._repeats.count(text, columns - 1)
         for _ in range(columns):
             self._append(text, rows)
@@ -182,7 +185,7 @@ class Grid:
         """
         self._repeats.count(text, times - 1)
         if rows == columns == 1 and not self._above:
-            self._values += times * bool(text)
+            self._values += times if text else 0
             self._row += [text] * times
             return
         for _ in range(times):
@@ -193,7 +196,7 @@ class Grid:
             rows, text = self._above.pop(len(self._row))
             self._repeats.count(text, 1)
             self._append(text, rows)
-            self._values += 2 * bool(text)
+            self._values += 2 if text else 0
 
     def _append(self, text: str, rows: int) -> None:
         if rows > 1:
@@ -211,8 +214,9 @@ class Grid:
         self._fill()
         values = [*filter(None, self._row)]
         row = values[:1] if self._values == 1 < len(values) else self._row
-        for cell in row if times > 1 else ():
-            self._repeats.count(cell, times - 1)
+        if times > 1:
+            for cell in row:
+                self._repeats.count(cell, times - 1)
         self.rows += [row] * times
         self._row, self._values = [], 0
 
@@ -226,24 +230,24 @@ class Table(NamedTuple):
         records: the rows below.
     """
 
-    captions: Sequence[Sequence[str]]
-    names: Sequence[str]
-    records: Sequence[Sequence[str]]
+    captions: Rows
+    names: Row
+    records: Rows
 
 
-def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(rows: Iterable[Row]) -> list[str]:
     """Return a line for each row, each value beside its column's name if the column has one.
 
     Blank rows divide tables.
     """
     lines: list[str] = []
-    names: Sequence[str] = ()
-    above: Sequence[Sequence[str]] = ()
+    names: Row = ()
+    above: Rows = ()
     stripped = [_strip(row) for row in rows]
     is_wide = any(len(row) > 1 for row in stripped)
     groups = _divide(stripped)
     for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
-        records: Sequence[Sequence[str]] = ()
+        records: Rows = ()
         is_table = not is_wide or any(
             sum(map(bool, row)) > 1 for row in captions
         )  # else it is a title or a remark
@@ -266,20 +270,20 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _show_unnamed(row: Sequence[str]) -> str:
+def _show_unnamed(row: Row) -> str:
     """Return a row without names of columns: ``From: 1 May | To: 3 May`` if its cells are labels
     and values.
     """
     return format_record(("", cell) for cell in row).replace(": | ", ": ")
 
 
-def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
+def _divide(rows: Rows) -> list[Rows]:
     """Return the rows between blank rows, as groups.
 
     A header alone between blank rows joins the rows below it. If each row has a blank row after it,
     the blank rows divide nothing.
     """
-    groups: list[Sequence[Sequence[str]]] = [
+    groups: list[Rows] = [
         list(group)
         for is_blank, group in groupby(rows, key=lambda row: not any(row))
         if not is_blank
@@ -297,7 +301,7 @@ def _divide(rows: Sequence[Sequence[str]]) -> list[Sequence[Sequence[str]]]:
     return groups
 
 
-def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -> bool:
+def _are_labels(rows: Rows, below: Rows) -> bool:
     """Return whether the rows above the first table are labels and their values, such as ``Customer
     | Ada Byrne``.
 
@@ -307,7 +311,7 @@ def _are_labels(rows: Sequence[Sequence[str]], below: Sequence[Sequence[str]]) -
     return is_narrow and any(_find_kind(row[-1]) == "words" for row in rows[1:])
 
 
-def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> bool:
+def _are_unlike(above: Rows, rows: Rows) -> bool:
     """Return whether rows can't continue the table above a blank row.
 
     They can't if a column has words where the table above has figures.
@@ -319,7 +323,7 @@ def _are_unlike(above: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -
     return len(rows) > 1 and any(is_new)
 
 
-def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
+def bar_lines(rows: Iterable[Row]) -> list[str]:
     """Return the rows of a table between bars, captions and boxes around words as plain lines.
 
     A row of blank cells is the header of a table without names of columns, as Markdown has it.
@@ -335,7 +339,7 @@ def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
     return [*captions, *map(table_row, [names, *table.records] if names else table.records)]
 
 
-def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
+def split_table(rows: Rows, names: Row = ()) -> Table:
     """Split a table at its header.
 
     A header of several rows is joined, and one that is repeated is no record.
@@ -370,7 +374,7 @@ def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Tab
     return Table(captions, joined, records)
 
 
-def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
+def _repeats(row: Row, names: Row) -> bool:
     """Return whether a row repeats the names of the columns; the first may have a remark: ``Port
     (continued)``.
     """
@@ -382,7 +386,7 @@ def _repeats(row: Sequence[str], names: Sequence[str]) -> bool:
     )
 
 
-def _has_units(rows: Sequence[Sequence[str]]) -> bool:
+def _has_units(rows: Rows) -> bool:
     """Return whether the rows below a header begin with a row of units.
 
     Units are short words above figures; the first cell, which would name the row, is blank.
@@ -396,7 +400,7 @@ def _has_units(rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _reach_over(groups: Sequence[str], names: Sequence[str]) -> list[str] | None:
+def _reach_over(groups: Row, names: Row) -> list[str] | None:
     """Return the names of groups of columns as if their cells were merged; None if they are not
     needed.
 
@@ -429,7 +433,7 @@ class _Column(NamedTuple):
         return _count_matches(_VALUE, self.cells)
 
 
-def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_Column]:
+def _read_columns(row: Row, below: Rows) -> list[_Column]:
     """Return the name that a row gives to each column, with the values below it."""
     return [
         _Column(name, [other[place] for other in below if place < len(other) and other[place]])
@@ -438,7 +442,7 @@ def _read_columns(row: Sequence[str], below: Sequence[Sequence[str]]) -> list[_C
     ]
 
 
-def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | None:
+def _find_header(rows: Rows, need_figures: bool) -> int | None:
     """Return the number of the row that names the columns; None if there is none.
 
     Rows with fewer cells, such as captions and groups of columns, may stand above it.
@@ -467,13 +471,13 @@ def _is_better(rank: _Rank, best: _Rank) -> bool:
     return rank > best and (rank.has_figures or best.names < 2)
 
 
-def _has_figures_below(rows: Sequence[Sequence[str]], number: int) -> bool:
+def _has_figures_below(rows: Rows, number: int) -> bool:
     """Return whether a row names columns, and one of the columns has figures."""
     rank = _rank(rows, number)
     return rank is not None and rank.has_figures
 
 
-def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
+def _rank(rows: Rows, number: int) -> _Rank | None:
     """Return how well a row names columns; None for a record, prose, or a row with too few names.
 
     Args:
@@ -499,9 +503,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> _Rank | None:
     return _Rank(has_figures, count, not values)
 
 
-def _is_prose(
-    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
-) -> bool:
+def _is_prose(row: Row, below: Rows, columns: Sequence[_Column]) -> bool:
     """Return whether a row and the rows below it are prose: sentences, lines of a text, or
     paragraphs side by side.
     """
@@ -519,9 +521,7 @@ def _has_paragraphs(column: _Column) -> bool:
     return len(column.name) > _LONG_NAME and 2 * len(long_cells) >= len(column.cells)
 
 
-def _is_record(
-    row: Sequence[str], below: Sequence[Sequence[str]], columns: Sequence[_Column]
-) -> bool:
+def _is_record(row: Row, below: Rows, columns: Sequence[_Column]) -> bool:
     """Return whether a row looks like the rows below it, so that it is a record and no header."""
     has_value = any(column.name in column.cells or _has_code(column) for column in columns)
     return has_value or _has_label(row, below) or (len(below) > 1 and _is_written_alike(columns))
@@ -543,7 +543,7 @@ def _has_code(column: _Column) -> bool:
     return len(column.cells) == 1 or len(prefixes) > 1 or _drop_numbers(column.name) in prefixes
 
 
-def _has_label(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+def _has_label(row: Row, below: Rows) -> bool:
     """Return whether a row is a label and its value: ``From: | 1 May``, or ``IBAN | DE12 3456``
     above values of other kinds.
     """
@@ -570,7 +570,7 @@ def _is_lower(cell: str) -> bool | None:
     return cell.islower() if any(map(str.isalpha, cell)) else None
 
 
-def _names_column(column: _Column, row: Sequence[str]) -> bool:
+def _names_column(column: _Column, row: Row) -> bool:
     """Return whether a number or a date is the name of a column.
 
     It is if it is a period (2023, 1 May), or, beside words, a span (5 %, 100-499) or one of a
@@ -589,7 +589,7 @@ def _names_column(column: _Column, row: Sequence[str]) -> bool:
     return has_words and (bool(is_span) or _is_series(row))
 
 
-def _is_series(row: Sequence[str]) -> bool:
+def _is_series(row: Row) -> bool:
     """Return whether the small numbers of a row count from 0 or 1."""
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
     return (
@@ -621,7 +621,7 @@ def _find_kind(cell: str) -> str:
     return next((kind for kind, is_it in kinds.items() if is_it), "words")
 
 
-def _count(row: Sequence[str]) -> int:
+def _count(row: Row) -> int:
     """Return the number of values of a row; a blank corner above the names of rows counts, too."""
     return sum(map(bool, row)) + (len(row) > 2 and not row[0])
 
@@ -632,7 +632,7 @@ def _usual_count(rows: Sequence[Sequence[str]]) -> int:
     return max(counts, key=lambda count: (counts[count], count), default=0)
 
 
-def _has_groups(row: Sequence[str]) -> bool:
+def _has_groups(row: Row) -> bool:
     """Return whether a name covers several columns, as a year above its quarters does."""
     return any(left and left == right for left, right in pairwise(row))
 

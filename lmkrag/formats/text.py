@@ -215,7 +215,7 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
     if (
         len(high) < _FEW
         and _WESTERN.issuperset(high)
-        and all(len(run) < 2 + 2 * run[:1].isalpha() for run in runs)
+        and all(len(run) < (4 if run[:1].isalpha() else 2) for run in runs)
     ):
         return "cp1252"
     codec = codecs.lookup(chardet.detect(telling, encoding_era=_ERAS)["encoding"] or "cp1252").name

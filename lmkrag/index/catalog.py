@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
 from importlib.resources import files
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class SkippedFile:
 _COLUMNS = ", ".join(column.name for column in fields(DocumentRow))
 
 
-def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool = False, immutable: bool = False) -> Connection:
     """Open a catalog whose commits are durable.
 
     Args:
@@ -113,7 +114,9 @@ def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sql
     Raises:
         sqlite3.OperationalError: the file can't be opened.
     """
-    mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
+    mode = "rwc" if create else "rw"
+    if immutable:
+        mode = "ro&immutable=1"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -137,7 +140,7 @@ def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sql
     return connection
 
 
-def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
+def create_schema(connection: Connection, meta: dict[str, str]) -> None:
     """Create the tables, and record what the index is made with.
 
     Args:
@@ -153,7 +156,7 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
     connection.execute("COMMIT")
 
 
-def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
+def read_meta(connection: Connection) -> dict[str, str]:
     """Return the record of the index itself by key: format, generation, encoder and recipe.
 
     Raises:
@@ -169,7 +172,7 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     return meta
 
 
-def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
+def write_encoder(connection: Connection, encoder: str) -> None:
     """Record another encoder, given as JSON, with a new checksum."""
     meta = {**read_meta(connection), "encoder": encoder}
     values = [(encoder, "encoder"), (_checksum_fixed(meta), "checksum")]
@@ -181,17 +184,17 @@ def _checksum_fixed(meta: dict[str, str]) -> str:
     return codec.checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
-def generation(connection: sqlite3.Connection) -> int:
+def generation(connection: Connection) -> int:
     """Return the number of commits so far that changed what can be found."""
     return read_number(connection, "generation")
 
 
-def next_generation(connection: sqlite3.Connection) -> None:
+def next_generation(connection: Connection) -> None:
     """Count a commit, so that readers see that something changed."""
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
 
-def read_number(connection: sqlite3.Connection, key: str) -> int:
+def read_number(connection: Connection, key: str) -> int:
     """Return a number of the record of the index itself.
 
     Args:
@@ -221,7 +224,7 @@ def sum_documents(table: Ids) -> int:
         return int((table.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum())
 
 
-def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
+def _add_to_sum(connection: Connection, document: tuple[int, int, int], sign: int) -> None:
     """Add a document to the checksum over documents, or subtract it if ``sign`` is -1."""
     total = (
         read_number(connection, "live_documents")
@@ -230,7 +233,7 @@ def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], 
     connection.execute("UPDATE meta SET value = ? WHERE key = 'live_documents'", (str(total),))
 
 
-def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
+def insert_document(connection: Connection, staged: Staged) -> int:
     """Record a document with its text, sentences and windows, inside a transaction.
 
     Args:
@@ -294,7 +297,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     return first
 
 
-def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
+def _set_checksum(connection: Connection, values: tuple[Any, ...]) -> None:
     """Record the checksum of a row of a document, whose first value is its id."""
     connection.execute(
         "UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0])
@@ -306,13 +309,13 @@ def _checksum_row(values: tuple[Any, ...]) -> bytes:
     return codec.checksum("document", json.dumps(values, default=repr).encode())
 
 
-def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
+def delete_document(connection: Connection, row: DocumentRow) -> None:
     """Remove a document with its text and sentences; the rows of its vectors and words are dead."""
     connection.execute("DELETE FROM document WHERE id = ?", (row.id,))
     _add_to_sum(connection, (row.id, row.first_sentence, row.sentences), -1)
 
 
-def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
+def touch_document(connection: Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content.
 
     Args:
@@ -327,7 +330,7 @@ def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -
     )
 
 
-def find_row(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
+def find_row(connection: Connection, doc_id: str) -> DocumentRow | None:
     """Return the row of a document for a writer, None if there is none.
 
     Readers ask :meth:`lmkrag.index.snapshot.Snapshot.find_document`, which notices a lost row.
@@ -335,7 +338,7 @@ def find_row(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)
 
 
-def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[DocumentRow]:
+def find_attachments(connection: Connection, row: DocumentRow) -> list[DocumentRow]:
     """Return the documents that are attached to a document, by ``doc_id``."""
     low, high = row.doc_id + "/", row.doc_id + "0"  # 0 is the character after /
     below = _documents(connection, "WHERE doc_id > ? AND doc_id < ? ORDER BY doc_id", (low, high))
@@ -352,7 +355,7 @@ def owner_of(row: DocumentRow) -> str | None:
     return owner if Path(row.path).name == Path(owner).name else None  # else it is front matter
 
 
-def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
+def nearby_ids(connection: Connection, doc_id: str) -> list[str]:
     """Return names of documents before and after a name in their order, at most 250 of each."""
     sides = ("doc_id >= ? ORDER BY doc_id", "doc_id < ? ORDER BY doc_id DESC")
     return [
@@ -364,13 +367,13 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
     ]
 
 
-def scan_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
+def scan_documents(connection: Connection) -> Iterator[DocumentRow]:
     """Yield every row by ``doc_id``, for :mod:`lmkrag.index.verify`; lost rows are not noticed."""
     return _documents(connection, "ORDER BY doc_id", ())
 
 
 def list_documents(
-    connection: sqlite3.Connection, known: Ids, after: str, limit: int | None
+    connection: Connection, known: Ids, after: str, limit: int | None
 ) -> Iterator[DocumentRow]:
     """Yield documents by ``doc_id``.
 
@@ -410,7 +413,7 @@ def _damaged_names() -> IndexCorrupt:
 
 
 def list_some_documents(
-    connection: sqlite3.Connection, keys: Ids, after: str, limit: int | None
+    connection: Connection, keys: Ids, after: str, limit: int | None
 ) -> Iterator[DocumentRow]:
     """Yield some documents by ``doc_id``.
 
@@ -442,7 +445,7 @@ def check_count(found: int, known: int) -> None:
         raise IndexCorrupt(f"the catalog has {found} of {known} documents: rows are lost; {REPAIR}")
 
 
-def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[DocumentRow]:
+def read_block(connection: Connection, first: int, stop: int) -> Iterator[DocumentRow]:
     """Yield the documents with row ids in a range, in order.
 
     Args:
@@ -470,7 +473,7 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
 
 
 def _documents(
-    connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]
+    connection: Connection, clause: str, values: tuple[Any, ...]
 ) -> Iterator[DocumentRow]:
     """Yield the rows of documents that a clause selects, each compared with its checksum."""
     for *columns, recorded in connection.execute(
@@ -496,14 +499,14 @@ def _documents(
         yield DocumentRow(*columns)
 
 
-def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
+def read_skipped(connection: Connection) -> dict[str, SkippedFile]:
     """Return the files that were skipped when they were last read, by path."""
     rows = connection.execute("SELECT path, size, mtime_ns, reason, version FROM skipped_file")
     return {row[0]: SkippedFile(*row) for row in rows}
 
 
 def write_skipped(
-    connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]
+    connection: Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]
 ) -> None:
     """Remember files that can't be indexed as they are, and forget others.
 
@@ -520,7 +523,7 @@ def write_skipped(
     )
 
 
-def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
+def read_text(connection: Connection, row: DocumentRow, start: int, end: int) -> str:
     """Return a range of the characters of a document; only its blocks are read.
 
     Args:
@@ -548,9 +551,7 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     return piece
 
 
-def read_sentences(
-    connection: sqlite3.Connection, row: DocumentRow, first: int
-) -> tuple[Ids, Bytes]:
+def read_sentences(connection: Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
     """Return a block of at most 512 sentences.
 
     Args:
@@ -572,7 +573,7 @@ def read_sentences(
     return codec.unpack_sentences(block[0], row.id, first)
 
 
-def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
+def read_windows(connection: Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
     """Return the windows that a document was read in.
 
     Returns:
@@ -587,7 +588,7 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
     return codec.unpack_windows(packed[0], row.id)
 
 
-def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
+def read_content(connection: Connection, row: DocumentRow) -> tuple[str, Ids, Bytes]:
     """Read the text and the sentences of a document, and compare them with their checksum.
 
     Returns:
@@ -607,7 +608,7 @@ def read_content(connection: sqlite3.Connection, row: DocumentRow) -> tuple[str,
     return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])
 
 
-def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
+def read_stored(connection: Connection, row: DocumentRow) -> Staged:
     """Read a document with its text, sentences and windows, as it was staged.
 
     Raises:

@@ -228,7 +228,9 @@ class Snapshot:
         scores = [np.zeros((len(queries), 0), np.float32)]
         ids = [np.zeros((len(queries), 0), np.int64)]
         for live in self.segments:
-            mask = allowed.rows(live) if allowed is not None else None if live.whole else live.mask
+            mask = None if live.whole else live.mask
+            if allowed is not None:
+                mask = allowed.rows(live)
             if mask is not None and not mask.any():
                 continue
             nearest, rows = live.segment.vectors.search(queries, top_k, mask)

@@ -210,15 +210,14 @@ def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     """
     chosen: list[SourceFile] = []
     size = 0
-    for file in (
-        rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files
-    ):
+    if sum(file.stamp.size for file in files) > _FIRST:
+        files = rank_files(files, query)
+    for file in files:
         if size + file.stamp.size <= (_FIRST if chosen else _LONGEST):
             chosen.append(file)
             size += file.stamp.size
-    return (
-        chosen or sorted(files, key=lambda file: file.stamp.size)[:1]
-    )  # a minified file would take minutes
+    # A minified file would take minutes.
+    return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]
 
 
 def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:

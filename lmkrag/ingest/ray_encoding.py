@@ -371,4 +371,5 @@ def connected(address: str) -> Iterator[Any]:
 
 def _first_line(error: BaseException) -> str:
     """Return the first line of the message of an error, or the name of its type."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

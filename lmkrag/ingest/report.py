@@ -84,7 +84,9 @@ def show_progress() -> Iterator[Progress | None]:
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
-        from rich.progress import Progress as ProgressBar
+        from rich.progress import (
+            Progress as ProgressBar,
+        )
 
         name = TextColumn("{task.description}", markup=False)
         parts = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
@@ -195,15 +197,17 @@ class Run:
     def finish(self, item: SourceDocument) -> None:
         """Count a document that is encoded to its end."""
         self._inside = 0
-        self.foreign += item.language not in (ENGLISH, CODE)
+        if item.language not in (ENGLISH, CODE):
+            self.foreign += 1
         self.advance(item.document.doc_id, item.stamp.size)
 
     def count_commit(self, staged: list[Staged]) -> None:
         """Count the documents of a commit."""
         for item in staged:
-            new = item.document.doc_id not in self.known
-            self.added += new
-            self.updated += not new
+            if item.document.doc_id in self.known:
+                self.updated += 1
+            else:
+                self.added += 1
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
             self.removed_already += len(item.replaces)
@@ -219,10 +223,11 @@ class Run:
         """Return the counts."""
         warnings = list(self.warnings)
         if pages := self.unread_pages:
-            counted = f"{pages} page{'s' * (pages > 1)} of {self.unread_documents} document"
-            counted += "s" * (self.unread_documents > 1)
+            documents = self.unread_documents
             warnings.append(
-                f"{counted} without readable text: pip install 'lmkrag[ocr]' reads them"
+                f"{pages} page{'' if pages == 1 else 's'} of {documents} "
+                f"document{'' if documents == 1 else 's'} without readable text: "
+                "pip install 'lmkrag[ocr]' reads them"
             )
         return IndexReport(
             added=self.added,

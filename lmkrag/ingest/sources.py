@@ -132,13 +132,15 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
     """
     if run.known or not store.chooses_encoder:
         return
-    counts = {True: 0, False: 0}
+    english = foreign = 0  # characters
     for document in sample:
         language = document_language(document.text, document.kind)
-        if language != CODE:
-            counts[language == ENGLISH] += min(len(document.text), _MOST)
-    foreign = counts[False] / max(1, sum(counts.values()))
-    name = MULTILINGUAL_ENCODER if foreign > _MIN_FOREIGN else DEFAULT_ENCODER
+        if language == ENGLISH:
+            english += min(len(document.text), _MOST)
+        elif language != CODE:
+            foreign += min(len(document.text), _MOST)
+    is_foreign = foreign > _MIN_FOREIGN * (english + foreign)
+    name = MULTILINGUAL_ENCODER if is_foreign else DEFAULT_ENCODER
     if name != store.encoder.name:
         store.change_encoder(load_encoder(name).spec)
     if name == MULTILINGUAL_ENCODER:

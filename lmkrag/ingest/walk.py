@@ -197,10 +197,11 @@ def _walk_directory(
         for entry in entries:
             name = prefix + entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
-            if entry.name.startswith(".") or _ignored(name + "/" * is_directory, rules):
+            marked = f"{name}/" if is_directory else name
+            if entry.name.startswith(".") or _ignored(marked, rules):
                 continue
             if is_directory:
-                inner.append((Path(entry.path), name + "/", rules))
+                inner.append((Path(entry.path), marked, rules))
             elif entry.is_symlink() and os.path.isdir(entry.path):  # noqa: PTH112  # Path's raises
                 yield Skipped(
                     printable(name), "link to a directory: not followed, add it by its own path"

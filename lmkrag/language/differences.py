@@ -53,7 +53,7 @@ _UNITS = {
     name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()
 }
 _DAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
-_FIGURES = ("number", "date", "unit")
+_FIGURES: tuple[Kind, ...] = ("number", "date", "unit")
 _OR_WORDS = {
     "may",
     "mar",
@@ -113,17 +113,11 @@ class Difference(NamedTuple):
             first: the first text.
             second: the second text.
         """
-        ours, theirs = (
-            " ".join(first[slice(*self.first)].split()),
-            " ".join(second[slice(*self.second)].split()),
-        )
-        return (
-            f"{ours} for {theirs}"
-            if ours and theirs
-            else f"{ours} added"
-            if ours
-            else f"{theirs} left out"
-        )
+        ours = " ".join(first[slice(*self.first)].split())
+        theirs = " ".join(second[slice(*self.second)].split())
+        if ours and theirs:
+            return f"{ours} for {theirs}"
+        return f"{ours} added" if ours else f"{theirs} left out"
 
 
 def read_tokens(text: str) -> list[Token]:
@@ -208,44 +202,73 @@ def find_differences(first: str, second: str) -> list[Difference]:
     ['1,200 for 900']
     """
     ours, theirs = read_sentence(first), read_sentence(second)
+    changes = _find_changes(ours, theirs)
+    moved, movable = _find_moved(changes), _find_movable(ours, theirs)
+    differences = []
+    for removed, added, *places in changes:
+        has_both = removed and added
+        if not has_both and _have_moved([*removed, *added], moved, movable):
+            continue
+        if _have_same_day(first[slice(*places[0])], second[slice(*places[1])]):
+            continue
+        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (removed, added))
+        differences.append(Difference(_choose_kind(removed, added), plain, *places))
+    return differences
+
+
+class _Change(NamedTuple):
+    """Words of one text in place of those of another, and their characters in both."""
+
+    removed: list[Token]
+    added: list[Token]
+    first: tuple[int, int]
+    second: tuple[int, int]
+
+
+def _find_changes(ours: list[Token], theirs: list[Token]) -> list[_Change]:
     matcher = match_words([token.value for token in ours], [token.value for token in theirs])
-    operations = [
-        (tag, ours[a:b], theirs[c:d], ours[a - 1].end if a else 0, theirs[c - 1].end if c else 0)
+    return [
+        _Change(ours[a:b], theirs[c:d], _find_bounds(ours, a, b), _find_bounds(theirs, c, d))
         for tag, a, b, c, d in matcher.get_opcodes()
         if tag != "equal"
     ]
-    inserted = Counter(
-        token.value for tag, _, added, *_ in operations if tag == "insert" for token in added
-    )
-    deleted = Counter(
-        token.value for tag, removed, *_ in operations if tag == "delete" for token in removed
-    )
-    # Words that only moved make no difference; figures do, unless both texts have the same ones.
-    moved = inserted & deleted
-    both = [
+
+
+def _find_bounds(tokens: list[Token], first: int, stop: int) -> tuple[int, int]:
+    """The characters of some words; of none, where they would stand: behind the word before."""
+    if first < stop:
+        return tokens[first].start, tokens[stop - 1].end
+    place = tokens[first - 1].end if first else 0
+    return place, place
+
+
+def _find_moved(changes: list[_Change]) -> Counter[str]:
+    """Words left out in one place and added in another: "It often rains", "Often it rains"."""
+    left_out = Counter(token.value for each in changes if not each.added for token in each.removed)
+    added = Counter(token.value for each in changes if not each.removed for token in each.added)
+    return left_out & added
+
+
+def _find_movable(ours: list[Token], theirs: list[Token]) -> set[Kind]:
+    """The kinds of words that may move; figures only where none has changed places with another:
+    "from 3 to 5 days", "from 5 to 3 days".
+    """
+    figures = [
         [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES]
         for tokens in (ours, theirs)
     ]
-    movable = ("word", "name", *(_FIGURES if both[0] == both[1] else ()))
-    differences = []
-    for tag, removed, added, ours_at, theirs_at in operations:
-        if tag != "replace" and all(
-            token.value in moved and token.kind in movable for token in (*removed, *added)
-        ):
-            continue
-        bounds = [
-            (tokens[0].start, tokens[-1].end) if tokens else (place, place)
-            for tokens, place in ((removed, ours_at), (added, theirs_at))
-        ]
-        texts = (text[slice(*place)] for text, place in zip((first, second), bounds, strict=True))
-        days, others = (
-            frozenset(day for _, each in find_days(text) for day in each) for text in texts
-        )
-        if days & others:
-            continue
-        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (removed, added))
-        differences.append(Difference(_choose_kind(removed, added), plain, *bounds))
-    return differences
+    same: tuple[Kind, ...] = _FIGURES if figures[0] == figures[1] else ()
+    return {"word", "name", *same}
+
+
+def _have_moved(tokens: list[Token], moved: Counter[str], movable: set[Kind]) -> bool:
+    return all(token.value in moved and token.kind in movable for token in tokens)
+
+
+def _have_same_day(first: str, second: str) -> bool:
+    """Whether two pieces name one day: "3 May 2024", "2024-05-03"."""
+    days = [{day for _, days in find_days(text) for day in days} for text in (first, second)]
+    return not days[0].isdisjoint(days[1])
 
 
 def _choose_kind(first: list[Token], second: list[Token]) -> Kind:

@@ -4,16 +4,15 @@ one question.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 
 from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, select_words, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
-from lmkrag.models.session import AFTER, Session
+from lmkrag.models.session import AFTER, Config, Session
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors, Weights
 
 PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run, whose states then fit the cache
@@ -36,8 +35,8 @@ class Bert:
 
     def __init__(
         self,
-        weights: dict[str, Vectors],
-        config: dict[str, Any],
+        weights: Weights,
+        config: Config,
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
@@ -108,7 +107,7 @@ class Bert:
         weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
         return self._start("int8", weights)
 
-    def _start(self, precision: str, weights: dict[str, Vectors]) -> Session:
+    def _start(self, precision: str, weights: Weights) -> Session:
         """Start a session of a precision, with the graph of the folder or one that is built."""
         if self._folder is not None and (graph := self._folder / f"{precision}.onnx").is_file():
             return Session(graph, weights)
@@ -150,7 +149,7 @@ def group_texts(lengths: Sequence[int]) -> list[Ids]:
     return groups
 
 
-def is_plain_bert(config: dict[str, Any]) -> bool:
+def is_plain_bert(config: Config) -> bool:
     """Return whether :class:`Bert` runs a model, by its ``config.json``: an encoder with exact GELU
     and absolute positions.
     """
@@ -164,7 +163,7 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
 
 def read_weights(
     path: Path, *, only: str = "", rows: bool = False, words: Ids | None = None
-) -> dict[str, Vectors]:
+) -> Weights:
     """Return the tensors of a model by transformers' names, unpacked.
 
     Args:
@@ -214,7 +213,7 @@ def _tensor_names(folder: Path) -> set[str]:
         return set(file.keys())
 
 
-def expected_names(config: dict[str, Any]) -> set[str]:
+def expected_names(config: Config) -> set[str]:
     """Return the names of the tensors that a model must have, by its ``config.json``."""
     parts = [
         "attention.self.query",
@@ -239,7 +238,7 @@ def expected_names(config: dict[str, Any]) -> set[str]:
     }
 
 
-def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+def fuse_weights(weights: Weights, layers: int) -> Weights:
     """Return the weights as the graph needs them: matrices transposed, the projections of attention
     in one.
 
@@ -253,7 +252,7 @@ def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]
     return embeddings | fuse_layers(weights, layers)
 
 
-def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+def fuse_layers(weights: Weights, layers: int) -> Weights:
     """Return the weights of the layers as :func:`fuse_weights` does, without embeddings."""
     fused = {}
     for layer in range(layers):
@@ -278,7 +277,7 @@ class LateBert:
     ONNX Runtime. State: whether a text was read, and the model.
     """
 
-    def __init__(self, weights: Path, config: dict[str, Any], make: Callable[[], Bert]) -> None:
+    def __init__(self, weights: Path, config: Config, make: Callable[[], Bert]) -> None:
         """Take what is needed to read a text in NumPy, and to make the model.
 
         Args:
@@ -317,7 +316,7 @@ class LateBert:
         return self._bert.read(ids, lengths, exact=exact)
 
 
-def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
+def read_text(path: Path, config: Config, ids: Ids) -> Vectors:
     """Return the last states of one text, computed in NumPy.
 
     Weights are read layer by layer, and embeddings only of the words of the text.
@@ -350,7 +349,7 @@ def read_text(path: Path, config: dict[str, Any], ids: Ids) -> Vectors:
         module = f"encoder.layer.{layer}."
         weights = read_weights(path, only=module)
 
-        def project(states: Vectors, name: str, weights: dict[str, Vectors] = weights) -> Vectors:
+        def project(states: Vectors, name: str, weights: Weights = weights) -> Vectors:
             return states @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
         # Attention: queries, keys and values of each head, ``[heads, tokens, size]``.

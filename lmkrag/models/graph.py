@@ -10,14 +10,13 @@ module and the package ``onnx``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from onnx import ModelProto, TensorProto, helper, parser
 
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
-from lmkrag.models.session import AFTER, BEFORE
-from lmkrag.types.arrays import Vectors
+from lmkrag.models.session import AFTER, BEFORE, Config
+from lmkrag.types.arrays import Vectors, Weights
 
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is
 # ONNX Runtime's own.
@@ -35,7 +34,7 @@ BERT_INPUTS = (
 )
 
 
-def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
+def build_bert(config: Config, weights: Weights, *, int8: bool) -> bytes:
     """Return the graph of a BERT, which computes :data:`AFTER` from tokens.
 
     Args:
@@ -49,9 +48,7 @@ def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: boo
     return build_model(bert_nodes(config, weights, int8=int8), BERT_INPUTS, [AFTER], weights)
 
 
-def build_model(
-    nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]
-) -> bytes:
+def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: Weights) -> bytes:
     """Return a model in ONNX's format. Its weights are named but left out; a session gets them
     separately.
 
@@ -85,9 +82,7 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
     return parser.parse_model(f"{_HEADER} model ({inputs}) => ({results}) {{{nodes}}}")
 
 
-def bert_nodes(
-    config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False
-) -> str:
+def bert_nodes(config: Config, weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
     """Return the nodes of a BERT, from :data:`BERT_INPUTS` to :data:`BEFORE` and :data:`AFTER`.
 
     Args:
@@ -109,7 +104,7 @@ def bert_nodes(
         {layer_nodes(config, int8=int8)}"""
 
 
-def shape_nodes(config: dict[str, Any], sized: str) -> str:
+def shape_nodes(config: Config, sized: str) -> str:
     """Return the nodes with shapes for :func:`layer_nodes`.
 
     Args:
@@ -127,7 +122,7 @@ def shape_nodes(config: dict[str, Any], sized: str) -> str:
         value = Constant <value_int = 2> ()"""
 
 
-def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
+def layer_nodes(config: Config, *, int8: bool = False) -> str:
     """Return the nodes of BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see
     :func:`bert_nodes`.
     """
@@ -139,7 +134,7 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     )
 
 
-def normalize(config: dict[str, Any], states: str, name: str, out: str) -> str:
+def normalize(config: Config, states: str, name: str, out: str) -> str:
     """Return the node of a layer norm.
 
     Args:
@@ -152,7 +147,7 @@ def normalize(config: dict[str, Any], states: str, name: str, out: str) -> str:
     return f'"{out}" = LayerNormalization <{options}> ("{states}", "{name}weight", "{name}bias")'
 
 
-def _layer(config: dict[str, Any], name: str, states: str, out: str, int8: bool) -> str:
+def _layer(config: Config, name: str, states: str, out: str, int8: bool) -> str:
     """Return the nodes of one layer, from ``states`` to ``out``."""
     multiply = _multiply_int8 if int8 else _multiply
     attention, wide = f"{name}attention.self.", f"{name}intermediate.dense."

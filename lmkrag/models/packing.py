@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.types.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors, Weights
 
 WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (
@@ -43,7 +43,7 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
     }
 
 
-def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
+def unpack_weights(tensors: Mapping[str, Any]) -> Weights:
     """Return weights by their names before packing.
 
     Returns:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError
-from lmkrag.types.arrays import Vectors
+from lmkrag.types.arrays import Vectors, Weights
+
+Config = dict[str, Any]  # a model's config.json
 
 BEFORE, AFTER = "before", "after"
 """Outputs of graphs: states around BERT's layers, ``[texts * length, dimensions]`` float32."""
@@ -25,7 +27,7 @@ class Session:
     its own session.
     """
 
-    def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
+    def __init__(self, graph: bytes | Path, weights: Weights) -> None:
         """Start a session.
 
         Args:

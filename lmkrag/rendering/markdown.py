@@ -137,7 +137,9 @@ class _Blocks:
                 token.children or [], _Inline(token.content, lines, starts, joins=self._joins).make
             )
         if token.type in ("fence", "code_block"):
-            first = (token.map or [0])[0] + (token.type == "fence")
+            first = (token.map or [0])[0]
+            if token.type == "fence":
+                first += 1  # the code follows the line of the fence
             numbered = enumerate(token.content.splitlines(keepends=True), first)
             code = (
                 text_node(line, self._find(number, line.rstrip("\r\n")))

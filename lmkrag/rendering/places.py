@@ -27,7 +27,8 @@ def number_paragraph(before: str, line: str, kind: str) -> int:
         line: the line that the paragraph begins with.
         kind: the kind of the document.
     """
-    return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
+    number = 1 + count_paragraphs(before, kind)
+    return number + 1 if kind in TABLES and is_record(line) else number
 
 
 def is_record(line: str) -> bool:

@@ -154,10 +154,8 @@ def _serve_page(app: FastAPI) -> None:
     serve_file("/favicon.ico", "icon.svg", "image/svg+xml")
     for path in sorted(Path(str(folder)).rglob("*")):
         if path.suffix in _STATIC:
-            name, kind = (
-                path.relative_to(str(folder)).as_posix(),
-                f"{_STATIC[path.suffix]}; charset=utf-8",
-            )
+            name = path.relative_to(str(folder)).as_posix()
+            kind = f"{_STATIC[path.suffix]}; charset=utf-8"
             serve_file(f"/static/{name}", name, kind, {"Cache-Control": "no-cache"})
 
 
@@ -189,9 +187,8 @@ class _Connection(H11Protocol):
         )
 
     def data_received(self, data: bytes) -> None:
-        self.conn.receive_data(
-            data
-        )  # the base class would end the timeout at the first byte of a header
+        # The base class would end the timeout at the first byte of a header.
+        self.conn.receive_data(data)
         self.handle_events()
 
 

@@ -17,9 +17,8 @@ from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
 GRACE = 25.0  # seconds that streams may take to end when the server stops
-Event = tuple[
-    str, Any
-]  # the name of an event, or empty, and its data; a string without a name is sent as it is
+# The name of an event, or empty, and its data; a string without a name is sent as it is.
+Event = tuple[str, Any]
 
 
 class Evidence(NamedTuple):
@@ -92,11 +91,10 @@ def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
     async def encoded() -> AsyncIterator[dict[str, str]]:
         try:
             async for name, data in events:
-                text = (
-                    data
-                    if isinstance(data, str) and not name
-                    else json.dumps(data, ensure_ascii=False)
-                )
+                if isinstance(data, str) and not name:
+                    yield {"data": data}
+                    continue
+                text = json.dumps(data, ensure_ascii=False)
                 yield {"event": name, "data": text} if name else {"data": text}
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it

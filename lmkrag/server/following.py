@@ -17,10 +17,8 @@ _WATCH = (
     "from lmkrag.system.processes import end_with_parent; end_with_parent(); "
     "from lmkrag.cli import main; main()"
 )
-_PAUSES = (
-    1.0,
-    60.0,
-)  # seconds before the process is started again: after its first end, and at most
+# Seconds before the process is started again: after its first end, and at most.
+_PAUSES = (1.0, 60.0)
 
 _logger = logging.getLogger(__name__)
 

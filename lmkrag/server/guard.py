@@ -19,9 +19,8 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
-_PUBLIC = frozenset(
-    {"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"}
-)  # need no token and reveal nothing
+# Paths that need no token and reveal nothing.
+_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 _HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
 _LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
 _UPLOAD = re.compile(r"/api/documents/.+")
@@ -61,11 +60,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and scope["path"] not in (
-            "/mcp",
-            "/mcp/",
-        ):  # GET, whose body uvicorn leaves out
-            scope = {**scope, "method": "GET"}
+        if scope["method"] == "HEAD" and not _is_mcp(scope):
+            scope = {**scope, "method": "GET"}  # whose body uvicorn leaves out
         watched = _Watched(send, self._settings.limits.stall)
         began = time.monotonic()
         self._metrics.in_flight += 1
@@ -74,37 +70,25 @@ class Guard:
         finally:
             self._metrics.in_flight -= 1
             # The route, never its parameters.
-            route = (
-                "/mcp"
-                if scope.get("path", "").startswith("/mcp")
-                else getattr(scope.get("route"), "path", "")
-            )
-            self._metrics.observe(
-                scope["method"], route or "unmatched", watched.status, time.monotonic() - began
-            )
+            route = "/mcp" if _is_mcp(scope) else getattr(scope.get("route"), "path", "unmatched")
+            seconds = time.monotonic() - began
+            self._metrics.observe(scope["method"], route, watched.status, seconds)
 
     async def _answer(self, scope: Scope, receive: Receive, send: "_Watched") -> None:
         headers = Headers(scope=scope)
         try:
             await self._check(scope, headers)
-            limits, is_put = (
-                self._settings.limits,
-                scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]),
-            )
+            limits = self._settings.limits
+            is_put = scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
             limit = limits.upload if is_put and self._settings.writable else limits.body
             if int(headers.get("content-length", 0)) > limit:
                 raise _too_large(limit)
-            body = _LimitedBody(receive, limit, limits)
+            body: Receive = _LimitedBody(receive, limit, limits)
             try:
-                with (
-                    contextlib.nullcontext()
-                    if scope["path"] in _HEALTH
-                    else self._admit(scope["path"])
-                ):
-                    is_mcp = scope["path"].startswith(
-                        "/mcp"
-                    )  # it would log an aborted body as an error
-                    await self._app(scope, await _read_ahead(body) if is_mcp else body, send)
+                with self._admit(scope["path"]):
+                    if _is_mcp(scope):
+                        body = await _read_ahead(body)  # else it logs an aborted body as an error
+                    await self._app(scope, body, send)
             except RequestAborted as aborted:
                 if send.status:
                     return
@@ -114,9 +98,14 @@ class Guard:
 
     @contextlib.contextmanager
     def _admit(self, path: str) -> Iterator[None]:
-        """Count a request while it is answered. Public paths count separately: they can't crowd out
-        the others.
+        """Count a request while it is answered, unless it asks for the server's health.
+
+        Public paths count separately: they can't crowd out the others. Raises Problem: too many are
+        in flight.
         """
+        if path in _HEALTH:
+            yield
+            return
         public, limits = _is_public(path), self._settings.limits
         if self._in_flight[public] >= (limits.public_requests if public else limits.requests):
             raise busy("too many requests are in flight; try again in a few seconds")
@@ -186,6 +175,11 @@ def read_session(headers: Headers) -> str:
     except CookieError:
         return ""
     return "" if cookie is None else cookie.value
+
+
+def _is_mcp(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path == "/mcp" or path.startswith("/mcp/")
 
 
 def _is_public(path: str) -> bool:

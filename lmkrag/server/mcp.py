@@ -22,7 +22,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import find_missing
-from lmkrag.results import Span
+from lmkrag.results import Span, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
 from lmkrag.search.request import (
@@ -129,9 +129,8 @@ def create_mcp_server(
     there are uploads.
     """
     title = f"Documents: {', '.join(indexes.by_name)}"
-    logging.basicConfig(
-        format="%(name)s: %(message)s"
-    )  # else MCPServer would install a handler of its own
+    # Else MCPServer would install a handler of its own.
+    logging.basicConfig(format="%(name)s: %(message)s")
     server = _DocumentServer(
         indexes,
         "lmkrag",
@@ -165,6 +164,13 @@ def _tool(
         return tool
 
     return add
+
+
+async def _search(index: ServedIndex, query: str, **options: Any) -> SpanList:
+    """Search an index. Raises Problem: it failed. UsageError: no document matches the filter."""
+    spans = await index.run(lambda engine: engine.search(query, **options))
+    await _check_filter(index, options["filter"], spans)
+    return spans
 
 
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
@@ -212,8 +218,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
-        spans = await served.run(lambda engine: engine.search(query, **options))
-        await _check_filter(served, options["filter"], spans)
+        spans = await _search(served, query, **options)
         return replies.Passages(passages=list(map(_to_passage, spans)), notes=spans.notes)
 
     @_tool(server, "Gather evidence")
@@ -229,10 +234,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         what they lack.
         """
         served = indexes.find(index)
-        spans = await served.run(
-            lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter)
-        )
-        await _check_filter(served, filter, spans)
+        spans = await _search(served, question, max_tokens=max_tokens, filter=filter)
         return replies.Evidence(
             question=question,
             passages=list(map(_to_passage, spans)),
@@ -288,11 +290,12 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")
         ] = None,
         index: _Index = None,
-    ) -> Excerpt:
+    ) -> replies.Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        return await indexes.run(
+        excerpt = await indexes.run(
             index, lambda engine: Excerpt.read(engine, doc_id, start, end, most=_READ)
         )
+        return replies.Excerpt.model_validate(excerpt, from_attributes=True)
 
     @_tool(server, "Outline a document")
     async def document_outline(doc_id: _DocId, index: _Index = None) -> replies.Headings:

@@ -90,9 +90,8 @@ class _Lines:
         self.flush = writer.drain
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with contextlib.suppress(
-            ConnectionError, ValueError
-        ):  # disconnected, or a message beyond the limit
+        # Disconnected, or a message beyond the limit.
+        with contextlib.suppress(ConnectionError, ValueError):
             async for line in self._reader:
                 self._sessions.used = time.monotonic()
                 yield line

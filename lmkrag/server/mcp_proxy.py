@@ -23,12 +23,8 @@ from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
 IDLE = 900.0  # seconds without a message after which the process ends
-_ENVIRONMENT = (
-    "LMKRAG_",
-    "OPENAI_",
-    "HF_",
-    "CUDA_",
-)  # prefixes of variables that set models and readers
+# Prefixes of variables that set models and readers.
+_ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")
 _THREADS = {
     "OMP_WAIT_POLICY": "PASSIVE",  # see set_wait_policy of lmkrag.system.processes
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
@@ -88,19 +84,15 @@ class SharedServer:
         ):
             listening.bind(str(self.path))
             listening.listen()
-            command = [*PYTHON, "-m", "lmkrag.server.mcp_process", str(listening.fileno())]
-            pipes: dict[str, Any] = {
-                "stdin": subprocess.PIPE,
-                "stdout": subprocess.DEVNULL,
-                "stderr": log,
-            }
             process = subprocess.Popen(
-                command,
+                [*PYTHON, "-m", "lmkrag.server.mcp_process", str(listening.fileno())],
                 cwd=self._folder,
                 pass_fds=[listening.fileno()],
                 start_new_session=True,
                 env={**_THREADS, **os.environ},
-                **pipes,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
             )
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError), process.stdin:
@@ -148,9 +140,8 @@ class Proxy:
             message = _parse(line)
             method = message.get("method")
             with self._changed:
-                with contextlib.suppress(
-                    LookupError, TypeError
-                ):  # malformed: the process replies with an error
+                # What is malformed is for the process to refuse.
+                with contextlib.suppress(LookupError, TypeError):
                     if method in ("server/discover", "initialize", "notifications/initialized"):
                         self._handshake.append(line)
                     elif method == "notifications/cancelled":

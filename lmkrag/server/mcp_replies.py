@@ -1,10 +1,13 @@
 """What the tools of the MCP server reply with."""
 
+from typing import Any
+
 from pydantic import BaseModel, Field
 
 from lmkrag.evidence.checking import CitationCheck
 from lmkrag.results import PageBox
 from lmkrag.search.outline import Heading
+from lmkrag.server import schemas
 
 _NOTES = "What to tell the user of the passages, such as which files have changed."
 
@@ -54,6 +57,9 @@ class Evidence(BaseModel):
     )
     generation: int = Field(description="State of the index; it grows with every change.")
     notes: tuple[str, ...] = Field(description=_NOTES)
+
+
+Excerpt: Any = schemas.to_model(schemas.Excerpt)
 
 
 class Headings(BaseModel):

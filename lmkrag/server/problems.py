@@ -112,9 +112,9 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
             404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near
         )
     headers = _RETRY if status in (409, 503) else {}
-    place = (
-        re.escape(path) if path.startswith("/") else rf"(?<![\w./-]){re.escape(path)}(?=[:/])"
-    )  # "." is a path
+    place = re.escape(path)
+    if not path.startswith("/"):  # it may be "."
+        place = rf"(?<![\w./-]){place}(?=[:/])"
     message = _FOLDERS.sub("", re.sub(place, lambda _: index, str(error)))
     return Problem(status, name, title, message, headers=headers)
 
@@ -139,9 +139,8 @@ def handle_errors(app: "FastAPI") -> None:
         )
         kind = request.headers.get("content-type", "none")
         if any(item["loc"] == ["body"] for item in details) and "json" not in kind:
-            detail = (
-                f"send the body as JSON with the header Content-Type: application/json, not {kind}"
-            )
+            wanted = "send the body as JSON with the header Content-Type: application/json"
+            detail = f"{wanted}, not {kind}"
         title = "The request is not JSON" if unreadable else "Invalid request"
         problem = Problem(400 if unreadable else 422, "invalid", title, detail, errors=details[:20])
         return problem.to_response(request.url.path)

@@ -1,17 +1,19 @@
 """What requests and responses look like; ``/openapi.json`` is made of it."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
+from lmkrag import serialization
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evidence.checking import CitationCheck
 from lmkrag.evidence.quotations import read_quotations
 from lmkrag.results import Answer, CitationRecord, Span, SpanList
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
-from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
+from lmkrag.serialization import TextReply
+from lmkrag.types import MAX_DOC_ID
 
 MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
@@ -103,91 +105,59 @@ class AskBody(AskFields):  # type: ignore[misc]
 
 Blocks = list[dict[str, Any]]  # what is shown of a text: see :data:`lmkrag.rendering.tree.Node`
 
-_SPAN_FIELDS: dict[str, Any] = {
-    **{
-        each.name: (
-            get_type_hints(Span)[each.name],
-            ... if each.default is MISSING else each.default,
-        )
-        for each in fields(Span)
-    },
-    "meta": (dict[str, Any], {}),
-    "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
-    "url": (str, Field(description="The address of the web page that it is of, or empty.")),
-    "section": (str, Field(description="The title and the headings that it stands under.")),
-    "weak": (bool, Field(description="Little speaks for an answer in it.")),
-    "instructs_model": (
-        bool,
-        Field(description="It speaks to a language model: words to be distrusted."),
-    ),
-}
-SpanModel: Any = create_model("Span", **_SPAN_FIELDS)
+
+def describe(kind: type, *, required: bool = False, **types: Any) -> dict[str, Any]:
+    """Return the JSON of a dataclass as fields for ``pydantic.create_model``.
+
+    Args:
+        kind: a dataclass, whose ``derived`` properties become fields, too.
+        required: whether the JSON always has all fields, also those with defaults.
+        types: of fields whose JSON is of another type than the dataclass has.
+
+    Returns:
+        (type, ``Field``) by name.
+    """
+    hints: dict[str, Any] = get_type_hints(kind) | types
+    described: dict[str, Any] = {}
+    for declared in fields(kind):
+        default: Any = declared.default
+        if declared.default_factory is not MISSING:
+            default = declared.default_factory()
+        if required or default is MISSING:
+            default = ...
+        described[declared.name] = hints[declared.name], Field(default, **declared.metadata)
+    for name, text in getattr(kind, "derived", {}).items():
+        returned = get_type_hints(getattr(kind, name).fget)["return"]
+        described[name] = returned, Field(description=text)
+    return described
 
 
-class SpansReply(BaseModel):
-    """Results, best first; with `blocks`, what is shown of each."""
+def to_model(kind: type, **types: Any) -> Any:
+    """Return a pydantic model of the JSON of a dataclass.
 
-    spans: list[SpanModel]
-    notes: list[str] = Field(
-        [], description="Sentences to show with the results, such as which are stale."
-    )
-    blocks: list[Blocks] | None = None
-
-
-class BatchResult(SpansReply):
-    """Results of a question of several, or why it has none."""
-
-    error: str | None = None
+    Args:
+        kind: the dataclass, which gives the model its name and description.
+        types: of fields whose JSON is of another type than the dataclass has.
+    """
+    return create_model(kind.__name__, __doc__=kind.__doc__, **describe(kind, **types))
 
 
-class BatchReply(BaseModel):
-    """Results of each question, in the order of the questions."""
+SpanModel: Any = create_model("Span", **describe(Span))
+_SPANS: Any = {"spans": list[SpanModel], "blocks": list[Blocks] | None}
 
-    results: list[BatchResult]
-
-
-_ANSWER_FIELDS: dict[str, Any] = {
-    "question": (str, ...),
-    **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
-    "citations": (list[CitationRecord], ...),
-    "label": (
-        str,
-        Field(
-            description=(
-                "`strong`, `likely`, `unsure` or `weak`; empty where a language model answered."
-            )
-        ),
-    ),
-    "spans": (list[SpanModel], ...),
-    "blocks": (
-        Blocks | None,
-        Field(None, description="With `blocks`: what is shown of the answer."),
-    ),
-}
+SpansReply = to_model(serialization.SpansReply, **_SPANS)
+BatchResult: Any = to_model(serialization.BatchResult, **_SPANS)
+BatchReply = to_model(serialization.BatchReply, results=list[BatchResult])
 AnswerReply: Any = create_model(
     "AnswerReply",
     __doc__="An answer; ``found`` is false when the documents do not answer the question.",
-    **_ANSWER_FIELDS,
+    question=(str, ...),
+    **describe(Answer, required=True, citations=list[CitationRecord], spans=list[SpanModel]),
+    blocks=(Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
 )
 
 
-class DocumentsReply(BaseModel):
-    """Some of the documents that a filter keeps, and how many there are."""
-
-    documents: list[DocumentInfo]
-    total: int
-
-
-class TextReply(BaseModel):
-    """Characters ``[start, end)`` of a document that has ``characters``."""
-
-    doc_id: str
-    start: int
-    end: int
-    text: str
-    characters: int
-
-
+@dataclass(frozen=True, slots=True)
 class Excerpt(TextReply):
     """Characters ``[start, end)`` of a document that has ``characters``."""
 
@@ -200,21 +170,9 @@ class Excerpt(TextReply):
         """
         (info,) = engine.documents(doc_ids=[doc_id])
         first = min(start, info.characters)
-        stop = min(
-            info.characters if end is None else max(end, first), info.characters, first + most
-        )
-        text = engine.read(doc_id, first, stop)
-        counts = {"start": first, "end": first + len(text), "characters": info.characters}
-        return cls(doc_id=doc_id, title=info.title, text=text, **counts)
-
-
-class RelevanceReply(BaseModel):
-    """Sentences of a document with their scores, in order; of ``total``, where there are too many
-    to show.
-    """
-
-    sentences: list[SentenceScore]
-    total: int
+        last = info.characters if end is None else min(max(end, first), info.characters)
+        text = engine.read(doc_id, first, min(last, first + most))
+        return cls(doc_id, first, first + len(text), text, info.characters, info.title)
 
 
 class PlaceModel(BaseModel):

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.metrics import Metrics
+from lmkrag.server.problems import Problem
 from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
 
@@ -33,3 +34,24 @@ def get_service(request: Request) -> Service:
 
 
 TheService = Annotated[Service, Depends(get_service)]
+
+
+async def find_index(
+    service: TheService,
+    index: Annotated[str | None, Query(max_length=200, description="Name of the index.")] = None,
+) -> ServedIndex:
+    """Return the index that the query of a request names. Raises Problem: there is none."""
+    return service.indexes.find(index)
+
+
+async def require_uploads(service: TheService) -> Uploads:
+    """Return what documents are added and removed by. Raises Problem: the server only reads."""
+    if service.uploads is None:
+        raise Problem(
+            403, "read-only", "Read-only", "documents can't be changed here: start with --writable"
+        )
+    return service.uploads
+
+
+TheIndex = Annotated[ServedIndex, Depends(find_index)]
+TheUploads = Annotated[Uploads, Depends(require_uploads)]

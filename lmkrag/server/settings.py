@@ -24,13 +24,10 @@ class ServerLimits:
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))  # searches at once
     waiting: int = 256  # searches that wait for one of them
     requests: int = 512  # in flight at once, streams included
-    public_requests: int = (
-        128  # the same for the paths that need no token, such as that of the login
-    )
+    public_requests: int = 128  # the same for paths that need no token, such as the login's
     seconds: float = 30.0  # a search may take, waiting included
-    arrival: float = (
-        30.0  # seconds that the body of a request may take, plus one for each 10,000 bytes
-    )
+    # seconds that the body of a request may take, plus one for each 10,000 bytes
+    arrival: float = 30.0
     # seconds without a byte from or to a client, or without a request, before it is cut off
     stall: float = 20.0
     body: int = 1 << 20  # bytes of a request

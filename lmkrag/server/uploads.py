@@ -12,7 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import asdict
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, UsageError
@@ -120,7 +120,7 @@ class Uploads:
         self._urgent.append(removal)
         try:
             return removal.result(_PATIENCE)
-        except TimeoutError:
+        except (TimeoutError, CancelledError):  # the latter as the server stops
             if removal.cancel():
                 raise busy("documents are being indexed; try again in a few seconds") from None
             return removal.result()  # it has begun

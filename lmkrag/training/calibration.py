@@ -17,7 +17,7 @@ from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model
 from lmkrag.models.quantization import product_names, quantize, read_ranges, write_ranges
 from lmkrag.models.session import AFTER, Session
 from lmkrag.sentences.split import split_sentences
-from lmkrag.types.arrays import Ids, Vectors
+from lmkrag.types.arrays import Ids, Vectors, Weights
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 
@@ -71,14 +71,14 @@ class RangeMeter:
         ranges: ``[2, channels]`` float32 of each product, by name, of all runs so far.
     """
 
-    def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
+    def __init__(self, fused: Weights, config: dict[str, Any]) -> None:
         """Build a graph whose outputs are also the inputs of each product.
 
         Args:
             fused: fused weights, from :func:`lmkrag.models.bert.fuse_weights`.
             config: the model's ``config.json``.
         """
-        self.ranges: dict[str, Vectors] = {}
+        self.ranges: Weights = {}
         nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
@@ -104,7 +104,7 @@ class RangeMeter:
 class _MeteredBert(Bert):
     """A BERT that notes the ranges of what it multiplies."""
 
-    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
+    def __init__(self, weights: Weights, config: dict[str, Any]) -> None:
         super().__init__(weights, config)
         self.meter = RangeMeter(self._fused, config)
 

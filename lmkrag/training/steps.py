@@ -28,6 +28,9 @@ _SPARE = 24  # tokens, so that a window falls into two halves, and not into two 
 Row = list[list[int]]  # a window: its sentences' token ids
 
 
+Range = tuple[int, int]  # from a place up to another
+
+
 class TokenDocument(NamedTuple):
     """The sentences of a document.
 
@@ -57,7 +60,7 @@ class Question(NamedTuple):
     text: str
     ids: list[int]
     document: int
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Range, ...]
 
 
 class TrainingSet:
@@ -114,7 +117,7 @@ class TrainingSet:
         ]
         return TokenDocument([piece.ids for piece in pieces], words, bounds[:, 0], bounds[:, 1])
 
-    def _locate(self, index: int) -> list[tuple[int, int]]:
+    def _locate(self, index: int) -> list[Range]:
         """Return the evidence of a question as ranges of sentences ``[first, stop)``, one for each
         span.
         """
@@ -346,7 +349,7 @@ class StepBuilder:
         size = self._window - len(title)
         others = [other for other in self._data.by_document[number] if other != index]
         self._rng.shuffle(others)
-        taken: list[tuple[int, int]] = []
+        taken: list[Range] = []
         for candidate in [index, *others]:
             if len(taken) == count:
                 break
@@ -366,8 +369,8 @@ class StepBuilder:
             self._ask(number, taken)
 
     def _window_around(
-        self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
-    ) -> tuple[int, int] | None:
+        self, document: TokenDocument, index: int, taken: list[Range], size: int
+    ) -> Range | None:
         """Return a window of ``size`` tokens around a sentence of a question's evidence; None if
         none is free.
 
@@ -382,8 +385,8 @@ class StepBuilder:
         return self._free_window(document, target, taken, size)
 
     def _free_window(
-        self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
-    ) -> tuple[int, int] | None:
+        self, document: TokenDocument, target: int, taken: list[Range], size: int
+    ) -> Range | None:
         """Return a full window that has the target sentence at a random position and meets no other
         window.
 
@@ -406,7 +409,7 @@ class StepBuilder:
             stop += 1
         return first, stop
 
-    def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
+    def _ask(self, number: int, taken: list[Range]) -> None:
         """Add questions whose evidence is in the windows of a document."""
         fitting = [
             index

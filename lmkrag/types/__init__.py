@@ -251,7 +251,7 @@ class Explanation:
             ("before", self.sentences_before, self.stopped_before, self.added_before),
             ("after", self.sentences_after, self.stopped_after, self.added_after),
         ):
-            grown = [f"{count} sentence{'s' * (count != 1)}"] if why else []
+            grown = [f"{count} sentence{'' if count == 1 else 's'}"] if why else []
             completed = [f"{added} characters to be understood"] if added else []
             if grown or completed:
                 lines.append(

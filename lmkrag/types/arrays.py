@@ -10,3 +10,4 @@ Mask = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]  # 64-bit hashes of words or windows
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
+Weights = dict[str, Vectors]  # of a model, by their names

@@ -12,6 +12,7 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
+from lmkrag.index.files import lock_index
 from lmkrag.ingest.folder_cache import cached_index, choose_files, rank_files, use_cached
 from lmkrag.ingest.walk import walk
 from lmkrag.search.code_blocks import find_definitions
@@ -121,7 +122,7 @@ def test_what_another_process_is_indexing_is_searched_as_well(grep, folder, tmp_
     (folder / "tide.md").write_text("High water is at noon on Mondays.\n")
     for number in range(10):
         (folder / f"filler_{number}.py").write_text(f"value = {number}\n" * 600)
-    with Engine.open(index) as engine, engine._store.writing():
+    with lock_index(index):
         found = grep("when is high water", "-k", 1)
     assert found.stdout == "tide.md:1:High water is at noon on Mondays.\n"
     assert "the rest is being indexed" in found.stderr

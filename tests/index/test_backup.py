@@ -42,8 +42,7 @@ def copy(request, tmp_path):
         yield Path(folder) / "copies" / "copy"
 
 
-def test_a_copy_is_an_index_and_follows_its_source(engine, copy):
-    index = engine._store.path
+def test_a_copy_is_an_index_and_follows_its_source(engine, index, copy):
     first = back_up_index(index, copy)
     assert (first.documents, first.new_files) == (5, 3)
     expected = answers(index)
@@ -71,11 +70,11 @@ def test_a_copy_is_an_index_and_follows_its_source(engine, copy):
         assert other.search("its own page")[0].doc_id == "own"
 
 
-def test_the_catalog_of_a_copy_needs_no_log(engine, copy):
+def test_the_catalog_of_a_copy_needs_no_log(engine, index, copy):
     """The write-ahead log of the index, which is not empty, is part of the copy's catalog."""
     engine.add([Document("memo", "", "A memo about the winch.")])
-    assert (engine._store.path / "catalog.sqlite-wal").stat().st_size
-    back_up_index(engine._store.path, copy)
+    assert (index / "catalog.sqlite-wal").stat().st_size
+    back_up_index(index, copy)
     assert sorted(path.name for path in copy.iterdir()) == [
         "backup.json",
         "catalog.sqlite",
@@ -86,50 +85,48 @@ def test_the_catalog_of_a_copy_needs_no_log(engine, copy):
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_segments_are_links_where_they_can_be(engine, copy):
-    back_up_index(engine._store.path, copy)
+def test_segments_are_links_where_they_can_be(index, copy):
+    back_up_index(index, copy)
     linked = {
         (copy / "segments" / path.name).stat().st_ino == path.stat().st_ino
-        for path in (engine._store.path / "segments").iterdir()
+        for path in (index / "segments").iterdir()
     }
-    assert linked == {copy.stat().st_dev == engine._store.path.stat().st_dev}
+    assert linked == {copy.stat().st_dev == index.stat().st_dev}
 
 
 @pytest.mark.parametrize("name", ["catalog.sqlite", ".faiss", ".words", ".structure"])
-def test_a_damaged_index_replaces_no_copy(engine, tmp_path, name):
+def test_a_damaged_index_replaces_no_copy(engine, index, tmp_path, name):
     """A bit flipped in a file is an error, and the earlier copy stays; a page of the catalog may hold nothing."""
-    index, copy = tmp_path / "damaged", tmp_path / "copy"
-    back_up_index(engine._store.path, copy)
+    damaged, copy = tmp_path / "damaged", tmp_path / "copy"
+    back_up_index(index, copy)
     engine.remove("beekeeping.html")
     engine.compact()
-    back_up_index(
-        engine._store.path, tmp_path / "whole"
-    )  # without a log, which hides damage to the catalog
-    shutil.copytree(tmp_path / "whole", index)
-    before, after = answers(copy), answers(index)
-    path = next(path for path in index.rglob("*") if path.is_file() and path.name.endswith(name))
+    back_up_index(index, tmp_path / "whole")  # without a log, which hides damage to the catalog
+    shutil.copytree(tmp_path / "whole", damaged)
+    before, after = answers(copy), answers(damaged)
+    path = next(path for path in damaged.rglob("*") if path.is_file() and path.name.endswith(name))
     whole = path.read_bytes()
     refused = 0
     used = [position for position, byte in enumerate(whole) if byte]
     for position in used[len(used) // 32 :: len(used) // 16][:16]:
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x20]) + whole[position + 1 :])
         try:
-            back_up_index(index, copy)
+            back_up_index(damaged, copy)
             assert answers(copy) == after and name == "catalog.sqlite"
             shutil.rmtree(copy)
-            back_up_index(engine._store.path, copy)
+            back_up_index(index, copy)
             before = after
         except (IndexCorrupt, StorageError):
             refused += 1
             assert answers(copy) == before
     assert refused == 16 or (name == "catalog.sqlite" and refused > 8)
     path.write_bytes(whole)
-    assert back_up_index(index, copy).documents == 4
+    assert back_up_index(damaged, copy).documents == 4
 
 
-def test_a_damaged_index_is_named(engine, tmp_path):
-    back_up_index(engine._store.path, tmp_path / "copy")
-    words = next((engine._store.path / "segments").glob("*.words"))
+def test_a_damaged_index_is_named(index, tmp_path):
+    back_up_index(index, tmp_path / "copy")
+    words = next((index / "segments").glob("*.words"))
     whole = words.read_bytes()
     words.unlink()
     words.write_bytes(whole[:-1] + b"x")
@@ -137,15 +134,15 @@ def test_a_damaged_index_is_named(engine, tmp_path):
     with pytest.raises(
         IndexCorrupt, match=rf"{words.name}: this file is damaged \(checksum\); restore a backup"
     ):
-        back_up_index(engine._store.path, tmp_path / "copy")
+        back_up_index(index, tmp_path / "copy")
     words.unlink()
     with pytest.raises(IndexCorrupt, match=rf"{words.name}: this file is gone"):
-        back_up_index(engine._store.path, tmp_path / "copy")
+        back_up_index(index, tmp_path / "copy")
 
 
-def test_a_damaged_copy_is_replaced_from_the_index(engine, tmp_path):
+def test_a_damaged_copy_is_replaced_from_the_index(index, tmp_path):
     copy = tmp_path / "copy"
-    back_up_index(engine._store.path, copy)
+    back_up_index(index, copy)
     for number, path in enumerate(sorted((copy / "segments").iterdir())):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
@@ -153,27 +150,27 @@ def test_a_damaged_copy_is_replaced_from_the_index(engine, tmp_path):
         if number:
             path.write_bytes(data)
     (copy / "catalog.sqlite").write_bytes(b"\0" * 8_192)
-    assert back_up_index(engine._store.path, copy).new_files == 3
-    assert answers(copy) == answers(engine._store.path)
+    assert back_up_index(index, copy).new_files == 3
+    assert answers(copy) == answers(index)
 
 
-def test_what_an_interrupted_run_left_is_used_if_it_is_whole(engine, tmp_path):
+def test_what_an_interrupted_run_left_is_used_if_it_is_whole(index, tmp_path):
     copy = tmp_path / "copy"
     work = WorkingFolder(copy, "backup")
     work.claim()
     (work.new / "segments").mkdir(parents=True)
     (work.new / "catalog.sqlite-wal").write_bytes(b"half")
-    vectors, words, _ = sorted((engine._store.path / "segments").iterdir())
+    vectors, words, _ = sorted((index / "segments").iterdir())
     shutil.copyfile(vectors, work.new / "segments" / vectors.name)
     (work.new / "segments" / words.name).write_bytes(words.read_bytes()[:-7])
     (work.new / "segments" / "other.words").write_bytes(b"of another state")
     kept = (work.new / "segments" / vectors.name).stat().st_ino
-    assert back_up_index(engine._store.path, copy).new_files == 2
+    assert back_up_index(index, copy).new_files == 2
     assert (copy / "segments" / vectors.name).stat().st_ino == kept
-    assert answers(copy) == answers(engine._store.path)
+    assert answers(copy) == answers(index)
 
 
-def test_beside_a_writer_every_copy_is_one_state(engine, copy):
+def test_beside_a_writer_every_copy_is_one_state(engine, index, copy):
     """Each commit adds a document and replaces another; compactions remove the files that are being copied."""
     stop = threading.Event()
     engine.add(
@@ -196,7 +193,7 @@ def test_beside_a_writer_every_copy_is_one_state(engine, copy):
     states = []
     try:
         while len(states) < 8 or states[0] == states[-1]:
-            back_up_index(engine._store.path, copy)
+            back_up_index(index, copy)
             with Engine.open(copy, rerank=False) as opened:
                 assert opened.verify() == () and len(opened.documents()) == 7
                 texts = [opened.read(name) for name in ("state", "twin")]
@@ -208,21 +205,21 @@ def test_beside_a_writer_every_copy_is_one_state(engine, copy):
     assert states == sorted(states) and states[0] < states[-1]
 
 
-def test_a_reader_of_the_copy_goes_on_while_it_is_replaced(engine, tmp_path):
+def test_a_reader_of_the_copy_goes_on_while_it_is_replaced(engine, index, tmp_path):
     copy = tmp_path / "copy"
-    back_up_index(engine._store.path, copy)
+    back_up_index(index, copy)
     with Engine.open(copy, rerank=False) as reader:
         before = [span.doc_id for span in reader.search("which stones moved?")]
         with reader._store.reader.snapshot() as held:
             engine.add([Document("memo", "", "A memo about the winch.")])
-            back_up_index(engine._store.path, copy)
+            back_up_index(index, copy)
             assert len(held.documents.keys) == 5
         assert reader.search("the memo about the winch")[0].doc_id == "memo"
         assert before
 
 
-def test_what_is_refused(engine, tmp_path):
-    index, other = engine._store.path, tmp_path / "other"
+def test_what_is_refused(index, tmp_path):
+    other = tmp_path / "other"
     other.mkdir()
     (other / "letter.txt").write_text("mine")
     copy, moved = tmp_path / "copy", tmp_path / "moved"
@@ -254,8 +251,8 @@ def test_what_is_refused(engine, tmp_path):
             back_up_index(index, copy)
 
 
-def test_two_at_once_and_a_writer_of_the_copy(engine, tmp_path):
-    index, copy = engine._store.path, tmp_path / "copy"
+def test_two_at_once_and_a_writer_of_the_copy(index, tmp_path):
+    copy = tmp_path / "copy"
     back_up_index(index, copy)
     with lock_index(copy), pytest.raises(IndexLocked):
         back_up_index(index, copy)
@@ -268,10 +265,10 @@ def test_two_at_once_and_a_writer_of_the_copy(engine, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_place_that_can_not_be_written(engine, tmp_path):
+def test_a_place_that_can_not_be_written(index, tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(StorageError, match="can't be written"):
-        back_up_index(engine._store.path, tmp_path / "closed" / "copy")
+        back_up_index(index, tmp_path / "closed" / "copy")
 
 
 def test_on_the_command_line(lmkrag, index, tmp_path):

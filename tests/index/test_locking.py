@@ -21,12 +21,12 @@ def test_a_second_writer_is_refused(tmp_path):
         pass
 
 
-def test_a_file_system_without_locks_is_told_from_another_writer(engine, monkeypatch):
+def test_a_file_system_without_locks_is_told_from_another_writer(engine, index, monkeypatch):
     def no_locks(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert (engine._store.path / "write.lock").exists()
+    assert (index / "write.lock").exists()
     with pytest.raises(StorageError, match="this file system has no locks") as refused:
         engine.remove("glass-river.txt")
     assert not isinstance(refused.value, IndexLocked)

@@ -14,6 +14,7 @@ import pytest
 from lmkrag import Document, Engine, LandmarkEncoder
 from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound
 from lmkrag.index.pool import IndexReader
+from lmkrag.index.store import IndexStore
 
 QUESTION = "How long must the lamp burn before the wick is trimmed?"
 
@@ -87,7 +88,7 @@ print("whole")
 
 
 def test_a_snapshot_that_is_held_outlives_closing(index):
-    reader = IndexReader(index, Engine.open(index)._store.encoder)
+    reader = IndexReader(index, IndexStore.open(index).encoder)
     with reader.snapshot() as snapshot:
         reader.close()
         assert len(list(snapshot.all_documents())) == 5

@@ -58,10 +58,10 @@ def test_a_cross_encoder_reads_the_beginning_of_a_long_question(cross_encoder_fo
         assert np.isfinite(np.concatenate(reranker.score(question, passages))).all()
 
 
-def test_a_search_takes_its_order(engine, cross_encoder_folder):
+def test_a_search_takes_its_order(engine, index, cross_encoder_folder):
     from lmkrag import Engine
 
-    with Engine.open(engine._store.path, reranker=str(cross_encoder_folder)) as other:
+    with Engine.open(index, reranker=str(cross_encoder_folder)) as other:
         found = other.search("how is leave accrued?", rerank=True, top_k=4)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
     assert {span.score for span in found} != {

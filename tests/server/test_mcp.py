@@ -34,8 +34,20 @@ def make(index):
         part.close()
 
 
-async def use(client) -> None:
-    """Do with a client what an assistant does."""
+async def call(client, tool: str, **arguments) -> dict[str, Any]:
+    """Call a tool that must succeed, and return what it says."""
+    reply = await client.call_tool(tool, arguments)
+    assert not reply.is_error, reply
+    return reply.structured_content
+
+
+async def find_place(client) -> dict[str, Any]:
+    """Where the best passage on leave is, as tools take it."""
+    found = await call(client, "search", query="how is leave accrued?", top_k=1)
+    return {name: found["passages"][0][name] for name in ("doc_id", "start", "end")}
+
+
+async def tools_are_described(client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert tools.keys() == {
         *("search", "ask", "gather_evidence", "find_related"),
@@ -43,58 +55,124 @@ async def use(client) -> None:
     }
     for tool in tools.values():
         assert tool.annotations.read_only_hint
-        assert tool.description and bool(tool.output_schema) == (tool.name != "page_image")
-    found = await client.call_tool("search", {"query": "how is leave accrued?", "top_k": 2})
-    passages = found.structured_content["passages"]
-    assert len(passages) == 2 and passages[0]["place"] == "lighthouse-handbook.md:50"
-    asked = await client.call_tool("ask", {"question": "who approves leave?"})
-    assert asked.structured_content["found"]
-    citation = asked.structured_content["citations"][0]
+        assert tool.description
+        assert bool(tool.output_schema) == (tool.name != "page_image")
+
+
+async def passages_have_places(client) -> None:
+    found = await call(client, "search", query="how is leave accrued?", top_k=2)
+    assert len(found["passages"]) == 2
+    assert found["passages"][0]["place"] == "lighthouse-handbook.md:50"
+
+
+async def citations_are_what_is_read_there(client) -> None:
+    asked = await call(client, "ask", question="who approves leave?")
+    assert asked["found"]
+    citation = asked["citations"][0]
     where = {name: citation[name] for name in ("doc_id", "start", "end")}
-    read = await client.call_tool("read_document", where)
-    assert read.structured_content["text"] == citation["quote"]
-    listed = (await client.call_tool("list_documents", {"filter": "kind=pdf"})).structured_content
+    assert (await call(client, "read_document", **where))["text"] == citation["quote"]
+
+
+async def documents_are_listed_by_a_filter(client) -> None:
+    listed = await call(client, "list_documents", filter="kind=pdf")
     assert listed["cursor"] is None
     assert [document["pages"] for document in listed["documents"]] == [3]
-    (document,) = listed["documents"]
+
+
+async def pages_are_drawn(client) -> None:
     options = {"query": "which ships are there?", "filter": "kind=pdf", "top_k": 1, "boxes": True}
-    (passage,) = (await client.call_tool("search", options)).structured_content["passages"]
+    (passage,) = (await call(client, "search", **options))["passages"]
     assert {box["page"] for box in passage["boxes"]} >= {passage["page"]}
-    shown = {name: passage[name] for name in ("doc_id", "page", "start", "end")}
-    for arguments in (shown, {"doc_id": document["doc_id"]}):
+    outlined = {name: passage[name] for name in ("doc_id", "page", "start", "end")}
+    for arguments in (outlined, {"doc_id": passage["doc_id"]}):
         (image,) = (await client.call_tool("page_image", arguments)).content
-        assert image.mime_type == "image/jpeg" and base64.b64decode(image.data).startswith(
-            b"\xff\xd8"
-        )
-    refused = await client.call_tool("page_image", {"doc_id": document["doc_id"], "page": 4})
-    assert refused.is_error and refused.content[0].text.endswith(
-        f"{document['doc_id']} has 3 pages"
-    )
-    outlined = await client.call_tool("document_outline", {"doc_id": "lighthouse-handbook.md"})
-    headings = outlined.structured_content["headings"]
-    assert headings[0]["level"] == 1
-    assert any(
-        heading["start"] <= passages[0]["start"] < heading["end"] for heading in headings[1:]
-    )
-    related = await client.call_tool("find_related", {**where, "top_k": 3})
-    others = related.structured_content["passages"]
+        assert image.mime_type == "image/jpeg"
+        assert base64.b64decode(image.data).startswith(b"\xff\xd8")
+
+
+async def a_page_that_is_not_there_is_refused(client) -> None:
+    name = "reports/viaduct-inspection.pdf"
+    refused = await client.call_tool("page_image", {"doc_id": name, "page": 4})
+    assert refused.is_error
+    assert refused.content[0].text.endswith(f"{name} has 3 pages")
+
+
+async def a_heading_stands_above_a_passage(client) -> None:
+    place = await find_place(client)
+    outlined = await call(client, "document_outline", doc_id=place["doc_id"])
+    first, *others = outlined["headings"]
+    assert first["level"] == 1
+    assert any(heading["start"] <= place["start"] < heading["end"] for heading in others)
+
+
+async def related_passages_are_others(client) -> None:
+    place = await find_place(client)
+    others = (await call(client, "find_related", **place, top_k=3))["passages"]
     assert 1 <= len(others) <= 3
-    same = [other for other in others if other["doc_id"] == where["doc_id"]]
-    assert all(other["end"] <= where["start"] or where["end"] <= other["start"] for other in same)
+    same = [other for other in others if other["doc_id"] == place["doc_id"]]
+    assert all(other["end"] <= place["start"] or place["end"] <= other["start"] for other in same)
+
+
+async def evidence_names_what_is_missing_and_stands_word_for_word(client) -> None:
     question = "Does rule QX-77 say how leave is accrued?"
-    evidence = (
-        await client.call_tool("gather_evidence", {"question": question, "max_tokens": 200})
-    ).structured_content
+    evidence = await call(client, "gather_evidence", question=question, max_tokens=200)
     assert evidence["missing"] == ["QX-77"]
     assert evidence["generation"] >= 1
     quoted = " ".join(f'"{passage["text"].splitlines()[0]}"' for passage in evidence["passages"])
-    checked = (await client.call_tool("check", {"text": quoted})).structured_content["citations"]
-    assert {citation["state"] for citation in checked} == {"same"}
+    checked = await call(client, "check", text=quoted)
+    assert {citation["state"] for citation in checked["citations"]} == {"same"}
 
 
-async def test_in_process(make, corpus):
+USES = [
+    tools_are_described,
+    passages_have_places,
+    citations_are_what_is_read_there,
+    documents_are_listed_by_a_filter,
+    pages_are_drawn,
+    a_page_that_is_not_there_is_refused,
+    a_heading_stands_above_a_passage,
+    related_passages_are_others,
+    evidence_names_what_is_missing_and_stands_word_for_word,
+]
+"""What an assistant does with a client."""
+
+each_use = pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
+
+
+@each_use
+async def test_in_process(make, use):
     async with Client(make()) as client:
         await use(client)
+
+
+@each_use
+async def test_http(server, use):
+    async with Client(f"{server.url}/mcp") as client:
+        await use(client)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_stdio(built_index, mode):
+    """All in one session, as starting it takes seconds; every failure is reported."""
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "lmkrag", "mcp", "--in-process", "--index", f"demo={built_index}"],
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    failures = []
+    async with Client(command, mode=mode) as client:
+        for use in USES:
+            try:
+                await use(client)
+            except Exception as error:
+                error.add_note(f"in {use.__name__}")
+                failures.append(error)
+    if failures:
+        raise ExceptionGroup("over standard input and output", failures)
+
+
+async def test_documents_are_resources(make, corpus):
+    async with Client(make()) as client:
         (template,) = (await client.list_resource_templates()).resource_templates
         assert template.uri_template == "lmkrag://{index}/{+doc_id}"
         listed = {
@@ -227,22 +305,6 @@ async def test_writing(make):
         assert (await client.call_tool("add_document", {**note, "doc_id": "../x"})).is_error
         empty = await client.call_tool("add_document", {**note, "text": " \n "})
         assert empty.is_error and "no text in it" in empty.content[0].text
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_stdio(built_index, mode):
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "lmkrag", "mcp", "--in-process", "--index", f"demo={built_index}"],
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    async with Client(command, mode=mode) as client:
-        await use(client)
-
-
-async def test_http(server):
-    async with Client(f"{server.url}/mcp") as client:
-        await use(client)
 
 
 def test_no_index(lmkrag):

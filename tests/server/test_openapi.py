@@ -44,15 +44,24 @@ def described() -> dict:
         return guard._app._app.openapi()  # type: ignore[attr-defined]
 
 
+def unwrap(value):
+    """Return a description of the API in which no text wraps: where docstrings do does not count."""
+    if isinstance(value, list):
+        return [unwrap(item) for item in value]
+    if isinstance(value, dict):
+        return {name: unwrap(item) for name, item in value.items()}
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
 def write() -> None:
-    GOLDEN.write_text(json.dumps(described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    found = unwrap(described())
+    GOLDEN.write_text(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def test_description_is_the_golden_one(client):
-    found = client.get("/openapi.json").json()
-    found["info"].pop("version")
+    found = unwrap(client.get("/openapi.json").json())
     golden = json.loads(GOLDEN.read_text())
-    golden["info"].pop("version")
+    del found["info"]["version"], golden["info"]["version"]
     assert found == golden, f"the API has changed; {HOW_TO}"
 
 

@@ -102,10 +102,8 @@ def to_filter(condition: MetadataCondition) -> str | None:
 
 def _to_term(name: str, condition: Condition) -> str:
     name = quote_key(name)
-    operator, value = (
-        condition.comparison_operator,
-        "" if condition.value is None else str(condition.value),
-    )
+    operator = condition.comparison_operator
+    value = "" if condition.value is None else str(condition.value)
     if operator in _SIGNS or operator in ("=", "<", ">"):
         return f"{name}{_SIGNS.get(operator, operator)}{quote(value)}"
     if operator in _PATTERNS:

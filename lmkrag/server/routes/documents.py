@@ -21,10 +21,10 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
+from lmkrag.serialization import DocumentsReply, RelevanceReply, TextReply
 from lmkrag.server import schemas
 from lmkrag.server.problems import Problem
-from lmkrag.server.service import Service, TheService
-from lmkrag.server.uploads import Uploads
+from lmkrag.server.service import TheIndex, TheService, TheUploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
@@ -36,7 +36,6 @@ _LONGEST_LINE = 20_000  # characters of a line that is returned whole
 _MOST_POINTS = 20_000
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
-_IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
 _Offset = Annotated[int, Query(ge=0, le=2**53)]
 _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
@@ -50,22 +49,13 @@ def _read_doc_id(
 DocId = Annotated[str, Depends(_read_doc_id)]
 
 
-def _require_uploads(service: Service) -> Uploads:
-    if service.uploads is None:
-        raise Problem(
-            403, "read-only", "Read-only", "documents can't be changed here: start with --writable"
-        )
-    return service.uploads
-
-
 @router.get(
     "",
-    response_model=schemas.DocumentsReply,
+    response_model=DocumentsReply,
     response_model_exclude={"documents": {"__all__": {"page_starts"}}},
 )
 async def list_documents(
-    service: TheService,
-    index: _IndexName = None,
+    index: TheIndex,
     filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
     after: Annotated[
         str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")
@@ -79,38 +69,25 @@ async def list_documents(
     def read(engine: Engine) -> dict[str, Any]:
         if filter:
             documents = engine.documents(filter=filter)
-            total, page = (
-                len(documents),
-                [info for info in documents if info.doc_id > after][:limit],
-            )
+            total = len(documents)
+            page = [info for info in documents if info.doc_id > after][:limit]
         else:
-            total, page = engine.status().documents, engine.documents(after=after, limit=limit)
+            total = engine.status().documents
+            page = engine.documents(after=after, limit=limit)
         return {"documents": page, "total": total}
 
-    return await service.indexes.run(index, read)
+    return await index.run(read)
 
 
-@router.get("/{doc_id:path}/text", response_model=schemas.TextReply)
-async def read_text(
-    doc_id: DocId,
-    service: TheService,
-    index: _IndexName = None,
-    start: _Offset = 0,
-    end: _End = None,
-) -> Any:
+@router.get("/{doc_id:path}/text", response_model=TextReply)
+async def read_text(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
-    return await service.indexes.run(index, read)
+    return await index.run(read)
 
 
 @router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
-async def read_blocks(
-    doc_id: DocId,
-    service: TheService,
-    index: _IndexName = None,
-    start: _Offset = 0,
-    end: _End = None,
-) -> Any:
+async def read_blocks(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters
     at most.
     """
@@ -131,21 +108,20 @@ async def read_blocks(
             "characters": info.characters,
         }
 
-    return await service.indexes.run(index, read)
+    return await index.run(read)
 
 
-@router.get("/{doc_id:path}/relevance", response_model=schemas.RelevanceReply)
+@router.get("/{doc_id:path}/relevance", response_model=RelevanceReply)
 async def score_sentences(
     doc_id: DocId,
-    service: TheService,
+    index: TheIndex,
     query: Annotated[str, Query(min_length=1, max_length=schemas.MAX_QUERY)],
-    index: _IndexName = None,
     points: Annotated[
         int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")
     ] = 2_000,
 ) -> Any:
     """Say how well each sentence fits a question; of a long document the best of every few."""
-    scores = await service.indexes.run(index, lambda engine: engine.score_sentences(query, doc_id))
+    scores = await index.run(lambda engine: engine.score_sentences(query, doc_id))
     return {"sentences": thin_out(scores, points), "total": len(scores)}
 
 
@@ -161,9 +137,7 @@ def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore
 
 
 @router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
-async def find_places(
-    doc_id: DocId, service: TheService, start: _Offset, end: _Offset, index: _IndexName = None
-) -> Any:
+async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offset) -> Any:
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
 
     def find(engine: Engine) -> dict[str, Any]:
@@ -173,7 +147,7 @@ async def find_places(
             "places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]
         }
 
-    return await service.indexes.run(index, find)
+    return await index.run(find)
 
 
 @router.get(
@@ -184,8 +158,7 @@ async def find_places(
 async def draw_page(
     doc_id: DocId,
     number: Annotated[int, Path(ge=1, le=1_000_000)],
-    service: TheService,
-    index: _IndexName = None,
+    index: TheIndex,
     scale: Annotated[
         float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")
     ] = 1.5,
@@ -196,7 +169,7 @@ async def draw_page(
         (info,) = engine.documents(doc_ids=[doc_id])
         return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
-    fingerprint, image = await service.indexes.run(index, draw)
+    fingerprint, image = await index.run(draw)
     headers = {
         "ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"',
         "Cache-Control": "private, max-age=3600",
@@ -205,9 +178,9 @@ async def draw_page(
 
 
 @router.get("/{doc_id:path}", response_model=DocumentInfo)
-async def describe(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
+async def describe(doc_id: DocId, index: TheIndex) -> Any:
     """Return what the index knows of a document, its text aside."""
-    (info,) = await service.indexes.run(index, lambda engine: engine.documents(doc_ids=[doc_id]))
+    (info,) = await index.run(lambda engine: engine.documents(doc_ids=[doc_id]))
     return info
 
 
@@ -227,17 +200,11 @@ _BODIES = {
     openapi_extra={"requestBody": _BODIES},
 )
 async def put_document(
-    doc_id: DocId,
-    request: Request,
-    response: Response,
-    service: TheService,
-    index: _IndexName = None,
+    doc_id: DocId, request: Request, response: Response, uploads: TheUploads, index: TheIndex
 ) -> Any:
     """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a
     job.
     """
-    uploads = _require_uploads(service)
-    served = service.indexes.find(index)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
@@ -250,26 +217,25 @@ async def put_document(
                 body.kind,
                 meta=body.meta,
             )
-            job = await uploads.add_document(served, document)
+            job = await uploads.add_document(index, document)
         else:
-            job = await uploads.receive(served, doc_id, request.stream())
+            job = await uploads.receive(index, doc_id, request.stream())
     except ValidationError as error:
         raise RequestValidationError(
             [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
         ) from None
     except LmkragError as error:
-        raise served.to_problem(error) from error
+        raise index.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
     return asdict(job)
 
 
 @router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
-async def remove_document(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
+async def remove_document(doc_id: DocId, uploads: TheUploads, index: TheIndex) -> Any:
     """Remove a document from the index, and the file that was uploaded for it; another file is left
     where it is.
     """
-    uploads, served = _require_uploads(service), service.indexes.find(index)
-    return {"removed": await served.run(lambda _: uploads.remove(served, doc_id))}
+    return {"removed": await index.run(lambda _: uploads.remove(index, doc_id))}
 
 
 async def _read_json(request: Request) -> bytes:

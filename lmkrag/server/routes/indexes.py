@@ -5,9 +5,9 @@ server.
 from collections.abc import Iterator
 from dataclasses import asdict
 from textwrap import shorten
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from lmkrag.engine import Engine
@@ -17,7 +17,7 @@ from lmkrag.sentences.table_rows import read_record
 from lmkrag.server.guard import COOKIE, read_session
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import IndexesReply, LoginBody, StatusReply, SummariesReply
-from lmkrag.server.service import TheService
+from lmkrag.server.service import TheIndex, TheService
 from lmkrag.server.sessions import SESSION
 from lmkrag.server.settings import FollowerState
 
@@ -51,17 +51,14 @@ async def list_indexes(service: TheService) -> Any:
 
 
 @router.get("/status", response_model=StatusReply)
-async def read_status(
-    service: TheService, index: Annotated[str | None, Query(max_length=200)] = None
-) -> Any:
+async def read_status(service: TheService, index: TheIndex) -> Any:
     """Return what an index holds; of a folder that is served also how far indexing is, or since
     when it has failed.
     """
-    served = service.indexes.find(index)
     state = service.settings.follower_state()
-    status = asdict(await served.run(lambda engine: engine.status()))
+    status = asdict(await index.run(lambda engine: engine.status()))
     return status | {
-        "name": served.name,
+        "name": index.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
         "indexing": state.indexing and state.indexing._asdict(),
@@ -71,9 +68,7 @@ async def read_status(
 
 
 @router.get("/summaries", response_model=SummariesReply)
-async def list_summaries(
-    service: TheService, index: Annotated[str | None, Query(max_length=200)] = None
-) -> Any:
+async def list_summaries(index: TheIndex) -> Any:
     """Return the first documents of an index, in a line each."""
 
     def summarize(engine: Engine) -> dict[str, Any]:
@@ -91,7 +86,7 @@ async def list_summaries(
             )
         return {"documents": documents}
 
-    return await service.indexes.run(index, summarize)
+    return await index.run(summarize)
 
 
 def _read_prose(text: str) -> Iterator[str]:
