@@ -328,6 +328,7 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
         return 0.0, -1, -1
     # 1. As many words as the quotation has, word by word: some may be exchanged.
     near = fuzz.partial_ratio_alignment(ours, theirs)
+    assert near is not None  # it is where a score is too low, and there is no limit
     first, last = near.dest_start, near.dest_end
     share = sum(map(eq, theirs[first:last], ours)) / len(ours)
     best = (share, share, spans[first][0], spans[last - 1][1])
