@@ -39,21 +39,15 @@ they say the same.
 _RELEVANT = 0.5  # the least share of the best score for a passage to be compared with others
 _HEADER = 600  # characters at a document's beginning, where it may say what it replaces
 _FRAME = 2  # words at a sentence's beginning that name its subject
-_PERSONS = frozenset(("who", "whom", "whose", "wer", "wem", "qui", "quién", "chi", "wie", "quem"))
-_PLACES = frozenset(
-    ("which", "what", "where", "welche", "wo", "quel", "où", "cuál", "dónde", "quale", "dove")
-)
-_LABEL_WORDS = """clause section page row column step room table figure chapter article item
-line number no nr invoice order ticket issue case unit lot gate platform building floor phase
-stage question example exercise appendix annex paragraph volume part group class type seite
-kapitel abschnitt artikel zimmer raum schritt zeile tabelle abbildung rechnung nummer anlage
-étape chapitre tableau ligne numéro salle página capítulo artículo paso fila sala número"""
+_PERSONS = frozenset(("who", "whom", "whose"))
+_PLACES = frozenset(("which", "what", "where"))
+_LABEL_WORDS = """article chapter clause figure floor item line no number page paragraph part room
+row section step table"""
 _LABELS = frozenset(_LABEL_WORDS.split())
 """Words before a number that is a name and no value: room 4 and room 5 are two rooms."""
 
-_VERSION_WORDS = """version release edition draft final copy new old update updated amendment
-amended revised rev v current latest previous archive archived archives older former backup neu
-alt aktuell fassung ancien nouveau"""
+_VERSION_WORDS = """amended amendment archive copy current draft edition final former latest new
+old previous release revised revision updated v version"""
 _VERSIONS = frozenset(_VERSION_WORDS.split())
 _DATED = LateRegex(
     rf"(?:\b(?:{'|'.join(_VERSIONS)})[ "
@@ -154,6 +148,8 @@ def compare_passages(
     """
     compared, rest = list(spans[:_COMPARED]), list(spans[_COMPARED:])
     sentences = [_BestSentence(span) for span in compared]
+    asked = {token.value for token in read_tokens(question)}
+    year = _choose_year(question, compared)
     notes: list[str] = []
     older: dict[int, int] = {}
     for i, j in combinations(range(len(compared)), 2):
@@ -163,7 +159,7 @@ def compare_passages(
             sentences[j]
         ):
             continue
-        difference = _contrast(compared[i], sentences[i], compared[j], sentences[j], question)
+        difference = _contrast(compared[i], sentences[i], compared[j], sentences[j], asked)
         if difference is None:
             continue
         places = [
@@ -178,7 +174,6 @@ def compare_passages(
             compared[number] = replace(
                 compared[number], contrasts=(*compared[number].contrasts, contrast)
             )
-        year = _choose_year(question, compared)
         valid = _choose_valid(compared[i], compared[j], year, read)
         if valid is not None:
             new, old = (i, j) if valid == 0 else (j, i)
@@ -210,47 +205,59 @@ def _choose_year(question: str, spans: Sequence[Span]) -> str:
 
 
 def _contrast(
-    span: Span, first: _BestSentence, other: Span, second: _BestSentence, question: str
+    span: Span, first: _BestSentence, other: Span, second: _BestSentence, asked: set[str]
 ) -> Difference | None:
     """The one value in which two passages differ; None if they agree, or are on different
     subjects.
     """
+    if not _may_contrast(first, second):
+        return None
+    difference = _find_value(span, first, other, second)
+    if difference is None:
+        return None
+    values = [
+        [token for token in sentence.tokens if start <= token.start < end]
+        for sentence, (start, end) in ((first, difference.first), (second, difference.second))
+    ]
+    if any(token.value in asked for tokens in values for token in tokens):
+        return None  # the question says which of the two it is about
+    if difference.kind != "negation" and not _are_values(difference, values, first.tokens, asked):
+        return None
+    return difference if _same_subject(span, other) else None
+
+
+def _may_contrast(first: _BestSentence, second: _BestSentence) -> bool:
+    """Whether two sentences have so much in common that they may differ in one value: no ordinary
+    word differs but in a date.
+    """
     shared = first.words & second.words
-    if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(
-        first.words | second.words
-    ):
-        return None
+    if len(first.tokens) < _LEAST_WORDS:
+        return False
+    if len(shared) < _LEAST_SHARED * len(first.words | second.words):
+        return False
     kinds = {token.kind for token in (*first.tokens, *second.tokens) if token.value not in shared}
-    if (
-        "word" in kinds and "date" not in kinds
-    ):  # an ordinary word differs, and is not part of a date
-        return None
+    return "word" not in kinds or "date" in kinds
+
+
+def _find_value(
+    span: Span, first: _BestSentence, other: Span, second: _BestSentence
+) -> Difference | None:
+    """The one difference between two sentences, if that is a value; None if there are more.
+
+    The date of a passage is no other value: "release 17 is the stable one since November 2026".
+    """
     differences = [
         each
         for each in find_differences(first.text, second.text)
         if _slice(first, 0, each) + _slice(second, 1, each) != "ne"  # of "ne … pas"
     ]
-    if (
-        len(differences) > 1
-    ):  # "release 17 is the stable one since November 2026": its date is no other value
+    if len(differences) > 1:
         differences = [
             each for each in differences if not _dates_both(each, (first, second), (span, other))
         ]
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
-    (difference,) = differences
-    words = {token.value for token in read_tokens(question)}
-    values = [
-        [token for token in sentence.tokens if start <= token.start < end]
-        for sentence, (start, end) in ((first, difference.first), (second, difference.second))
-    ]
-    if {
-        token.value for tokens in values for token in tokens
-    } & words:  # the question says which of the two it is about
-        return None
-    if difference.kind != "negation" and not _are_values(difference, values, first.tokens, words):
-        return None
-    return difference if _same_subject(span, other) else None
+    return differences[0]
 
 
 def _dates_both(

@@ -115,11 +115,6 @@ class Question(NamedTuple):
         )
 
     @property
-    def has_operators(self) -> bool:
-        """Whether candidates have to be compared with it word by word."""
-        return bool(self.phrases or self.exact or self.excluded)
-
-    @property
     def is_english(self) -> bool:
         """Whether it is in English. The model that tells languages apart is loaded only if its
         beginning does not show that.
@@ -133,8 +128,6 @@ class Question(NamedTuple):
         words = normalize_phrase(text)
         return any(phrase in words for phrase in self.excluded)
 
-
-NO_QUESTION = Question("", Keys((), (), ()))  # of a search by a vector and words alone
 
 detect_once = lru_cache(maxsize=256)(detect_language)
 

@@ -104,6 +104,13 @@ def test_a_reworded_sentence_is_told_from_one_that_shares_a_piece_of_it():
     ] == here.rstrip(".")
 
 
+def test_added_words_do_not_hide_the_place():
+    text = "See Section 6.1, “How many Debian distributions are there?” and the index."
+    quote = "Section days 6.1, 2024 “How many Debian distributions are there?”"
+    found = check(Quotation(quote, "a", 0, 9), {"a": text})
+    assert (found.state, found.changes) == ("changed", ("days added", "2024 added"))
+
+
 def test_never_the_same_where_the_words_changed():
     text = "The fee is 40 dollars a year."
     quotation = Quotation("The fee is 40 dollars a year.", "a", 0, 29)

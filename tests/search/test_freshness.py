@@ -143,7 +143,7 @@ def test_documents_without_a_file_and_folders_of_another_machine_are_not_stale(e
 def test_it_takes_a_millisecond_for_eight_results(tmp_path):
     from lmkrag.evidence.freshness import mark_stale
     from lmkrag.evidence.passes import SearchContext
-    from lmkrag.language.question import NO_QUESTION
+    from lmkrag.language.question import Question
     from lmkrag.search.request import SearchRequest
 
     folder = tmp_path / "many"
@@ -156,7 +156,9 @@ def test_it_takes_a_millisecond_for_eight_results(tmp_path):
         assert len({span.doc_id for span in found}) == 8
         times = []
         with engine._reading() as snapshot:
-            context = SearchContext(snapshot, NO_QUESTION, SearchRequest(), engine.pages, tmp_path)
+            context = SearchContext(
+                snapshot, Question.read(QUESTION), SearchRequest(), engine.pages, tmp_path
+            )
             for _ in range(50):
                 begin = time.perf_counter()
                 mark_stale(found, context)
