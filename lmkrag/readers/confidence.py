@@ -33,6 +33,7 @@ class AnswerWeights:
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
     value_bias: float = -8.0  # of the regression on a value's strength, lead and passage
     value_features: tuple[float, ...] = (0.7, 0.7, 0.3)
+    partial: float = -0.5  # log-odds of completeness below which others complete a passage
     min_value: float = 0.9  # the least probability of a value that is shown
 
     max_passages: int = 3  # passages that are read and shown, at most

@@ -23,7 +23,6 @@ from lmkrag.reranker.sentences import SentenceReading, read_sentences
 from lmkrag.reranker.telling import Telling, repeat_passage, tell_passage
 from lmkrag.results import (
     ABSTAINED,
-    LIKELY,
     UNSURE,
     Answer,
     Citation,
@@ -104,12 +103,13 @@ class ExtractiveReader(Reader):
             quote = Quote(nearest.number, nearest.start, nearest.end)
             return self._make(spans, INTRODUCTIONS[label], [nearest], confidence, quotes=[quote])
         short: list[ShortAnswer] = []
-        if confidence >= LIKELY:
-            short = [*find_value(question, read[citations[0].number - 1], citations[0])]
-            likely = {each.number for each in read if each.reading.score > 0}
-            citations = [citations[0], *(each for each in citations[1:] if each.number in likely)]
-            if read[citations[0].number - 1].reading.complete > 0:
-                citations = citations[:1]
+        if label in ("strong", "likely"):
+            first, *others = citations
+            answering = {each.number for each in read if each.reading.score > 0}
+            if label == "strong" and read[first.number - 1].reading.complete > ANSWERS.partial:
+                answering = set()
+            citations = [first, *(other for other in others if other.number in answering)]
+            short = [*find_value(question, read[first.number - 1], first)]
         value = " ".join(short[0].text.split()) if short else ""
         first = f"{INTRODUCTIONS[label]} {value}".strip()
         return self._make(spans, first, citations, confidence, short)
