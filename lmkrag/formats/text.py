@@ -15,6 +15,7 @@ import chardet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.markup import UNSEEN
 from lmkrag.formats.memory import allow_unpacked
 from lmkrag.specs import BYTE_ORDER_MARK
 from lmkrag.types.json_values import to_json_value
@@ -277,7 +278,8 @@ def find_markdown_title(text: str) -> str:
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:
-    match = pattern.search(text[:_MOST_BEFORE_TITLE].removeprefix(BYTE_ORDER_MARK))
+    text = UNSEEN.sub("", text[:_MOST_BEFORE_TITLE])
+    match = pattern.search(text.removeprefix(BYTE_ORDER_MARK))
     return next((group.strip() for group in match.groups() if group), "") if match else ""
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from lmkrag.formats.markup import UNSEEN, unescape
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Quote, Span
 from lmkrag.sentences.structure import OWN_LINE
@@ -33,15 +34,12 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     written: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
-        lines = (
-            [quote.heading, ""] if quote.heading else []
-        )  # what stands together there is together here
+        # What stands together there is together here.
+        lines = [quote.heading, ""] if quote.heading else []
         lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
-        text = _read_rst(text) if span.kind == "rst" else text
-        lines += (
-            text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind != "text")
-        )
+        text = _read_marked(text, span.kind) if span.kind in ("markdown", "rst") else text
+        lines += text.splitlines() if span.kind == CODE else _reflow(text, span.kind)
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = (
             [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
@@ -51,13 +49,15 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     return written
 
 
-def _read_rst(text: str) -> str:
-    """Text in reStructuredText as Markdown, in which only code is indented, with the visible text
-    of roles.
+def _read_marked(text: str, kind: str) -> str:
+    """Markdown without lines that nobody is meant to see; reStructuredText as Markdown, in which
+    only code is indented, with the visible text of roles.
     """
-    from lmkrag.rendering.lines import shape_rst, split_lines
+    from lmkrag.rendering.lines import hide_unseen, shape_rst, split_lines
     from lmkrag.rendering.markdown import ROLE
 
+    if kind == "markdown":
+        return "\n".join(line.shown for line in hide_unseen(split_lines(text, 0))).strip()
     parts = "\n".join(line.shown for line in shape_rst(split_lines(text, 0))).split("```")
     for number in range(0, len(parts), 2):
         prose = ROLE.sub(lambda role: (role[2] or role[3] or role[4]).lstrip("~!"), parts[number])
@@ -65,11 +65,12 @@ def _read_rst(text: str) -> str:
     return "```".join(parts).strip()
 
 
-def _reflow(text: str, *, is_marked: bool) -> list[str]:
+def _reflow(text: str, kind: str) -> list[str]:
     """The lines of a text, those of a paragraph or an item joined, without the marks of
     Markdown.
     """
     lines: list[str] = []
+    is_marked = kind != "text"
     before, fenced = "", False
     code: set[int] = set()  # numbers of lines
     for line in _REMAINS.sub("", text).splitlines():
@@ -85,15 +86,18 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
             code |= {len(lines)} if fenced or not is_marked else set()
             lines.append(line.rstrip() if is_block else line.strip())
         before = line
-    for number in {
-        *range(len(lines))
-    } - code:  # without marks of headings, quotations, bold type, links and comments
-        line = _MARKS.sub("", lines[number])
-        lines[number] = _LINK.sub(
-            lambda link: link[1] + f" ({link[2]})" * (link[2] not in (None, link[1])), line
-        )
+    # Prose stands without marks of headings, quotations, bold type, links and comments.
+    for number in {*range(len(lines))} - code:
+        line = _LINK.sub(_show_link, _MARKS.sub("", lines[number]))
+        lines[number] = unescape(UNSEEN.sub("", line)) if kind == "markdown" else line
     shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
+
+
+def _show_link(link: re.Match[str]) -> str:
+    """The text of a link, and its address if that is another one of the web."""
+    shown, address = link[1], link[2]
+    return shown if address in (None, shown) else f"{shown} ({address})"
 
 
 def _is_block(line: str) -> bool:

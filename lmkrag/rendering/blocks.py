@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 
-from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
+from lmkrag.rendering.lines import Line, add_rules, hide_unseen, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
 from lmkrag.rendering.places import TABLES, is_record
 from lmkrag.rendering.tree import Node, element, text_node
@@ -32,7 +32,9 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
     if kind == "rst":
         return parse_lines(list(shape_rst(lines)), dialect="rst")
     if kind == "markdown":
-        return parse_lines(list(add_rules(shape_notes(lines), header)), dialect="markdown")
+        return parse_lines(
+            list(add_rules(shape_notes(list(hide_unseen(lines))), header)), dialect="markdown"
+        )
     nodes: list[Node] = []
     if kind in TABLES:
         for shape, group in groupby(lines, key=lambda line: _shape_of_row(line.source)):

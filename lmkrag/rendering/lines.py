@@ -9,6 +9,13 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from lmkrag.formats.markup import (
+    MOST_MATTER,
+    UNSEEN_LINE,
+    is_admonition,
+    measure_matter,
+    show_admonition,
+)
 from lmkrag.sentences.table_rows import is_row, is_rule
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
@@ -104,6 +111,29 @@ def _rule(row: str) -> Line:
     """Return the rule below a header, with as many columns."""
     columns = max(1, row.strip().strip("|").count("|") + 1)
     return Line("|" + "---|" * columns)
+
+
+def hide_unseen(lines: Sequence[Line]) -> Iterator[Line]:
+    """Leave out lines of Markdown that are mark-up alone, those of code aside."""
+    number, fence = 0, ""
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        opening = line.shown.lstrip()[:3]
+        if opening in (_FENCE, "~~~") and fence in ("", opening):
+            fence = "" if fence else opening
+        if fence:
+            yield line
+        elif matter := measure_matter(
+            [each.shown for each in lines[number - 1 : number - 1 + MOST_MATTER]]
+        ):
+            number += matter - 1
+        elif is_admonition(line.shown):
+            yield from (Line(""), line._replace(shown=show_admonition(line.shown)), Line(""))
+        elif UNSEEN_LINE.fullmatch(line.shown):
+            yield line._replace(shown="")
+        else:
+            yield line
 
 
 def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:

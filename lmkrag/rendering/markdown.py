@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from lmkrag.formats.markup import UNSEEN
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.structure import OWN_LINE
@@ -22,7 +23,6 @@ _LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]")
 _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s")
 _WRAPPED = 60  # a shorter line was ended by its author
-_ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
 ROLE = re.compile(
     r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?"
 )
@@ -59,9 +59,11 @@ def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
 def _parser(dialect: str) -> MarkdownIt:
     """Return the parser of a dialect."""
     if dialect == "plain":
-        return MarkdownIt("zero").enable(
+        parser = MarkdownIt("zero").enable(
             ["newline", "table", "fence", "heading", "list", "blockquote"]
         )
+        parser.inline.ruler.before("text", "unseen", _skip_unseen)
+        return parser
     parser = (
         MarkdownIt("commonmark", {"html": False})
         .enable(["table", "strikethrough"])
@@ -71,7 +73,7 @@ def _parser(dialect: str) -> MarkdownIt:
         parser.disable(["link", "image", "lheading", "code"])
         parser.inline.ruler.before("backticks", "role", _read_role)
     else:
-        parser.inline.ruler.before("backticks", "attributes", _skip_attributes)
+        parser.inline.ruler.before("escape", "unseen", _skip_unseen)
     return parser
 
 
@@ -89,11 +91,15 @@ def _read_role(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _skip_attributes(state: StateInline, silent: bool) -> bool:
-    """Leave ``{#anchor .class}`` out."""
-    match = _ATTRIBUTES.match(state.src, state.pos)
+def _skip_unseen(state: StateInline, silent: bool) -> bool:
+    """Leave ``{#anchor .class}`` and the like out."""
+    match = UNSEEN.match(state.src, state.pos)
     if match is not None:
         state.pending = state.pending.rstrip()
+        if not silent:
+            state.push(
+                "unseen", "", 0
+            )  # divides the texts, whose places in the source are looked up
         state.pos = match.end()
     return match is not None
 

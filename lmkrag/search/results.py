@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import islice
 
+from lmkrag.formats.markup import UNSEEN
 from lmkrag.index.view import DocumentView
 from lmkrag.language.terms import hash_forms
 from lmkrag.rendering.places import LINED, line_at, number_paragraph
@@ -208,7 +209,7 @@ def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
 
 def read_heading(sentence: str) -> tuple[int, str]:
     """Return the level of a heading, from 1, and its text on one line."""
-    sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
+    sentence = UNSEEN.sub("", sentence).strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
         return len(marked[1]), " ".join(marked[2].rstrip().rstrip("#=").split())
     if command := _LATEX.match(sentence):

@@ -3,14 +3,23 @@
 import re
 
 from lmkrag.language.languages import detect_language
-from lmkrag.sentences.split import RECORDS, is_prose
 from lmkrag.specs import CODE, ENGLISH, Text
 
-_CHARACTERS = 2_000  # from the middle of a document
+RECORDS = frozenset(
+    {"csv", "json", "ods", "xlsx", "subtitles"}
+)  # kinds of documents whose lines are records
+_CHARACTERS = 2_000  # of words
+_REACH = 20_000  # characters in the middle of a document that they are taken from
 _LETTERS = 100  # of a sample, at least, for its language to be detected
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>", re.DOTALL)
+_CODE = re.compile(
+    r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>|[\w+/]{60,}=*", re.DOTALL | re.ASCII
+)
+# Words in a row: not those in cells of a table, nor numbers, source code and pictures as base64.
+_WORDS = re.compile(r"(?:(?![ \u00a0]{2})[^\d_|<>{}=+*/\\#@$%^~\t]){25,}")
 _ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
 _CHARACTERS_PER_WORD = 200  # of English text for each of these words, at most
+_PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
+_PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 
 
 def document_language(text: Text, kind: str = "text") -> str:
@@ -25,12 +34,22 @@ def document_language(text: Text, kind: str = "text") -> str:
     """
     if kind == "code":
         return CODE
-    middle = max(0, len(text) // 2 - _CHARACTERS // 2)
-    sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
-    if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, sample.splitlines())):
+    middle = max(0, len(text) // 2 - _REACH // 2)
+    around = _CODE.sub(" ", text[middle : middle + _REACH])
+    if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, around.splitlines())):
         return ENGLISH
+    words = " ".join(_WORDS.findall(around))
+    first = max(0, len(words) // 2 - _CHARACTERS // 2)
+    sample = words[first : first + _CHARACTERS]
     # Most texts are English, and py3langid's model takes longer to load than a small folder to
     # index.
     if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
         return ENGLISH
     return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH
+
+
+def is_prose(line: str) -> bool:
+    """Return whether the line of a record holds prose, such as a review or an article, and not
+    values.
+    """
+    return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES

@@ -1,29 +1,52 @@
 """Where sentences of prose begin, by Punkt (Kiss and Strunk, Computational Linguistics 32(4),
 2006).
 
-Punkt is NLTK's. It is not trained here: the abbreviations are set by hand.
+Punkt is NLTK's. What it knows of a language is learned from texts without labels
+(``pipelines/train/borders.py``), one file a language in ``punkt/``; the abbreviations below are set
+by hand and stand in many languages.
 """
 
+import json
 import re
 from collections import Counter
 from functools import cache
+from importlib.resources import files
 from typing import Any
+
+from lmkrag.specs import ENGLISH
 
 _ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g
 i.e etc al cf vs viz ca approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept
 univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
+_SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
 
 
-def find_starts(text: str) -> list[int]:
+def find_starts(text: str, language: str = ENGLISH) -> list[int]:
     """Return the offsets at which sentences of a text begin, in order.
 
-    The first call imports NLTK.
+    A short word before a number or a small letter is an abbreviation: ``rys. 5``, ``bzw. am``. The
+    first call imports NLTK.
     """
-    return [start for start, _ in _load_punkt().span_tokenize(text)]
+    starts = [start for start, _ in _load_punkt(language).span_tokenize(text)]
+    return [start for start in starts if not _is_abbreviated(text, start)]
+
+
+def _is_abbreviated(text: str, start: int) -> bool:
+    """Whether what ends before a position is a short word with a full stop that goes on."""
+    goes_on = text[start].islower() or text[start].isdigit()
+    return goes_on and _SHORT_WORD.search(text, max(0, start - 16), start) is not None
+
+
+def _learn(language: str) -> dict[str, list[str]]:
+    """What was learned of a language, of English where nothing was."""
+    folder = files("lmkrag.sentences") / "punkt"
+    file = folder / f"{language}.json"
+    file = file if file.is_file() else folder / f"{ENGLISH}.json"
+    return dict(json.loads(file.read_text("utf-8")))
 
 
 @cache
-def _load_punkt() -> Any:
+def _load_punkt(language: str) -> Any:
     """Return NLTK's tokenizer. Importing it takes 0.2 s, or two seconds if SciPy and scikit-learn
     are installed.
     """
@@ -54,7 +77,11 @@ def _load_punkt() -> Any:
             """Return the words and the marks of a text."""
             return self.words.findall(text)
 
+    learned = _learn(language)
     parameters = punkt.PunktParameters()
-    parameters.abbrev_types = set(_ABBREVIATIONS)
-    parameters.ortho_context = Counter()  # NLTK's would grow by each word that it is asked for
+    parameters.abbrev_types = {*_ABBREVIATIONS, *learned["abbreviations"]}
+    parameters.sent_starters = set(learned["starters"])
+    parameters.collocations = {("##number##", word) for word in learned["after_numbers"]}
+    # NLTK's own would grow by each word that it is asked for
+    parameters.ortho_context = Counter(dict.fromkeys(learned["small"], punkt._ORTHO_MID_LC))
     return punkt.PunktSentenceTokenizer(parameters, lang_vars=Language(), token_cls=Token)

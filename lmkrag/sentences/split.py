@@ -9,18 +9,18 @@ the contexts that rows of tables and lines of code are read with.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, islice, pairwise
 
+from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
+from lmkrag.sentences.languages import RECORDS, document_language, is_prose
 from lmkrag.sentences.prose import find_starts
-from lmkrag.sentences.structure import is_navigation
+from lmkrag.sentences.structure import OWN_LINE, is_navigation
 from lmkrag.sentences.table_rows import add_contexts, name_pieces
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
-RECORDS = frozenset(
-    {"csv", "json", "ods", "xlsx", "subtitles"}
-)  # kinds of documents whose lines are records
 MAX_CHARS = (
     1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
 )
@@ -31,7 +31,9 @@ _CODE_GROUP, _SAMPLE_GROUP = (
     700,
     400,
 )  # characters that share a landmark, of source code and of code in a text
-_HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
+_HARD_WRAP = 120  # a longer line is a whole paragraph, not part of a wrapped one
+_SHORT = 0.6  # of the width of a paragraph: its author ended such a line
+_WRAPPED = frozenset({"markdown", "rst"})  # kinds whose markup says where a line ends
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
@@ -65,7 +67,8 @@ _LOGGED = re.compile(
 )
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
-_STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
+_OPENING = " \t\"'“‘„«»¿¡(["
+_LINE_BREAK = re.compile(r"(?:[ ]{2}|\\| \+)\s*$")  # of Markdown, of LaTeX, of AsciiDoc
 _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
@@ -80,13 +83,9 @@ _ADOC_HEAD, _ADOC_SLACK = (
 _NO_SENTENCE = re.compile(
     r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$"
 )
-# Not ends of sentences: dots of a leader, "no." before a figure, the mark of a quotation inside a
-# sentence, "![" of an image.
-_NOT_ENDS = re.compile(
-    r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)"
-)
-_PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
-_PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
+# Not ends of sentences: dots of a leader, the mark of a quotation inside a sentence, "![" of an
+# image.
+_NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
 _BREAKS = tuple(
     re.compile(pattern)
     for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
@@ -134,11 +133,11 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
-        blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
+        blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text), kind)
     # Cut blocks into sentences, and long sentences into pieces: (start, text, kind) of each.
     cut = (
         (start + first, part[first:end], part_kind)
-        for start, part, part_kind in _split_blocks(blocks)
+        for start, part, part_kind in _split_blocks(blocks, document_language(text, kind))
         for first, end in _pieces(part, 0, len(part), MAX_CHARS)
     )
     # Give white space to the sentence before it, mark headings, and add contexts.
@@ -207,7 +206,7 @@ def _lines(text: Text) -> Iterator[str]:
         held = held[stop:]
 
 
-def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
+def _split_blocks(blocks: Iterable[Part], language: str) -> Iterator[Part]:
     """Yield the sentences of blocks of prose; a block of another kind stays whole."""
     for start, block, kind in blocks:
         if kind in BLOCK_KINDS:
@@ -215,7 +214,7 @@ def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
             previous = first
-            for stop in (*_find_ends(block[first:end]), end - first):
+            for stop in (*_find_ends(block[first:end], language), end - first):
                 stop += first
                 # "1." or "—" alone stays with the text after it
                 if stop <= previous or (stop < end and _NO_SENTENCE.match(block, previous, stop)):
@@ -237,19 +236,21 @@ def _best_break(text: str, start: int, limit: int) -> int:
     """Return the end of the last good break in the second half of ``text[start:limit]``, else
     ``limit``.
     """
-    for pattern in _BREAKS:
-        if breaks := [
-            match.end() for match in pattern.finditer(text, start + (limit - start) // 2, limit)
-        ]:
+    middle = start + (limit - start) // 2
+    for pattern, first in (*((each, middle) for each in _BREAKS), (_BREAKS[-1], start + 1)):
+        if breaks := [match.end() for match in pattern.finditer(text, first, limit)]:
             return breaks[-1]
     return limit
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[Part]:
+def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]:
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
     head = list(islice(lines, _ADOC_HEAD))
     lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
+    is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
+    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
+    close = partial(_close, is_marked=is_marked)
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
@@ -260,40 +261,46 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     rules = 0  # of a simple table, so far
     for line in lines:
         if position - start > _LONGEST_BLOCK:
-            yield from _close(start, block, kind)
+            yield from close(start, block, kind)
             start, block = position, []
         end = position + len(line)
         if fence:
             block.append(line)
             if line.lstrip().startswith(fence):
-                yield from _close(start, block, kind)
+                yield from close(start, block, kind)
                 start, kind, block, fence, blank = end, None, [], "", True
         elif is_asciidoc and _is_asciidoc_rule(line, blank, block):
-            yield from _close(start, block, kind)
+            yield from close(start, block, kind)
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
                 kind, fence = "code", line.strip()
-        elif block and not blank and _underlines(line, block[-1]):
-            heading = block.pop()
-            yield from _close(start, block, kind)
-            yield position - len(heading), heading + line, "heading"
+        elif ruled := _find_ruled(line, [] if blank else block, is_marked=is_marked):
+            first, ruled_kind = ruled
+            above = "".join([*block[first:], line])
+            yield from close(start, block[:first], kind)
+            yield end - len(above), above, ruled_kind
             start, kind, block, blank = end, None, [], True
         elif opening := _FENCE.match(line):
-            yield from _close(start, block, kind)
+            yield from close(start, block, kind)
             start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
         elif line.isspace():
             block.append(line)
             blank = True
         else:
-            line_kind = _line_kind(line, blank, block, in_table=rules > 0)
+            line_kind = _line_kind(line, blank, block, in_table=rules > 0, is_marked=is_marked)
             rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
-            if line_kind != "text" or (blank and not (kind == "record" and line[0].isspace())):
-                yield from _close(start, block, kind)
+            if (
+                line_kind != "text"
+                or is_admonition(line)
+                or (blank and not (kind == "record" and line[0].isspace()))
+            ):
+                yield from close(start, block, kind)
                 start, kind, block = position, line_kind, []
             block.append(line)
-            blank = line_kind in ("heading", "row")  # one line is the whole block
+            # one line is the whole block
+            blank = line_kind in ("heading", "row", "metadata") or is_admonition(line)
         position = end
-    yield from _close(start, block, kind)
+    yield from close(start, block, kind)
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
@@ -317,6 +324,17 @@ def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]
     return [], chain(head, lines)
 
 
+def _find_ruled(line: str, block: list[str], *, is_marked: bool) -> tuple[int, SentenceKind] | None:
+    """The first line of a block that a rule below it closes, and what the rule makes of them: a
+    heading, or a slide's front matter.
+    """
+    if is_marked and block and measure_matter([*block, line]):
+        return 0, "metadata"
+    if block and _underlines(line, block[-1]):
+        return len(block) - 1, "heading"
+    return None
+
+
 def _underlines(line: str, title: str) -> bool:
     """Return whether a line makes a heading of the one before it."""
     rule = _UNDERLINE.match(line)
@@ -337,8 +355,12 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
     return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
 
 
-def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> SentenceKind:
+def _line_kind(
+    line: str, blank: bool, block: list[str], *, in_table: bool, is_marked: bool
+) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
+    if is_marked and UNSEEN_LINE.fullmatch(line):
+        return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
     if _LOGGED.match(line) or _MAIL_HEADER.match(line):
@@ -354,7 +376,9 @@ def _line_kind(line: str, blank: bool, block: list[str], *, in_table: bool) -> S
     return "text"
 
 
-def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
+def _close(
+    start: int, block: list[str], kind: SentenceKind | None, *, is_marked: bool
+) -> Iterator[Part]:
     """Yield the open block: code in groups, text cut after a short line that ends a paragraph
     without a blank line.
     """
@@ -364,12 +388,12 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
         return
     kind = kind or "text"
     group: list[str] = []
-    if kind not in ("heading", "row", "record"):
-        longest = max(len(line.rstrip()) for line in block)
+    if kind not in BLOCK_KINDS:
+        lengths = sorted(len(line.rstrip()) for line in block)
+        width = lengths[-1 - len(lengths) // 4]  # a few lines may be longer: those with an address
         for line, following in pairwise(block):
             group.append(line)
-            short = longest > _HARD_WRAP or len(line.rstrip()) < 0.6 * longest
-            if short and not following.isspace() and _STARTS_SENTENCE.match(following):
+            if _ends_by_itself(line, following, width, is_marked=is_marked):
                 joined = "".join(group)
                 yield start, joined, kind
                 start, group = start + len(joined), []
@@ -377,11 +401,16 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
     yield start, "".join([*group, *block]), kind
 
 
-def is_prose(line: str) -> bool:
+def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -> bool:
     """Return whether the line of a record holds prose, such as a review or an article, instead of
     values.
     """
-    return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES
+    if is_marked and not _LINE_BREAK.search(line):
+        return OWN_LINE.match(line) is not None and OWN_LINE.match(following) is not None
+    length = len(line.rstrip())
+    first = following.lstrip(_OPENING)[:1]
+    is_short = length < _SHORT * min(width, _HARD_WRAP)
+    return (is_short or length > _HARD_WRAP) and (first.isupper() or first.isdigit())
 
 
 def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
@@ -411,11 +440,11 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
         yield start, group, "code"
 
 
-def _find_ends(text: str) -> list[int]:
+def _find_ends(text: str, language: str) -> list[int]:
     """Return the offsets at which sentences of prose end, in order; the end of the text is left
     out.
     """
-    starts = set(find_starts(text))
+    starts = set(find_starts(text, language))
     starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
     if not text.isascii():
         starts.update(match.end() for match in _FULL_STOP.finditer(text))
