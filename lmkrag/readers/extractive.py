@@ -104,12 +104,12 @@ class ExtractiveReader(Reader):
             return self._make(spans, INTRODUCTIONS[label], [nearest], confidence, quotes=[quote])
         short: list[ShortAnswer] = []
         if label in ("strong", "likely"):
-            first, *others = citations
+            best, *others = citations
             answering = {each.number for each in read if each.reading.score > 0}
-            if label == "strong" and read[first.number - 1].reading.complete > ANSWERS.partial:
+            if label == "strong" and read[best.number - 1].reading.complete > ANSWERS.partial:
                 answering = set()
-            citations = [first, *(other for other in others if other.number in answering)]
-            short = [*find_value(question, read[first.number - 1], first)]
+            citations = [best, *(other for other in others if other.number in answering)]
+            short = [*find_value(question, read[best.number - 1], best)]
         value = " ".join(short[0].text.split()) if short else ""
         first = f"{INTRODUCTIONS[label]} {value}".strip()
         return self._make(spans, first, citations, confidence, short)
