@@ -100,11 +100,22 @@ def read_notes(path: Path, language: str) -> tuple[list[Document], list[Question
 
 def _read_question(group: str, asked: dict[str, str]) -> Question:
     """A question of a note; other documents of its group may answer it, too."""
-    patterns = [
-        re.compile(re.escape(words)) if words else None
-        for words in (asked["sentence"], asked.get("short"))
-    ]
-    return Question(group, "", "", asked["question"], *patterns, files=())
+    sentence, short = asked["sentence"], asked.get("short")
+    pattern = re.compile(re.escape(sentence)) if sentence else None
+    value = re.compile(match_value(short), re.IGNORECASE) if short else None
+    return Question(group, "", "", asked["question"], pattern, value, files=())
+
+
+def match_value(value: str) -> str:
+    """Return what matches a value, its words in another text, or half of its words alone."""
+    words = value.split()
+    parts = (
+        " ".join(words[first:stop])
+        for first in range(len(words))
+        for stop in range(first + 1, len(words) + 1)
+    )
+    halves = "|".join(re.escape(part) for part in parts if 2 * len(part) >= len(value))
+    return rf"{re.escape(value)}|\A(?:{halves})\W*\Z"
 
 
 def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[Case]:
