@@ -129,7 +129,7 @@ def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[
         is_foreign = isinstance(read[0].reading, SentenceReading)
         pattern, short = question.pattern, question.short
         answered = pattern is not None and any(pattern.search(span.text) for span in spans[:3])
-        features = confidence_features(question.text, spans, [each.reading for each in read])
+        features = confidence_features(spans, [each.reading for each in read])
         citation = next(cite_read(read), None)
         found = citation and find_words(read[citation.number - 1], citation)
         value, right = None, False

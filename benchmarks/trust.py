@@ -114,7 +114,7 @@ def measure(call: Callable[[str], T], question: str) -> tuple[T, float]:
 def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
     """Return the features that the confidence is estimated from."""
     readings = [each.reading for each in ExtractiveReader().read(question, spans)]
-    return confidence_features(question, spans, readings)
+    return confidence_features(spans, readings)
 
 
 def write_rate(flags: Sequence[bool]) -> str:

@@ -13,7 +13,7 @@ from lmkrag.language.dates import MONTHS
 from lmkrag.language.keys import find_keys, holds
 from lmkrag.reranker.passages import Reading, Words
 from lmkrag.reranker.sentences import SentenceReading
-from lmkrag.results import Span, best_coverage, best_similarity
+from lmkrag.results import Span, best_similarity
 
 _STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
 
@@ -25,16 +25,16 @@ AnyReading = Reading | SentenceReading
 class AnswerWeights:
     """The constants of an answer. Probabilities are those that the passages shown answer."""
 
-    bias: float = -2.0  # of the regression on :func:`confidence_features`, like the next
-    features: tuple[float, ...] = (0.5, 0.2, 3.0, 0.5, -1.0)
+    bias: float = -0.64  # of the regression on :func:`confidence_features`, like the next
+    features: tuple[float, ...] = (0.576, 0.15, 3.73)
     foreign_bias: float = -5.4  # the same in other languages than English
-    foreign_features: tuple[float, ...] = (0.0, 0.0, 12.5, 0.0, -2.9)
+    foreign_features: tuple[float, ...] = (0.0, 0.0, 12.5)
     max_unread: float = 0.84  # the greatest probability of these, and without time to re-rank all
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
-    value_bias: float = -8.0  # of the regression on a value's strength, lead and passage
-    value_features: tuple[float, ...] = (0.7, 0.7, 0.3)
+    value_bias: float = -0.92  # of the regression on :func:`value_features`, like the next
+    value_features: tuple[float, ...] = (0.072, 0.183, 0.162)
+    min_value: float = 0.7  # the least probability of a value that is shown
     partial: float = -0.5  # log-odds of completeness below which others complete a passage
-    min_value: float = 0.9  # the least probability of a value that is shown
 
     max_passages: int = 3  # passages that are read and shown, at most
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
@@ -46,12 +46,11 @@ ANSWERS = AnswerWeights()
 
 
 def estimate_confidence(
-    question: str, spans: Sequence[Span], readings: Sequence[AnyReading], *, is_foreign: bool
+    spans: Sequence[Span], readings: Sequence[AnyReading], *, is_foreign: bool
 ) -> float:
     """Return the probability that one of the passages shown answers a question.
 
     Args:
-        question: as it was asked.
         spans: passages, best first.
         readings: of the first of them.
         is_foreign: whether they are in another language than English.
@@ -60,29 +59,18 @@ def estimate_confidence(
         return 0.0
     bias = ANSWERS.foreign_bias if is_foreign else ANSWERS.bias
     weights = ANSWERS.foreign_features if is_foreign else ANSWERS.features
-    return _estimate(bias, weights, confidence_features(question, spans, readings))
+    return _estimate(bias, weights, confidence_features(spans, readings))
 
 
-def confidence_features(
-    question: str, spans: Sequence[Span], readings: Sequence[AnyReading]
-) -> tuple[float, ...]:
+def confidence_features(spans: Sequence[Span], readings: Sequence[AnyReading]) -> tuple[float, ...]:
     """Return the features from which the confidence is estimated.
 
     The log-odds that the first passage answers; by how much those of another are greater; the best
-    similarity of the search; the greatest share of the question's words in a passage; the share of
-    its names, numbers and codes that no passage has with its place.
+    similarity of the search.
     """
     low, high = ANSWERS.log_odds
     scores = [min(high, max(low, reading.score)) for reading in readings]
-    keys = find_keys(question)
-    missing = len(find_missing(question, spans[: ANSWERS.max_passages])) / len(keys) if keys else 0
-    return (
-        scores[0],
-        max(scores) - scores[0],
-        best_similarity(spans),
-        best_coverage(spans),
-        missing,
-    )
+    return scores[0], max(scores) - scores[0], best_similarity(spans)
 
 
 def value_features(reading: AnyReading, words: Words) -> tuple[float, ...]:

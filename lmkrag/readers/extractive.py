@@ -93,7 +93,7 @@ class ExtractiveReader(Reader):
         if isinstance(spans, SpanList) and spans.confidence is not None:
             return self._make(spans, ABSTAINED, [], spans.confidence)
         read = self.read(question, spans)
-        confidence = self._estimate(question, spans, read)
+        confidence = self._estimate(spans, read)
         label = label_confidence(confidence)
         citations = [*cite_read(read)]
         if not citations:
@@ -116,15 +116,13 @@ class ExtractiveReader(Reader):
 
     def estimate(self, question: str, spans: Sequence[Span]) -> float:
         """Return the probability that one of the first passages answers a question."""
-        return self._estimate(question, spans, self.read(question, spans))
+        return self._estimate(spans, self.read(question, spans))
 
-    def _estimate(
-        self, question: str, spans: Sequence[Span], read: Sequence["ReadPassage"]
-    ) -> float:
+    def _estimate(self, spans: Sequence[Span], read: Sequence["ReadPassage"]) -> float:
         """The same, of passages that were read."""
         readings = [each.reading for each in read]
         is_foreign = any(isinstance(reading, SentenceReading) for reading in readings)
-        confidence = estimate_confidence(question, spans, readings, is_foreign=is_foreign)
+        confidence = estimate_confidence(spans, readings, is_foreign=is_foreign)
         is_cut_short = isinstance(spans, SpanList) and spans.cut_short
         return min(confidence, ANSWERS.max_unread) if is_cut_short or is_foreign else confidence
 
