@@ -38,7 +38,7 @@ from lmkrag.specs import ENGLISH
 
 NOT_FOUND = "Nothing was found in these documents."
 OTHER_LANGUAGE = (
-    "Nothing was found. If the documents are in another language than the question, ask in theirs."
+    "Probably not in these documents, which are in another language than the question. Closest:"
 )
 INTRODUCTIONS = {
     "strong": "",
@@ -97,11 +97,14 @@ class ExtractiveReader(Reader):
         label = label_confidence(confidence)
         citations = [*cite_read(read)]
         if not citations:
-            return self._make(spans, _explain_nothing(question), [], confidence)
+            return self._make(spans, NOT_FOUND, [], confidence)
         if label == "weak":
             nearest = citations[0]
             quote = Quote(nearest.number, nearest.start, nearest.end)
-            return self._make(spans, INTRODUCTIONS[label], [nearest], confidence, quotes=[quote])
+            is_english = isinstance(read[0].reading, Reading)
+            is_other = is_english and not is_in_english(question)
+            introduction = OTHER_LANGUAGE if is_other else INTRODUCTIONS[label]
+            return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
         short: list[ShortAnswer] = []
         if label in ("strong", "likely"):
             best, *others = citations
@@ -181,12 +184,10 @@ def _quote_whole(citation: Citation) -> Quote:
     )
 
 
-def _explain_nothing(question: str) -> str:
-    """Say that nothing was found, and what may be the reason."""
+def is_in_english(question: str) -> bool:
+    """Return whether a question is in English, or too short to tell."""
     is_long = len(question.split()) > _FEW_WORDS or not question.isascii()
-    if is_long and not asks_in_english(question) and detect_language(question) != ENGLISH:
-        return OTHER_LANGUAGE
-    return NOT_FOUND
+    return not is_long or asks_in_english(question) or detect_language(question) == ENGLISH
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:

@@ -62,16 +62,12 @@ def test_a_value_is_right_or_not_given(engine, question, values):
     assert all(short.text in values for short in answer.short)
 
 
-def test_values_are_given(engine):
-    questions = {
-        "How much does the QR-200 weigh?": "9 kg",
-        "Who owns the Skua?": "Tom Ellery",
-        "When does the lease of the mill end?": "30 April 2028",
-    }
-    given = {
-        question: [short.text for short in engine.ask(question).short] for question in questions
-    }
-    assert sum(given[question] == [value] for question, value in questions.items()) > 1, given
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [("Which boat has a fee of 38?", "Plover"), ("When was the Plover hired?", "2022-02-22")],
+)
+def test_a_sure_value_is_given(engine, question, value):
+    assert [short.text for short in engine.ask(question).short] == [value]
 
 
 def test_what_nothing_answers_is_not_strong(engine):
