@@ -6,7 +6,8 @@ subject.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import combinations
@@ -89,17 +90,17 @@ _ANY_YEAR = "9999"
 
 
 class _BestSentence:
-    """A passage's best sentence: where it begins in the document, and its text; its tokens are read
-    when needed.
+    """A passage with its best sentence: where that begins in the document, and its text; its tokens
+    are read when needed.
     """
 
     def __init__(self, span: Span) -> None:
         hit = span.hits[0] if span.hits else span
-        self.start = max(span.start, hit.start)
-        self.start += (
-            len(lead[0]) if (lead := _CORRECTS.match(span.text, self.start - span.start)) else 0
-        )
-        self.text = span.text[self.start - span.start : min(span.end, hit.end) - span.start]
+        start = max(0, hit.start - span.start)
+        if lead := _CORRECTS.match(span.text, start):
+            start = lead.end()
+        self.span, self.start = span, span.start + start
+        self.text = span.text[start : min(span.end, hit.end) - span.start]
         self._pieces = set(_PIECE.findall(self.text.casefold()))
 
     def is_like(self, other: "_BestSentence") -> bool:
@@ -113,6 +114,34 @@ class _BestSentence:
     @cached_property
     def words(self) -> set[str]:
         return {token.value for token in self.tokens}
+
+    def cut(self, place: tuple[int, int]) -> str:
+        """Return characters of the sentence."""
+        return self.text[slice(*place)].strip()
+
+    def locate(self, place: tuple[int, int]) -> tuple[int, int]:
+        """Return where characters of the sentence are in the document."""
+        return self.start + place[0], self.start + place[1]
+
+    def find_tokens(self, place: tuple[int, int]) -> list[Token]:
+        """Return the tokens that begin in a place of the sentence."""
+        return [token for token in self.tokens if place[0] <= token.start < place[1]]
+
+    def is_from(self, place: tuple[int, int]) -> bool:
+        """Return whether what stands in a place is the date of the passage."""
+        day = find_date(self.cut(place), years=True)
+        return bool(day) and self.span.date.startswith(day)
+
+    def describe(self, place: tuple[int, int]) -> str:
+        """Return the value in a place, with the year that it is from where a text says so."""
+        value = self.cut(place) or "without it"
+        is_stated = self.span.date_source not in ("", "file")
+        return f"{value} ({self.span.date[:4]})" if is_stated else value
+
+    def quote(self) -> str:
+        """Return the sentence in quotation marks, with its place."""
+        text = " ".join(self.text.translate(_INNER).split())
+        return f"{self.span.locate(self.start)} “{text}”"
 
 
 def put_newer_first(spans: SpanList, context: SearchContext) -> SpanList:
@@ -146,50 +175,40 @@ def compare_passages(
         spans: best first.
         read: returns characters of a document by its name.
     """
-    compared, rest = list(spans[:_COMPARED]), list(spans[_COMPARED:])
-    sentences = [_BestSentence(span) for span in compared]
+    sentences = [_BestSentence(span) for span in spans[:_COMPARED]]
     asked = {token.value for token in read_tokens(question)}
-    year = _choose_year(question, compared)
+    year = _choose_year(question, spans[:_COMPARED])
     notes: list[str] = []
-    older: dict[int, int] = {}
-    for i, j in combinations(range(len(compared)), 2):
-        if i >= _BEST or compared[i].score < _RELEVANT * compared[0].score:
+    older: dict[int, int] = {}  # positions of passages, each with that of a newer one
+    contrasts: dict[int, list[Contrast]] = defaultdict(list)
+    for i, j in combinations(range(len(sentences)), 2):
+        first, second = sentences[i], sentences[j]
+        if i >= _BEST or first.span.score < _RELEVANT * spans[0].score:
             break
-        if not 0 < _NEAR * compared[i].score <= compared[j].score or not sentences[i].is_like(
-            sentences[j]
-        ):
-            continue
-        difference = _contrast(compared[i], sentences[i], compared[j], sentences[j], asked)
+        difference = _contrast(first, second, asked)
         if difference is None:
             continue
-        places = [
-            (sentences[number].start + start, sentences[number].start + end)
-            for number, (start, end) in ((i, difference.first), (j, difference.second))
-        ]
-        for number, other, place, other_place in (
-            (i, j, places[0], places[1]),
-            (j, i, places[1], places[0]),
-        ):
-            contrast = Contrast(*place, compared[other].doc_id, *other_place)
-            compared[number] = replace(
-                compared[number], contrasts=(*compared[number].contrasts, contrast)
-            )
-        valid = _choose_valid(compared[i], compared[j], year, read)
-        if valid is not None:
-            new, old = (i, j) if valid == 0 else (j, i)
-            older.setdefault(old, new)
+        ours, theirs = first.locate(difference.first), second.locate(difference.second)
+        contrasts[i].append(Contrast(*ours, second.span.doc_id, *theirs))
+        contrasts[j].append(Contrast(*theirs, first.span.doc_id, *ours))
+        valid = _choose_valid(first.span, second.span, year, read)
+        if valid is first.span:
+            older.setdefault(j, i)
+        elif valid is second.span:
+            older.setdefault(i, j)
         if len(notes) < 2:
-            notes.append(
-                _describe([compared[i], compared[j]], [sentences[i], sentences[j]], difference)
-            )
-    order = list(range(len(compared)))
+            notes.append(_describe(first, second, difference))
+    marked = list(spans)
+    for number, added in contrasts.items():
+        marked[number] = replace(spans[number], contrasts=(*spans[number].contrasts, *added))
+    order = list(range(len(spans)))
     for old, new in older.items():
         if year == _ANY_YEAR:
-            compared[old] = replace(compared[old], superseded_by=compared[new].place)
+            marked[old] = replace(marked[old], superseded_by=spans[new].place)
         if order.index(new) > order.index(old):
             order.remove(new)
             order.insert(order.index(old), new)
-    return [compared[number] for number in order] + rest, notes
+    return [marked[number] for number in order], notes
 
 
 def _choose_year(question: str, spans: Sequence[Span]) -> str:
@@ -198,38 +217,36 @@ def _choose_year(question: str, spans: Sequence[Span]) -> str:
     """
     if match := _AS_OF.search(question):
         return str(match[1] or match[2])
-    years = set(_YEAR.findall(question)) & {
-        span.date[:4] for span in spans if span.date_source != "file"
-    }
-    return years.pop() if len(years) == 1 else "" if _PREVIOUS.search(question) else _ANY_YEAR
+    stated = {span.date[:4] for span in spans if span.date_source != "file"}
+    years = stated.intersection(_YEAR.findall(question))
+    if len(years) == 1:
+        return years.pop()
+    return "" if _PREVIOUS.search(question) else _ANY_YEAR
 
 
-def _contrast(
-    span: Span, first: _BestSentence, other: Span, second: _BestSentence, asked: set[str]
-) -> Difference | None:
-    """The one value in which two passages differ; None if they agree, or are on different
-    subjects.
+def _contrast(first: _BestSentence, second: _BestSentence, asked: set[str]) -> Difference | None:
+    """The one value in which two passages differ; None if they agree, are on different subjects, or
+    the question says which of the two it is about.
     """
     if not _may_contrast(first, second):
         return None
-    difference = _find_value(span, first, other, second)
+    difference = _find_value(first, second)
     if difference is None:
         return None
-    values = [
-        [token for token in sentence.tokens if start <= token.start < end]
-        for sentence, (start, end) in ((first, difference.first), (second, difference.second))
-    ]
+    values = [first.find_tokens(difference.first), second.find_tokens(difference.second)]
     if any(token.value in asked for tokens in values for token in tokens):
-        return None  # the question says which of the two it is about
+        return None
     if difference.kind != "negation" and not _are_values(difference, values, first.tokens, asked):
         return None
-    return difference if _same_subject(span, other) else None
+    return difference if _same_subject(first.span, second.span) else None
 
 
 def _may_contrast(first: _BestSentence, second: _BestSentence) -> bool:
-    """Whether two sentences have so much in common that they may differ in one value: no ordinary
-    word differs but in a date.
+    """Whether two passages answer about equally well, with so much in common that they may differ
+    in one value: no ordinary word differs but in a date.
     """
+    if not 0 < _NEAR * first.span.score <= second.span.score or not first.is_like(second):
+        return False
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS:
         return False
@@ -239,9 +256,7 @@ def _may_contrast(first: _BestSentence, second: _BestSentence) -> bool:
     return "word" not in kinds or "date" in kinds
 
 
-def _find_value(
-    span: Span, first: _BestSentence, other: Span, second: _BestSentence
-) -> Difference | None:
+def _find_value(first: _BestSentence, second: _BestSentence) -> Difference | None:
     """The one difference between two sentences, if that is a value; None if there are more.
 
     The date of a passage is no other value: "release 17 is the stable one since November 2026".
@@ -249,26 +264,17 @@ def _find_value(
     differences = [
         each
         for each in find_differences(first.text, second.text)
-        if _slice(first, 0, each) + _slice(second, 1, each) != "ne"  # of "ne … pas"
+        if first.cut(each.first) + second.cut(each.second) != "ne"  # of "ne … pas"
     ]
     if len(differences) > 1:
         differences = [
-            each for each in differences if not _dates_both(each, (first, second), (span, other))
+            each
+            for each in differences
+            if not (first.is_from(each.first) and second.is_from(each.second))
         ]
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
     return differences[0]
-
-
-def _dates_both(
-    difference: Difference, sentences: Sequence[_BestSentence], spans: Sequence[Span]
-) -> bool:
-    """Whether a difference is in the dates that two passages are from."""
-    days = [
-        find_date(_slice(sentence, side, difference), years=True)
-        for side, sentence in enumerate(sentences)
-    ]
-    return all(day and span.date.startswith(day) for day, span in zip(days, spans, strict=True))
 
 
 def _are_values(
@@ -277,73 +283,66 @@ def _are_values(
     """Whether two values exclude each other: they are of one kind, and neither names the subject of
     its sentence.
     """
+    if not all(values):
+        return False
     kinds = [{token.kind for token in each} for each in values]
-    is_date = difference.kind == "date" and all("date" in each for each in kinds)
-    if not all(values) or (
-        not is_date and (kinds[0] != kinds[1] or {"number", "unit"} <= kinds[0])
-    ):  # 1 kg and 1000 g
+    are_dates = difference.kind == "date" and all("date" in each for each in kinds)
+    are_amounts = {"number", "unit"} <= kinds[0]  # 1 kg and 1000 g
+    if not are_dates and (kinds[0] != kinds[1] or are_amounts):
         return False
     number = tokens.index(values[0][0])
-    if number < _FRAME and difference.kind in ("date", "name"):  # "In 2024 …", "Managers …"
-        is_one = not any(each[-1].value.endswith("s") for each in values)
-        return (
-            difference.kind == "name" and is_one and not number and not words.isdisjoint(_PERSONS)
-        )
     if difference.kind == "name":
-        return not words.isdisjoint(_PERSONS | _PLACES)
+        if number >= _FRAME:
+            return not words.isdisjoint(_PERSONS | _PLACES)
+        is_one = not any(each[-1].value.endswith("s") for each in values)  # not "Managers …"
+        return is_one and not number and not words.isdisjoint(_PERSONS)
+    if number < _FRAME and difference.kind == "date":  # "In 2024 …"
+        return False
     neighbours = [tokens[number - 1].value] if number else []
     if values[0][0].value.endswith("th"):
         neighbours += [token.value for token in tokens[number + 1 : number + 2]]
     return _LABELS.isdisjoint(neighbours)
 
 
-def _slice(sentence: _BestSentence, side: int, difference: Difference) -> str:
-    start, end = (difference.first, difference.second)[side]
-    return sentence.text[start:end].strip()
-
-
 def _same_subject(passage: Span, other: Span) -> bool:
     """Whether titles, headings and folders have the same words but for years and versions, or one
     has fewer of them.
     """
-
-    def read_words(parts: Iterable[str]) -> set[str]:
-        return {
-            token.value for part in parts for token in read_tokens(_DATED.sub(" ", part))
-        } - _VERSIONS
-
-    spans = (passage, other)
-    titles = [
-        list(filter(None, (span.title, *span.headings))) or [PurePath(span.doc_id).stem]
-        for span in spans
-    ]
-    folders = [[str(PurePath(span.doc_id).parent).replace("_", " ")] for span in spans]
-    subjects = [list(map(read_words, both)) for both in (titles, folders)]
+    subjects = zip(_read_subjects(passage), _read_subjects(other), strict=True)
     return all(first <= second or second <= first for first, second in subjects)
+
+
+def _read_subjects(span: Span) -> tuple[set[str], set[str]]:
+    """The words of a passage's title and headings, or of its file's name, and those of its
+    folders.
+    """
+    path = PurePath(span.doc_id)
+    titles = [title for title in (span.title, *span.headings) if title]
+    return _read_words(*titles or [path.stem]), _read_words(str(path.parent).replace("_", " "))
+
+
+def _read_words(*titles: str) -> set[str]:
+    """The words of titles but for years and versions."""
+    plain = (_DATED.sub(" ", title) for title in titles)
+    return {token.value for title in plain for token in read_tokens(title)} - _VERSIONS
 
 
 def _choose_valid(
     passage: Span, other: Span, year: str, read: Callable[[str, int, int], str]
-) -> int | None:
-    """Which of two passages, 0 or 1, is the newest up to the end of a year; None if that is
-    unknown.
-    """
-    for number, (span, replaced) in enumerate(((passage, other), (other, passage))):
-        match = (
-            _REPLACES.search(read(span.doc_id, 0, _HEADER))
-            if span.doc_id != replaced.doc_id
-            else None
-        )
-        if match and year in ("", _ANY_YEAR) and _names(match[1], replaced):
-            return number if year else 1 - number
+) -> Span | None:
+    """The newest of two passages up to the end of a year; None if that is unknown."""
+    if year in ("", _ANY_YEAR) and passage.doc_id != other.doc_id:
+        for new, old in ((passage, other), (other, passage)):
+            match = _REPLACES.search(read(new.doc_id, 0, _HEADER))
+            if match and _names(match[1], old):
+                return new if year else old
     if "file" in (passage.date_source, other.date_source) or not (passage.date and other.date):
         return None
     precise = min(len(passage.date), len(other.date))
-    dates = passage.date[:precise], other.date[:precise]
-    if dates[0] == dates[1]:
+    if passage.date[:precise] == other.date[:precise]:
         return None
-    newer = int(dates[1] > dates[0])
-    return 1 - newer if dates[newer][:4] > year else newer
+    older, newer = sorted((passage, other), key=lambda span: span.date[:precise])
+    return older if newer.date[:4] > year else newer
 
 
 def _names(text: str, span: Span) -> bool:
@@ -352,28 +351,19 @@ def _names(text: str, span: Span) -> bool:
     if day and span.date and day[: len(span.date)] == span.date[: len(day)]:
         return True
     words = {token.value for token in read_tokens(text)}
-    titles = (span.title, *span.headings[:1], span.doc_id.rpartition("/")[2].rpartition(".")[0])
-    return any(
-        name and name <= words
-        for name in ({token.value for token in read_tokens(title)} for title in titles)
-    )
+    stem = span.doc_id.rpartition("/")[2].rpartition(".")[0]
+    for title in (span.title, *span.headings[:1], stem):
+        name = {token.value for token in read_tokens(title)}
+        if name and name <= words:
+            return True
+    return False
 
 
-def _describe(
-    spans: Sequence[Span], sentences: Sequence[_BestSentence], difference: Difference
-) -> str:
-    pairs = list(zip(spans, sentences, strict=True))
-    values = [
-        (_slice(each, side, difference) or "without it")
-        + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
-        for side, (span, each) in enumerate(pairs)
-    ]
-    quotes = [
-        f"{span.locate(each.start)} “{' '.join(each.text.translate(_INNER).split())}”"
-        for span, each in pairs
-    ]
-    count = len({span.doc_id for span in spans})
+def _describe(first: _BestSentence, second: _BestSentence, difference: Difference) -> str:
+    """The note on a difference."""
+    is_one = first.span.doc_id == second.span.doc_id
+    values = f"{first.describe(difference.first)} and {second.describe(difference.second)}"
     return (
-        f"{f'{count} documents' if count > 1 else '2 passages'} differ: "
-        f"{' and '.join(values)}; {', '.join(quotes)}"
+        f"{'2 passages' if is_one else '2 documents'} differ: {values}; "
+        f"{first.quote()}, {second.quote()}"
     )

@@ -30,18 +30,17 @@ State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded",
 FAILED: tuple[State, ...] = ("changed", "stitched", "reworded", "gone")
 """The states of quotations that do not stand word for word."""
 
-MIN_SIMILARITY = (
-    0.6  # the least share of words in common with which a quotation is reworded and not gone
-)
+MIN_SIMILARITY = 0.6
+"""The least share of words in common with which a quotation is reworded and not gone."""
+
 _QUERY_CHARS = 300  # characters of a quotation that other documents are searched for
 _OTHER_DOCUMENTS = 5  # in which a quotation is looked up beside its own
 _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
-_BEFORE_NUMBER = re.compile(
-    rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z"
-)  # it may be empty
+# it may be empty
+_BEFORE_NUMBER = re.compile(rf"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]{{0,{_NUMBER_LENGTH}}})?)?\Z")
 _ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
 _LEFT_OUT = 600  # characters that an ellipsis stands for, at most
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
@@ -297,8 +296,15 @@ def _to_pattern(words: Sequence[str]) -> str:
     ends.
     """
     first, last = words[0][0], words[-1][-1]
-    before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first.isdigit() else r"(?<!\w)" * first.isalnum()
-    after = r"(?![.,']?\d|\s?[%‰°])" * last.isdigit() + r"(?!\w)" * last.isalnum()
+    before = after = ""
+    if first.isalnum():
+        before = r"(?<!\w)"
+    if first.isdigit():
+        before += r"(?<!\d[.,'])(?<!\s[-−])"
+    if last.isdigit():
+        after = r"(?![.,']?\d|\s?[%‰°])"
+    if last.isalnum():
+        after += r"(?!\w)"
     return before + r"[\s|*_`]+".join(map(re.escape, words)) + after
 
 
@@ -309,10 +315,10 @@ def _find_negation(quote: str, text: str, start: int) -> int:
     if not (quote[:1].isupper() and text[start].islower()):
         return start
     before = text[max(0, start - _NUMBER_LENGTH) : start]
-    last = read_tokens(before)[-1:]
-    return next(
-        (start - len(before) + token.start for token in last if token.kind == "negation"), start
-    )
+    tokens = read_tokens(before)
+    if tokens and tokens[-1].kind == "negation":
+        return start - len(before) + tokens[-1].start
+    return start
 
 
 def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
@@ -363,14 +369,10 @@ def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Docume
     words = [token.value for token in read_tokens(quote)]
     if not 2 * _FEWEST_WORDS <= len(words) <= _MOST_WORDS:
         return []
-    read = [
-        (
-            document,
-            tokens := read_tokens(document.text),
-            f" {' '.join(token.value for token in tokens)} ",
-        )
-        for document in documents
-    ]
+    read = []
+    for document in documents:
+        tokens = read_tokens(document.text)
+        read.append((document, tokens, f" {' '.join(token.value for token in tokens)} "))
 
     def find(start: int, stop: int) -> tuple[Document, int, int] | None:
         stop_if_late()

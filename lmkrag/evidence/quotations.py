@@ -57,31 +57,38 @@ def read_quotations(source: Source) -> list[Quotation]:
     if isinstance(source, Span):
         source = [source]
     if isinstance(source, Mapping):
-        lists = [source[name] for name in ("citations", "spans", "passages") if name in source]
-        if not lists:
-            raise UsageError(
-                "nothing is cited there: give the JSON of search or ask, or a text with quotations"
-            )
-        try:
-            return [
-                Quotation(
-                    item.get("quote") or item["text"], item["doc_id"], item["start"], item["end"]
-                )
-                for item in next(filter(None, lists), ())
-            ]
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError("a citation has doc_id, start, end, and quote or text") from None
-    if not isinstance(source, str):
-        if not isinstance(source, Iterable):
-            raise UsageError(
-                "nothing is cited there: give an answer, spans, their JSON, or a text "
-                "with quotations"
-            )
+        return _read_record(source)
+    if isinstance(source, str):
+        return _read_string(source)
+    if isinstance(source, Iterable):
         return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
-    records = _read_json(source)
+    raise UsageError(
+        "nothing is cited there: give an answer, spans, their JSON, or a text with quotations"
+    )
+
+
+def _read_record(record: Mapping[str, Any]) -> list[Quotation]:
+    """The quotations of the JSON of ``search`` or ``ask``."""
+    lists = [record[name] for name in ("citations", "spans", "passages") if name in record]
+    if not lists:
+        raise UsageError(
+            "nothing is cited there: give the JSON of search or ask, or a text with quotations"
+        )
+    try:
+        return [
+            Quotation(item.get("quote") or item["text"], item["doc_id"], item["start"], item["end"])
+            for item in next(filter(None, lists), ())
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError("a citation has doc_id, start, end, and quote or text") from None
+
+
+def _read_string(text: str) -> list[Quotation]:
+    """The quotations of JSON as it is printed, or of any text: there those of some words."""
+    records = _read_json(text)
     if records and all(isinstance(record, dict) for record in records):
-        return [cited for record in records for cited in read_quotations(record)]
-    return [cited for cited in _read_text(source) if len(split_words(cited.text)) >= _FEWEST_WORDS]
+        return [cited for record in records for cited in _read_record(record)]
+    return [cited for cited in _read_text(text) if len(split_words(cited.text)) >= _FEWEST_WORDS]
 
 
 def _read_json(text: str) -> list[Any]:

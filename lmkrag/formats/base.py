@@ -55,13 +55,11 @@ class Loaded:
     text: str
     kind: str
     title: str = ""
-    page_starts: tuple[int, ...] = ()  # character offsets
+    page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
-    scanned: tuple[int, ...] = ()  # numbers, from 1, of pages that are pictures
-    left_out: Mapping[str, str] = field(
-        default_factory=dict
-    )  # parts that can't be read, and why: see Parts
+    scanned: tuple[int, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 class Parts:
@@ -106,31 +104,26 @@ def is_of_parser(error: BaseException) -> bool:
     """Return whether an error says that a file can't be parsed, as opposed to the end of the
     program.
     """
-    return (
-        isinstance(error, Exception) or type(error).__name__ == "PanicException"
-    )  # of libraries in Rust
+    is_panic = type(error).__name__ == "PanicException"  # of libraries in Rust
+    return is_panic or isinstance(error, Exception)
 
 
 # how a compound file begins: Office before 2007, or an encrypted one of today
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MANIFEST = "META-INF/manifest.xml"  # of OpenDocument
-_VARIANT = re.compile(
-    rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*"
-    rb"|openxmlformats-officedocument\."
-    rb"(wordprocessingml|presentationml)\.(?:template|slideshow))\.main\+xml"
+# The content types of documents with macros and of templates; below, those of plain documents.
+_WORD_VARIANT, _SLIDES_VARIANT = (
+    re.compile(
+        rb"(?<=application/vnd\.)(?:ms-%s\.\w+\.macroEnabled\w*"
+        rb"|openxmlformats-officedocument\.%s\.(?:template|slideshow))(?=\.main\+xml)" % names
+    )
+    for names in ((b"word", b"wordprocessingml"), (b"powerpoint", b"presentationml"))
 )
-_WORD, _SLIDES = (
-    b"application/vnd.openxmlformats-officedocument.%s.main+xml" % name
-    for name in (b"wordprocessingml.document", b"presentationml.presentation")
-)
-_PLAIN = {
-    b"word": _WORD,
-    b"wordprocessingml": _WORD,
-    b"powerpoint": _SLIDES,
-    b"presentationml": _SLIDES,
-}
+_WORD = b"openxmlformats-officedocument.wordprocessingml.document"
+_SLIDES = b"openxmlformats-officedocument.presentationml.presentation"
 _RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
+_XML = (".xml", ".rels")
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
@@ -144,17 +137,13 @@ _PAGE_COUNT = re.compile(  # Page 1 of 9
     re.IGNORECASE,
 )
 _BAR, _ESCAPED_BAR = re.compile(r"(?<!\\)\|"), r"\\|"
-_SYMBOLS = {  # of the fonts Symbol and Wingdings, which Office has as private characters
-    **dict(enumerate("ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", 0xF041)),
-    **dict(enumerate("αβχδεφγηιϕκλμνοπθρστυϖωξψζ", 0xF061)),
-    **{
-        0xF000 + code: sign
-        for code, sign in zip(
-            b"\xa3\xa5\xa8\xb0\xb1\xb3\xb4\xb7\xb8\xb9\xbb", "≤∞☐°±≥×•÷≠≈", strict=True
-        )
-    },
-    **dict(enumerate("✗✓☒☑", 0xF0FB)),
-}
+# Letters and signs of the fonts Symbol and Wingdings, which Office has as private characters.
+_CODES = (
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    b"\xa3\xa5\xa8\xb0\xb1\xb3\xb4\xb7\xb8\xb9\xbb\xfb\xfc\xfd\xfe"
+)
+_SIGNS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖαβχδεφγηιϕκλμνοπθρστυϖωξψζ≤∞☐°±≥×•÷≠≈✗✓☒☑"
+_SYMBOLS = {0xF000 + code: sign for code, sign in zip(_CODES, _SIGNS, strict=True)}
 _EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
@@ -180,15 +169,14 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
         raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
     with open_archive(data, what) as archive:
         types, relations = (archive.read(name) for name in ("[Content_Types].xml", "_rels/.rels"))
-        plain = _VARIANT.sub(lambda match: _PLAIN[match[1] or match[2]], types)
+        plain = _SLIDES_VARIANT.sub(_SLIDES, _WORD_VARIANT.sub(_WORD, types))
         parts = {"[Content_Types].xml": plain, **_drop_dangling(archive, archive.namelist())}
         if plain == types and len(parts) == 1 and _STRICT not in relations:
             return io.BytesIO(data)
-        for name in archive.namelist():
-            if _STRICT in relations and name.endswith((".xml", ".rels")):
-                parts[name] = _STRICT_NAMES.sub(
-                    _TRANSITIONAL, parts.get(name) or archive.read(name)
-                )
+        for name in archive.namelist() if _STRICT in relations else ():
+            if name.endswith(_XML):
+                xml = parts.get(name) or archive.read(name)
+                parts[name] = _STRICT_NAMES.sub(_TRANSITIONAL, xml)
         return rewrite_archive(archive, parts)
 
 
@@ -228,11 +216,9 @@ def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
     from lxml import etree
 
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    is_xml = name.endswith((".xml", ".rels"))
-    return (
-        not is_xml
-        or parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
-    )
+    if not name.endswith(_XML):
+        return True
+    return parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
 
 
 def rewrite_archive(
@@ -257,24 +243,22 @@ def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, b
     """Return the files of relations that name missing parts, such as ``NULL``, without those
     relations.
     """
-    names, changed = {name.lower() for name in kept}, {}
-
+    names = {name.lower() for name in kept}
+    changed = {}
     for name in kept:
         if not name.endswith(".rels"):
             continue
         folder = "/" + posixpath.dirname(posixpath.dirname(name))
-
-        def keep(match: re.Match[bytes], folder: str = folder) -> bytes:
-            target = _TARGET.search(match[0])
-            if target is None or b'"External"' in match[0]:
-                return match[0]
-            path = posixpath.normpath(
-                posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
-            )
-            return match[0] if path.partition("#")[0].lstrip("/").lower() in names else b""
-
-        relations = archive.read(name)
-        if (complete := _RELATION.sub(keep, relations)) != relations:
+        complete = relations = archive.read(name)
+        for relation in set(_RELATION.findall(relations)):
+            target = _TARGET.search(relation)
+            if target is None or b'"External"' in relation:
+                continue
+            path = posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
+            part = posixpath.normpath(path).partition("#")[0].lstrip("/")
+            if part.lower() not in names:
+                complete = complete.replace(relation, b"")
+        if complete != relations:
             changed[name] = complete
     return changed
 
@@ -318,11 +302,8 @@ def fold(text: str) -> str:
 
 def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute has, or ``default`` if it has none."""
-    return (
-        int(text.partition(".")[0])
-        if text and re.fullmatch(r"-?\d{1,9}(?:\.0*)?", text)
-        else default
-    )
+    match = re.fullmatch(r"(-?\d{1,9})(?:\.0*)?", text or "")
+    return int(match[1]) if match else default
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
@@ -400,10 +381,11 @@ def describe_properties(author: str | None, changed: object) -> dict[str, str]:
     Returns:
         ``author`` and ``date`` (ISO 8601), as far as they are known.
     """
-    match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
+    match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed))
     date = "-".join(match.groups()) if match else ""
-    meta = {
-        "author": "" if author in _LIBRARIES else author or "",
-        "date": "" if date in _OF_TEMPLATES else date,
-    }
-    return {key: value for key, value in meta.items() if value}
+    meta = {}
+    if author and author not in _LIBRARIES:
+        meta["author"] = author
+    if date and date not in _OF_TEMPLATES:
+        meta["date"] = date
+    return meta

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 YEAR = r"(?:19|20)\d\d"  # alone among numbers it names a column
 
@@ -18,13 +19,27 @@ _FEWEST_GAPS, _FEWEST_ROWS = 2, 2  # of a row, of a table
 _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
-Box = tuple[float, float, float, float]  # (left, bottom, right, top) on a page
-Source = (
-    int | Box
-)  # the number of a character on its page, or where it stands if it is none of the page's
-Measure = Callable[
-    [int], Box | None
-]  # gives the box of a character, in points; None for one that has none
+Box = tuple[float, float, float, float]  # (left, top, right, bottom) as shares of a page
+
+
+class Rectangle(NamedTuple):
+    """Where a character or a line stands on a page, in points from the lower left corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        """The height, in points."""
+        return self.top - self.bottom
+
+
+# The number of a character on its page, or where it stands if it is none of the page's.
+Source = int | Rectangle
+# Gives the rectangle of a character; None for one that has none.
+Measure = Callable[[int], Rectangle | None]
 
 
 def mark_columns(
@@ -40,8 +55,7 @@ def mark_columns(
     Args:
         text: the text of the page.
         sources: for each character of the text its number on the page, or its box.
-        box: returns the box of a character (left, bottom, right, top) in points; None if it has
-            none.
+        box: returns the rectangle of a character; None if it has none.
 
     Returns:
         The text with tabs, and the sources of its characters.
@@ -77,9 +91,9 @@ def _divide_rows(text: str, spans: Sequence[tuple[int, int]], box: Measure) -> I
     body = [place for place, _, gaps in lines if place and len(gaps) >= _FEWEST_GAPS]
     if len(body) < _FEWEST_ROWS:
         return
-    edge = min(left + _INDENT * (top - bottom) for left, bottom, _, top in body)
+    edge = min(place.left + _INDENT * place.height for place in body)
     for place, start, gaps in lines:
-        if gaps and place and place[0] > edge:
+        if gaps and place and place.left > edge:
             gaps.insert(0, start)  # years above the amounts: nothing above the names
         if len(gaps) >= _FEWEST_GAPS:
             yield from gaps
@@ -107,11 +121,11 @@ def _find_gaps(text: str, start: int, end: int, box: Measure) -> list[int]:
         before, after = gap.start() - 1, gap.end()
         if text[before] in _BEFORE_AMOUNT or text[after] in _AFTER_AMOUNT:
             continue
-        left, right = box(before), box(after)
-        if (
-            left is not None
-            and right is not None
-            and right[0] - left[2] > _WIDE * (left[3] - left[1])
-        ):
+        if are_apart(box(before), box(after), _WIDE):
             gaps.append(gap.start())
     return gaps
+
+
+def are_apart(left: Rectangle | None, right: Rectangle | None, least: float) -> bool:
+    """Return whether the space between two characters is wider than ``least`` heights."""
+    return bool(left and right and right.left - left.right > least * left.height)

@@ -33,13 +33,12 @@ from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import MOST_BASES, WordNumbers, find_value, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
-_WRAPPERS = tuple(
-    map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag"))
-)
+_NAMES = ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")
+_WRAPPERS = tuple(map(qn, _NAMES))
 # the same once more, for old Word
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
-_LIFT = f"{qn('w:rPr')}/{qn('w:position')}"
+_NOT_SHOWN = ("w:strike", "w:dstrike", "w:vanish")  # the first two: what is no longer so
 _NO_LEVEL = 9  # of an outline: text
 _ON = ("1", "true", "on")
 _NOT_READ = (qn("w:moveFrom"), qn("w:rt"), _FALLBACK)  # w:rt: how to pronounce the text below it
@@ -85,15 +84,10 @@ class _Reader:
         self._numbers = WordNumbers(
             next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element
         )
-        self._notes = [
-            (
-                mark,
-                {note.get(qn("w:id")): note for root in self._related(kind) for note in root},
-                ordinals,
-                count(1),
-            )
-            for mark, kind, ordinals in _NOTES
-        ]
+        self._notes = []
+        for mark, kind, ordinals in _NOTES:
+            notes = {note.get(qn("w:id")): note for root in self._related(kind) for note in root}
+            self._notes.append((mark, notes, ordinals, count(1)))
         self.title = ""
 
     def _name_style(self, key: str | None) -> str:
@@ -104,13 +98,11 @@ class _Reader:
         for _ in range(MOST_BASES):
             if style is None:
                 break
-            level = read_whole(find_value(style.element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
-            name = (
-                f"Heading {level + 1}"
-                if level < _NO_LEVEL and style.name != "Title"
-                else style.name or ""
-            )
-            if name == "Title" or (name.startswith("Heading") and name[-1].isdigit()):
+            level = _read_level(style.element)
+            name = style.name or ""
+            if level < _NO_LEVEL and name != "Title":
+                name = f"Heading {level + 1}"
+            if name == "Title" or _is_heading(name):
                 return name
             style = style.base_style
         return first.name or ""
@@ -120,18 +112,16 @@ class _Reader:
         for rel in self._part.rels.values():
             if rel.reltype == kind and not rel.is_external:
                 part = rel.target_part
-                root = self._parts.read(
-                    str(part.partname).lstrip("/"), partial(parse_xml, part.blob)
-                )
-                yield from () if root is None else (root,)
+                name = part.partname.lstrip("/")
+                if (root := self._parts.read(name, partial(parse_xml, part.blob))) is not None:
+                    yield root
 
     def margins(self) -> list[str]:
         """Return the headers and footers of all sections."""
         kinds = (RELATIONSHIP_TYPE.HEADER, RELATIONSHIP_TYPE.FOOTER)
         roots = [root for kind in kinds for root in self._related(kind)]
-        return read_margins(
-            _text(paragraph) for root in roots for paragraph in root.iter(_PARAGRAPH)
-        )
+        paragraphs = (paragraph for root in roots for paragraph in root.iter(_PARAGRAPH))
+        return read_margins(map(_text, paragraphs))
 
     def all_blocks(self) -> Iterator[str]:
         """Yield the blocks of the text, without those that can't be read."""
@@ -163,20 +153,16 @@ class _Reader:
         other paragraphs.
         """
         style = self._style(paragraph.style)
-        if (
-            level := read_whole(find_value(paragraph, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
-        ) < _NO_LEVEL:
+        level = _read_level(paragraph)
+        if level < _NO_LEVEL:
             style = f"Heading {level + 1}"
         number = self._numbers.next(paragraph)
         if style == "Title":
             self.title = self.title or fold(text)
             return "# "
-        if style.startswith("Heading") and style[-1].isdigit():
-            return (
-                "#" * min(6, int(style[-1]))
-                + " "
-                + (number + " " if number not in ("", "-") else "")
-            )
+        if _is_heading(style):
+            mark = "#" * min(6, int(style[-1]))
+            return f"{mark} {number} " if number not in ("", "-") else f"{mark} "
         return (number or "-") + " " if number or style.startswith("List") else ""
 
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
@@ -186,11 +172,11 @@ class _Reader:
                 if (note := notes.pop(reference.get(qn("w:id")), None)) is None:
                     continue
                 text = fold(" ".join(map(_text, _children(note, _PARAGRAPH))))
-                author = note.get(qn("w:author"))
-                comment = f"[{author}: {text}]" if author else f"[{text}]"
-                yield (
-                    f"[^{format_ordinal(next(numbers), ordinals)}]: {text}" if ordinals else comment
-                )
+                if ordinals:
+                    yield f"[^{format_ordinal(next(numbers), ordinals)}]: {text}"
+                else:
+                    author = note.get(qn("w:author"))
+                    yield f"[{author}: {text}]" if author else f"[{text}]"
 
     def _table(self, table: Any) -> Iterator[str]:
         """Yield the lines of a table, its merged cells repeated, and then its notes."""
@@ -203,14 +189,12 @@ class _Reader:
             if column:
                 grid.add("", columns=column)
             for cell in _children(row, qn("w:tc")):
-                covered = [
-                    find_value(cell, "w:tcPr", merge, default="continue")
-                    for merge in ("w:vMerge", "w:hMerge")
-                ]
-                from_left = (
-                    above.get(column - 1, "") if covered[1] == "continue" else self._cell(cell)
-                )
-                text = above.get(column, "") if covered[0] == "continue" else from_left
+                if _is_covered(cell, "w:hMerge"):
+                    text = above.get(column - 1, "")
+                else:
+                    text = self._cell(cell)  # of a cell that is not shown, too: Word counts it
+                if _is_covered(cell, "w:vMerge"):
+                    text = above.get(column, "")
                 width = max(1, read_whole(find_value(cell, "w:tcPr", "w:gridSpan"), 1))
                 above |= dict.fromkeys(range(column, column + min(width, MOST_COVERED)), text)
                 grid.add(text, columns=width)
@@ -223,10 +207,23 @@ class _Reader:
 
     def _cell(self, cell: Any) -> str:
         """Return the text of a cell, tables and boxes in it included."""
-        numbered = (
-            (self._numbers.next(paragraph), _text(paragraph)) for paragraph in cell.iter(_PARAGRAPH)
-        )
+        paragraphs = cell.iter(_PARAGRAPH)
+        numbered = ((self._numbers.next(each), _text(each)) for each in paragraphs)
         return fold(" ".join(f"{number} {text}" for number, text in numbered if text))
+
+
+def _read_level(element: Any) -> int:
+    """Return the level of the outline, from 0, on which a paragraph or a style stands."""
+    return read_whole(find_value(element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
+
+
+def _is_covered(cell: Any, merge: str) -> bool:
+    """Return whether a cell belongs to the one on its left (hMerge) or above it (vMerge)."""
+    return find_value(cell, "w:tcPr", merge, default="continue") == "continue"
+
+
+def _is_heading(style: str) -> bool:
+    return style.startswith("Heading") and style[-1].isdigit()
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
@@ -256,16 +253,12 @@ def _text(paragraph: Any) -> str:
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):
-        if any(
-            find_value(run, "w:rPr", kind, default="1") in _ON
-            for kind in ("w:strike", "w:dstrike", "w:vanish")
-        ):
-            continue  # what is no longer so, and what is not shown
-        symbols = "".join(
-            chr(int(sign.get(qn("w:char"), "20"), 16)) for sign in run.iterfind(qn("w:sym"))
-        )
-        lifts = [read_whole(lift.get(qn("w:val")), 0) for lift in run.iterfind(_LIFT)]
-        raised = run.find(_RAISED) is not None or any(lift > 0 for lift in lifts)
+        if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in _NOT_SHOWN):
+            continue
+        codes = [sign.get(qn("w:char"), "20") for sign in run.iterfind(qn("w:sym"))]
+        symbols = "".join(chr(int(code, 16)) for code in codes)
+        lift = read_whole(find_value(run, "w:rPr", "w:position"), 0)
+        raised = run.find(_RAISED) is not None or lift > 0
         shown = read_run(run) + show_symbols(symbols)
         text += mark_raised(text, shown) if raised else shown
     return text.strip()

@@ -35,20 +35,15 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
             yield from _read_chart(_open(part, key))
     for ids in element.iter(f"{_DIAGRAM}relIds"):
         points = _open(part, ids.get(f"{_RELATIONSHIP}dm")).iter(f"{_DIAGRAM}pt")
-        texts = (
-            " ".join(map(read_paragraph, point.iter(f"{DRAWING}p"))).strip() for point in points
-        )
-        if items := [f"- {text}" for text in texts if text]:
+        if items := [f"- {text}" for text in map(_read_paragraphs, points) if text]:
             yield "\n".join(items)
 
 
 def _open(part: Any, key: str) -> etree._Element:
     """Return the root of a part that another part names; an empty element if it is missing."""
-    return (
-        etree.fromstring(part.rels[key].target_part.blob, PARSER)
-        if key in part.rels
-        else etree.Element("none")
-    )
+    if key not in part.rels:
+        return etree.Element("none")
+    return etree.fromstring(part.rels[key].target_part.blob, PARSER)
 
 
 def read_paragraph(paragraph: Any) -> str:
@@ -56,14 +51,17 @@ def read_paragraph(paragraph: Any) -> str:
     text = ""
     for run in paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", MATH_TEXT):
         properties = run.getparent().find(f"{DRAWING}rPr")
-        if properties is not None and properties.get("strike", "noStrike") != "noStrike":
+        attributes = {} if properties is None else properties.attrib
+        if attributes.get("strike", "noStrike") != "noStrike":
             continue  # what is no longer so
-        raised = (
-            properties is not None and _RAISED.match(properties.get("baseline", "")) is not None
-        )
         part = " " if run.tag == f"{DRAWING}br" else read_run(run)
+        raised = _RAISED.match(attributes.get("baseline", ""))
         text += mark_raised(text, part) if raised else part
     return fold(text)
+
+
+def _read_paragraphs(element: etree._Element) -> str:
+    return " ".join(map(read_paragraph, element.iter(f"{DRAWING}p"))).strip()
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:
@@ -71,9 +69,7 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
     of its series.
     """
     title = root.find(f"{_CHART}chart/{_CHART}title")
-    if title is not None and (
-        text := " ".join(map(read_paragraph, title.iter(f"{DRAWING}p"))).strip()
-    ):
+    if title is not None and (text := _read_paragraphs(title)):
         yield text
     names, columns = [""], []
     categories: dict[int, str] = {}

@@ -36,7 +36,14 @@ from lmkrag.formats.load import (
     name_parts,
     to_document_error,
 )
-from lmkrag.formats.memory import MEMORY, OCR_MEMORY, allow_all, limit_file, limit_process
+from lmkrag.formats.memory import (
+    MEMORY,
+    OCR_MEMORY,
+    allow_all,
+    limit_file,
+    limit_process,
+    set_limit,
+)
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system.processes import end_with_parent
@@ -379,11 +386,8 @@ def _limit_time(seconds: int) -> None:
     """
     signal.alarm(seconds + _GRACE)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
     limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most)
-    )
+    set_limit(resource.RLIMIT_CPU, limit)
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:

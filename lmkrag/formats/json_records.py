@@ -14,29 +14,23 @@ from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
-_OUTLINE = re.compile(
-    r"(?:^|\.)(?:coordinates|arcs)$"
-)  # lists of points, of GeoJSON (RFC 7946) and TopoJSON
+# Lists of points, of GeoJSON (RFC 7946) and TopoJSON.
+_OUTLINE = re.compile(r"(?:^|\.)(?:coordinates|arcs)$")
 _COMMENT = re.compile(
     r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )
 _LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
-_NAMES = (
-    "columns",
-    "fields",
-    "header",
-    "headers",
-    "names",
-)  # of the list that names the columns of ``data``
+# Names of the list that names the columns of ``data``.
+_NAMES = ("columns", "fields", "header", "headers", "names")
 _ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "title")
 _CLOSING = {"[": "]", "{": "}"}
 
-_Piece = tuple[
-    int, tuple[Any] | None
-]  # where a part of a text begins, and its value; None if it is broken
 _Object = Mapping[str, Any]
+# Where a part of a text begins, and its value; None if it is broken.
+_Piece = tuple[int, tuple[Any] | None]
 _Columns = list[tuple[str, list[Any]]]  # names and values
+_Inner = list[tuple[Any, str]]  # the records in a record, and their dotted names
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -53,19 +47,13 @@ def read(data: bytes, name: str) -> Loaded:
     """
     text = decode(data)
     content, left_out = _read_text(text)
-    if (
-        content is None
-        and any(map(str.isalpha, text))
-        and not name.lower().endswith(("l", ".ndjson"))
-    ):
-        return Loaded(text, "text")
     if content is None:
-        raise DocumentError("broken JSON (nothing in it is whole)")
-    return Loaded(
-        "\n".join(filter(None, _read_value(content[0]))),
-        "json",
-        left_out={"records": left_out} if left_out else {},
-    )
+        has_lines = name.lower().endswith(("l", ".ndjson"))
+        if has_lines or not any(map(str.isalpha, text)):
+            raise DocumentError("broken JSON (nothing in it is whole)")
+        return Loaded(text, "text")
+    lines = filter(None, _read_value(content[0]))
+    return Loaded("\n".join(lines), "json", left_out={"records": left_out} if left_out else {})
 
 
 def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
@@ -84,9 +72,8 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
         return _gather(text, lines)
     spans, open_brackets = _find_brackets(text)
     pieces = _parse_spans(text, spans[0])
-    if len(pieces) > len(values) and all(
-        result for _, result in pieces
-    ):  # several on a line, or lines of one
+    # Several values stand on a line, or one value on several lines.
+    if len(pieces) > len(values) and all(result for _, result in pieces):
         return _gather(text, pieces)
     if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
         return _gather(text, lines)
@@ -227,21 +214,16 @@ def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
     parts.
     """
     columns = _find_columns(value)
-    cells = zip_longest(*(column for _, column in columns))
-    lines = [
-        format_record(zip((name for name, _ in columns), map(_show, row), strict=True))
-        for row in cells
-    ]
+    names = [name for name, _ in columns]
+    rows = zip_longest(*(cells for _, cells in columns))
+    lines = [format_record(zip(names, map(_show, row), strict=True)) for row in rows]
     are_records = _are_alike([part for part in value.values() if isinstance(part, dict)])
     for key, part in value.items():
         if _is_outline(key, part) or (columns and isinstance(part, list | dict)):
             continue  # of a map, or in the table
         is_nested = isinstance(part, dict) and not are_records
-        read_part = (
-            _read_value
-            if is_nested or (isinstance(part, list) and not _is_flat(part))
-            else _read_record
-        )
+        is_table = isinstance(part, list) and not _is_flat(part)
+        read_part = _read_value if is_nested or is_table else _read_record
         lines += read_part(part, _join(name, key), depth + 1)
     return lines
 
@@ -285,12 +267,11 @@ def _read_nested(value: _Object) -> _Columns:
     type.
     """
     parts = list(value.values())
-    if len(parts) < 2 or not all(
-        isinstance(part, dict) and _is_flat(part.values()) for part in parts
-    ):
+    if len(parts) < 2 or not all(isinstance(part, dict) for part in parts):
         return []
     rows = list(parts[0])
-    if len(rows) < 2 or any(list(part) != rows for part in parts):
+    is_even = all(list(part) == rows and _is_flat(part.values()) for part in parts)
+    if len(rows) < 2 or not is_even:
         return []
     columns = [(name, list(part.values())) for name, part in value.items()]
     if all(map(str.isdecimal, rows)):
@@ -308,12 +289,11 @@ def _read_lists(value: _Object) -> _Columns:
     beside a title.
     """
     columns = [(name, part) for name, part in value.items() if isinstance(part, list)]
-    fewest = (
-        2 if len(columns) == len(value) else 3
-    )  # rows; beside a title, lists of two may be anything
     if len(columns) < 2 or any(isinstance(part, dict) for part in value.values()):
         return []
-    is_even = len({len(column) for _, column in columns}) == 1 and len(columns[0][1]) >= fewest
+    fewest = 2 if len(columns) == len(value) else 3  # beside a title, lists of two may be anything
+    lengths = {len(column) for _, column in columns}
+    is_even = len(lengths) == 1 and min(lengths) >= fewest
     return columns if is_even and all(_is_flat(column) for _, column in columns) else []
 
 
@@ -330,9 +310,9 @@ def _join(name: str, key: str) -> str:
 
 
 def _show(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _read_record(
@@ -342,38 +322,31 @@ def _read_record(
 
     Their lines begin with the name or the first value of the outer record.
     """
-    inner: list[tuple[Any, str]] = []
+    inner: _Inner = []
     pairs = list(_leaves(value, name, depth, inner))
     names = [pair for pair in pairs if pair[0].rpartition(".")[2].lower() in _NAME][:2] or pairs[:1]
     lines = [format_record([*outer, *pairs])] if len(pairs) > len(names) or not inner else []
-    return lines + [
-        line
-        for part, full in inner
-        for line in _read_record(part, full, depth + 1, [*outer, *names])
-    ]
+    for part, full in inner:
+        lines += _read_record(part, full, depth + 1, [*outer, *names])
+    return lines
 
 
-def _leaves(
-    value: Any, name: str, depth: int, inner: list[tuple[Any, str]]
-) -> Iterator[tuple[str, str]]:
+def _leaves(value: Any, name: str, depth: int, inner: _Inner) -> Iterator[tuple[str, str]]:
     """Yield the dotted name and the value of everything in a JSON value; ``inner`` gets lists of
     records.
     """
-    if isinstance(value, dict) and depth < _MAX_DEPTH:
+    if not isinstance(value, dict | list) or depth >= _MAX_DEPTH:
+        yield name, _show(value)
+    elif isinstance(value, dict):
         for key, part in value.items():
             yield from _leaves(part, _join(name, key), depth + 1, inner)
-    elif depth < _MAX_DEPTH and _is_outline(name, value):
-        return
-    elif isinstance(value, list) and depth < _MAX_DEPTH:
+    elif not _is_outline(name, value):
         keys = [
             {*map(str.lower, part)} - {"value"} if isinstance(part, dict) else () for part in value
         ]
-        if len(value) > 1 and all(
-            len(names) > 1 for names in keys
-        ):  # {"name": "size", "value": 1} is no record
+        # {"name": "size", "value": 1} is no record.
+        if len(value) > 1 and all(len(names) > 1 for names in keys):
             inner += [(part, name) for part in value]
             return
         for part in value:
             yield from _leaves(part, name, depth + 1, inner)
-    else:
-        yield name, _show(value)

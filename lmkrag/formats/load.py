@@ -23,6 +23,8 @@ from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.system.files import printable
 from lmkrag.types import Document, Skipped
 
+Reader = Callable[[bytes, str], Loaded]  # reads the bytes of a file, by its name
+
 _READERS = {  # by module and function: what messages call a file, and its suffixes
     "html.read": ("HTML page", ".html .htm .xhtml"),
     "html.read_svg": ("SVG", ".svg"),
@@ -127,9 +129,8 @@ def check_file(path: Path) -> None:
     _check_suffix(suffix)
     if _is_plain(suffix):
         read_mark(sample)
-    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(
-        OLD_OFFICE
-    ):  # its reader says more
+    # An old file of Office is left to its reader, which says more.
+    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(OLD_OFFICE):
         raise DocumentError(f"content is not {suffix[1:].upper()}")
 
 
@@ -172,9 +173,7 @@ class LoadedFile(NamedTuple):
     document: Document
     attached: list[Document]
     skipped: list[Skipped]
-    scans: dict[
-        str, bytes
-    ]  # the bytes of attachments with scanned pages, which OCR is to read, by their names
+    scans: dict[str, bytes]
 
 
 def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
@@ -190,9 +189,8 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     data, file_path = _read(path), printable(str(path))
     loaded = _parse(data, path.name, file_path)
     attached: dict[str, Document] = {}
-    skipped: list[Skipped] = []
+    skipped = name_parts(doc_id, loaded.left_out)
     scans: dict[str, bytes] = {}
-    skipped += name_parts(doc_id, loaded.left_out)
     document = _document(loaded, data, path.name, doc_id, file_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:
@@ -200,11 +198,8 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
         for attachment in attachments:
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
-                skipped.append(
-                    Skipped(
-                        name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"
-                    )
-                )
+                why = f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"
+                skipped.append(Skipped(name, why))
                 return LoadedFile(document, list(attached.values()), skipped, scans)
             try:
                 inner = _parse(attachment.data, attachment.name, name)
@@ -228,19 +223,16 @@ def name_parts(doc_id: str, left_out: Mapping[str, str]) -> list[Skipped]:
     parts = [
         Skipped(f"{doc_id}/{printable(part)}", f"left out: {why}") for part, why in left_out.items()
     ]
-    more = len(parts) - _MOST_NAMED
-    return (
-        parts
-        if more <= 0
-        else [*parts[:_MOST_NAMED], Skipped(f"{doc_id}/...", f"left out: {more:,} parts more")]
-    )
+    if (more := len(parts) - _MOST_NAMED) > 0:
+        parts[_MOST_NAMED:] = [Skipped(f"{doc_id}/...", f"left out: {more:,} parts more")]
+    return parts
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
     stem, dot, suffix = name.rpartition(".")
-    names = (
-        f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})" for number in count(2)
-    )
+    if not dot:
+        stem, suffix = name, ""
+    names = (f"{stem} ({number}){dot}{suffix}" for number in count(2))
     return next(free for free in chain([name], names) if free not in taken)
 
 
@@ -270,9 +262,8 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise DocumentError(f"{what} without text") if what else EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if not _is_plain(suffix) and len(loaded.text) > allowed:
-        raise DocumentError(
-            f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused"
-        )
+        excess = f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused"
+        raise DocumentError(excess)
     return loaded
 
 
@@ -298,11 +289,8 @@ def read_gzip(data: bytes, name: str) -> Loaded:
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
-    title = (
-        ""
-        if loaded.page_starts and _NO_TITLE.fullmatch(loaded.title[:_LONGEST_TITLE])
-        else loaded.title
-    )
+    is_made_up = loaded.page_starts and _NO_TITLE.fullmatch(loaded.title[:_LONGEST_TITLE])
+    title = "" if is_made_up else loaded.title
     try:
         return Document(
             doc_id=doc_id,
@@ -361,10 +349,11 @@ def is_long(path: Path, size: int) -> bool:
     return size > _LONG and is_plain(path) and path.suffix.lower() not in _NOT_TEXT
 
 
-def _reader(suffix: str) -> _Read:
+def _reader(suffix: str) -> Reader:
     if suffix[1:] in list_plugins(FORMATS):
-        plugin: _Read = load_plugin(FORMATS, suffix[1:])
+        plugin: Reader = load_plugin(FORMATS, suffix[1:])
         return plugin
-    module, _, function = _BY_SUFFIX.get(suffix, "text.read").partition(".")
-    reader: _Read = getattr(import_module(f"lmkrag.formats.{module}"), function)
+    name, _, function = _BY_SUFFIX.get(suffix, "text.read").partition(".")
+    module = import_module(f"lmkrag.formats.{name}")
+    reader: Reader = getattr(module, function)
     return reader

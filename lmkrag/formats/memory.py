@@ -8,25 +8,15 @@ table of Word 15 for each byte of its XML.
 import resource
 from pathlib import Path
 
-MEMORY = (
-    1 << 30
-)  # bytes of address space that the reader of a file may use beside the file itself, at most
+# Bytes of address space that the reader of a file may use beside the file itself, at most.
+MEMORY = 1 << 30
 OCR_MEMORY = 4 << 30  # the same with the models of OCR, which take 2 GiB whatever the page
-_ANY_FILE, _EACH_BYTE, _EACH_UNPACKED_BYTE = (
-    256 << 20,
-    128,
-    16,
-)  # bytes beside those of the process itself
-_OTHER = (
-    ".xls",
-    ".xlsb",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".webp",
-    ".tif",
-    ".tiff",
-)  # take memory by last cells, by pixels
+# Bytes beside those of the process itself.
+_ANY_FILE = 256 << 20
+_EACH_BYTE = 128
+_EACH_UNPACKED_BYTE = 16
+# Files that take memory by last cells or by pixels.
+_OTHER = (".xls", ".xlsb", ".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")
 _STATUS = Path("/proc/self/statm")
 
 _most = 0  # bytes that a reader may use here; 0 in a process without limits
@@ -76,7 +66,10 @@ def find_limit() -> int:
 
 
 def _limit(soft: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(
-        resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)
-    )
+    set_limit(resource.RLIMIT_AS, soft)
+
+
+def set_limit(kind: int, soft: int) -> None:
+    """Set a limit of this process, or as much of it as the system allows."""
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))

@@ -15,15 +15,11 @@ from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
-_SCREEN = re.compile(
-    r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE
-)  # overwritten lines, and colours
+# Overwritten lines, and colours.
+_SCREEN = re.compile(r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE)
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
-_FORMER = {
-    "text": "text/plain",
-    "html": "text/html",
-    "latex": "text/latex",
-}  # what version 3 calls it
+# What version 3 calls it.
+_FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -51,12 +47,10 @@ def _join(value: Any) -> str:
 
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
     source = _join(cell.get("source", cell.get("input"))).strip("\n")
+    if cell.get("cell_type") == "heading":
+        source = f"{'#' * int(cell.get('level', 1))} {source}"
     if cell.get("cell_type") != "code":
-        yield (
-            f"{'#' * int(cell.get('level', 1))} {source}"
-            if cell.get("cell_type") == "heading"
-            else source
-        )
+        yield source
         return
     yield _fence(source)
     left = _MOST_PRINTED
@@ -81,9 +75,8 @@ def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
         return True, _SCREEN.sub("", _join(output.get("text"))) if is_printed else ""
     if "ename" in output:
         return True, _SCREEN.sub("", f"{output['ename']}: {output.get('evalue', '')}\n")
-    data = output.get("data") or {
-        kind: output[former] for former, kind in _FORMER.items() if former in output
-    }
+    former = {kind: output[name] for name, kind in _FORMER.items() if name in output}
+    data = output.get("data") or former
     if "text/markdown" in data:
         return False, _join(data["text/markdown"])
     plain = _join(data.get("text/plain"))

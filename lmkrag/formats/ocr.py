@@ -29,6 +29,7 @@ _MIN_SCORE = 0.5  # a line below this recognition score is left out
 _LARGEST = 2_600  # pixels of a side of a page; a larger one is scaled down
 _GUTTER = 0.02  # of the width, between columns at least
 _FILLS = 0.55  # of a column's width that its lines have on average where it is prose
+_LENGTH = 20  # characters that lines of prose have on average
 _CELL_GAP = 1.5  # heights of a line between two cells of a row at least
 _PARAGRAPH_GAP = 0.9  # heights of a line between two paragraphs at least
 _ROW_GAP = 2.5  # the same between two tables
@@ -83,14 +84,10 @@ def name_models() -> str:
     if spec is None:
         return ""
     folders = map(Path, spec.submodule_search_locations or ())
-    files = [
-        path
-        for folder in folders
-        for suffix in ("onnx", "yaml")
-        for path in folder.rglob(f"*.{suffix}")
-    ]
+    files = [path for folder in folders for path in folder.rglob("*")]
+    models = [path for path in files if path.suffix in (".onnx", ".yaml")]
     digest = xxh3_64()
-    for path in sorted([*files, Path(__file__)]):
+    for path in sorted([*models, Path(__file__)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -113,17 +110,13 @@ def find_lines(image: "Image") -> list[Line]:
     for corners, text, score in zip(output.boxes, output.txts, output.scores, strict=True):
         (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         if score < _MIN_BATCH_SCORE:
-            text, score = max(
-                (text, score), _recognize_alone(image, corners), key=lambda line: line[1]
-            )
+            alone, alone_score = _recognize_alone(image, corners)
+            if alone_score > score:
+                text, score = alone, alone_score
         if score >= _MIN_SCORE and text.strip():
-            box = (
-                round(left / width, 5),
-                round(top / height, 5),
-                round(right / width, 5),
-                round(bottom / height, 5),
-            )
-            lines.append(Line(text.strip(), box, float(score)))
+            left, right = round(left / width, 5), round(right / width, 5)
+            top, bottom = round(top / height, 5), round(bottom / height, 5)
+            lines.append(Line(text.strip(), (left, top, right, bottom), float(score)))
     return lines
 
 
@@ -133,11 +126,9 @@ def _recognize_alone(image: "Image", corners: Any) -> tuple[str, float]:
     """
     import numpy as np
 
-    (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
-    margin = 0.15 * (bottom - top)
-    cut = image.crop(
-        (int(left - margin), int(top - margin), int(right + margin), int(bottom + margin))
-    )
+    upper_left, lower_right = corners.min(axis=0), corners.max(axis=0)
+    margin = 0.15 * (lower_right - upper_left)[1]
+    cut = image.crop((*(upper_left - margin).astype(int), *(lower_right + margin).astype(int)))
     lines = _engine()(np.asarray(cut)[:, :, ::-1], use_det=False, use_cls=False)
     return (lines.txts[0], float(lines.scores[0])) if lines.txts else ("", 0.0)
 
@@ -157,9 +148,8 @@ def arrange(lines: Sequence[Line]) -> PageText:
         if previous:
             gap = min(line.box[1] for line in row) - max(line.box[3] for line in previous)
             most = _PARAGRAPH_GAP if len(row) == 1 or len(previous) == 1 else _ROW_GAP
-            new = (
-                gap > most * row[0].height or gap < -row[0].height
-            )  # further down, or another column
+            # A block begins further down, or in another column.
+            new = gap > most * row[0].height or gap < -row[0].height
             text += "\n\n" if new else "\n"
         # Several lines side by side are the cells of a row.
         bars = len(row) > 1
@@ -184,8 +174,8 @@ def _rows(lines: Sequence[Line]) -> list[list[Line]]:
     """
     ordered = sorted(lines, key=lambda line: line.box[1])
     if (gutter := _find_gutter(ordered)) is not None:
-        left = [line for line in ordered if line.box[2] <= gutter]
-        return _rows(left) + _rows([line for line in ordered if line.box[2] > gutter])
+        left, right = _divide(ordered, gutter)
+        return _rows(left) + _rows(right)
     if (cut := _find_cut(ordered)) is not None:
         return _rows(ordered[:cut]) + _rows(ordered[cut:])
     rows: list[list[Line]] = []
@@ -224,22 +214,23 @@ def _find_gutter(lines: Sequence[Line]) -> float | None:
     for left, right in edges[1:]:
         if left - reach >= _GUTTER:
             middle = (left + reach) / 2
-            sides = [
-                [line for line in lines if line.box[2] <= middle],
-                [line for line in lines if line.box[2] > middle],
-            ]
-            if all(len(side) >= 2 and _is_prose(side) for side in sides):
+            if all(len(side) >= 2 and _is_prose(side) for side in _divide(lines, middle)):
                 return middle
         reach = max(reach, right)
     return None
 
 
+def _divide(lines: Sequence[Line], gutter: float) -> tuple[list[Line], list[Line]]:
+    """Return the lines on the left and on the right of a gutter."""
+    left = [line for line in lines if line.box[2] <= gutter]
+    return left, [line for line in lines if line.box[2] > gutter]
+
+
 def _is_prose(lines: Sequence[Line]) -> bool:
     left, right = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
     filled = sum(line.box[2] - line.box[0] for line in lines) / len(lines)
-    return filled >= _FILLS * (right - left) and sum(len(line.text) for line in lines) >= 20 * len(
-        lines
-    )
+    length = sum(len(line.text) for line in lines) / len(lines)
+    return filled >= _FILLS * (right - left) and length >= _LENGTH
 
 
 def _find_cut(lines: Sequence[Line]) -> int | None:

@@ -30,12 +30,9 @@ _NAMES = ("drawing", "office", "presentation", "style", "table", "text")
 _DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_HEADING, _PARAGRAPH, _NOTE, _COMMENT = (
-    f"{_TEXT}h",
-    f"{_TEXT}p",
-    f"{_TEXT}note",
-    f"{_OFFICE}annotation",
-)
+_HEADING, _PARAGRAPH = f"{_TEXT}h", f"{_TEXT}p"
+_NOTE, _COMMENT = f"{_TEXT}note", f"{_OFFICE}annotation"
+_LINES = (_PARAGRAPH, _HEADING)
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _MARGINS = [
     f"{_STYLE}{margin}{pages}"
@@ -70,9 +67,8 @@ def read(data: bytes, name: str) -> Loaded:
         DocumentError: it is encrypted, or too large.
     """
     with open_archive(data, "OpenDocument") as archive:
-        content, styles, about = (
-            _open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml")
-        )
+        names = ("content.xml", "styles.xml", "meta.xml")
+        content, styles, about = (_open(archive, part) for part in names)
         _insert_equations(content, archive)
     return _read_parts(content, styles, about)
 
@@ -87,20 +83,15 @@ def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
     parts = Parts()
     _read_styles(content, styles)
     body = f"{_OFFICE}body/{_OFFICE}"
-    margins = [
-        line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)
-    ]
+    margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(*_LINES)]
     head = read_margins(map(_text, margins))
     kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
     if content.find(f"{body}spreadsheet") is not None:
-        sheets = (
-            (sheet.get(f"{_TABLE}name", ""), sheet) for sheet in content.iter(f"{_TABLE}table")
-        )
-        read = (
-            parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or ""
-            for name, sheet in sheets
-        )
-        kind, pages = "ods", [_join(read)]
+        sheets = []
+        for sheet in content.iter(f"{_TABLE}table"):
+            name = sheet.get(f"{_TABLE}name", "")
+            sheets.append(parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "")
+        kind, pages = "ods", [_join(sheets)]
     elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
         kind = "odp"
         pages = [
@@ -132,7 +123,7 @@ def _insert_equations(content: Element, archive: zipfile.ZipFile) -> None:
         frame = shape.getparent()
         if etree.QName(root).localname != "math" or frame.getparent() is None:
             continue
-        is_inline = next(frame.iterancestors(_PARAGRAPH, _HEADING), None) is not None
+        is_inline = next(frame.iterancestors(*_LINES), None) is not None
         shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
         shown.text, shown.tail = read_math(root), frame.tail
         frame.getparent().replace(frame, shown)
@@ -154,11 +145,9 @@ def _read_styles(content: Element, styles: Element) -> None:
         if name in struck:
             span.clear()
             span.tail = tail
-        elif (
-            name in raised
-            and (part := next((part for part in span.iter() if part.text), None)) is not None
-        ):
-            part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
+        elif name in raised:
+            for part in [part for part in span.iter() if part.text][:1]:
+                part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
 
 
 def _join(blocks: Iterable[str]) -> str:
@@ -192,15 +181,11 @@ def _read_rows(table: Element) -> list[list[str]]:
 
 def _value(cell: Element) -> str:
     """Return the value of a cell as it is shown, else as it is stored, else its formula."""
-    text, date = (
-        _text(cell),
-        cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " "),
-    )
+    text, date = _text(cell), cell.get(f"{_OFFICE}date-value", "")
+    date = date.removesuffix("T00:00:00").replace("T", " ")
     numbers = {int(number) for number in re.findall(r"\d{1,9}", text)}
-    if (
-        len(date) == _DAY and numbers and int(date[-2:]) not in numbers
-    ):  # only its month or year is shown
-        date = date[:4] if text.isdecimal() else date[:7]
+    if len(date) == _DAY and numbers and int(date[-2:]) not in numbers:
+        date = date[:4] if text.isdecimal() else date[:7]  # only its month or year is shown
     shown = date or ("" if _TOO_NARROW.fullmatch(text) else text)
     stored = next(filter(None, (cell.get(f"{_OFFICE}{kind}value") for kind in _KINDS)), None)
     formula = cell.get(f"{_TABLE}formula", "").partition("=")[2]
@@ -231,33 +216,23 @@ def _read(node: Element) -> list[str]:
     """Return the blocks below an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
-        if child.tag in (_HEADING, _PARAGRAPH):
-            blocks.append(_mark(child) + _text(child))
+        if child.tag in _LINES:
+            blocks += [_mark(child) + _text(child), *_beside(child)]
         elif child.tag == f"{_TEXT}list":
-            items = [
-                item for item in child.iter(_PARAGRAPH, _HEADING) if not _is_aside(item, child)
-            ]
-            blocks.append(
-                "\n".join((_mark(item) or "- ") + text for item in items if (text := _text(item)))
-            )
+            items = [item for item in child.iter(*_LINES) if not _is_aside(item, child)]
+            lines = [(_mark(item) or "- ") + text for item in items if (text := _text(item))]
+            blocks += ["\n".join(lines), *_beside(child)]
         elif child.tag == f"{_TABLE}table":
-            blocks.append("\n".join(bar_lines(_read_rows(child))))
-        elif child.tag in _NO_TEXT:
-            continue
-        else:
+            blocks += ["\n".join(bar_lines(_read_rows(child))), *_beside(child)]
+        elif child.tag not in _NO_TEXT:
             blocks += _read(child)
-            continue
-        blocks += _beside(child)
     return blocks
 
 
 def _mark(node: Element) -> str:
     """Return the mark of a heading; an empty string for a paragraph."""
-    return (
-        "#" * min(6, read_whole(node.get(f"{_TEXT}outline-level"), 1)) + " "
-        if node.tag == _HEADING
-        else ""
-    )
+    level = read_whole(node.get(f"{_TEXT}outline-level"), 1)
+    return "#" * min(6, level) + " " if node.tag == _HEADING else ""
 
 
 def _text(node: Element) -> str:
@@ -272,7 +247,7 @@ def _pieces(node: Element) -> Iterator[str]:
             yield " "
         elif not _is_anchored(child) and child.tag != f"{_TEXT}ruby-text":
             yield from _pieces(child)
-            if child.tag in (_HEADING, _PARAGRAPH):
+            if child.tag in _LINES:
                 yield " "
         yield child.tail or ""
 
@@ -289,21 +264,17 @@ def _is_aside(node: Element, top: Element) -> bool:
     return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
 
 
-def _beside(node: etree._Element) -> list[str]:
+def _beside(node: Element) -> list[str]:
     """Return the notes and the text of drawings that are anchored in an element."""
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag == _NOTE:
-            mark, body = (
-                " ".join(map(_text, child.iter(f"{_TEXT}note-{part}")))
-                for part in ("citation", "body")
-            )
+            mark = " ".join(map(_text, child.iter(f"{_TEXT}note-citation")))
+            body = " ".join(map(_text, child.iter(f"{_TEXT}note-body")))
             blocks.append(f"[^{mark}]: {body}")
         elif child.tag == _COMMENT:
-            author, text = (
-                child.findtext(f"{_DC}creator"),
-                " ".join(map(_text, child.iter(_PARAGRAPH))),
-            )
+            author = child.findtext(f"{_DC}creator")
+            text = " ".join(map(_text, child.iter(_PARAGRAPH)))
             blocks.append(f"[{author}: {text}]" if author else f"[{text}]")
         else:
             blocks += _read(child) if _is_anchored(child) else _beside(child)

@@ -16,32 +16,24 @@ import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded, Parts, describe_properties, fold, join_pages
-from lmkrag.formats.columns import Box
+from lmkrag.formats.columns import Box, Rectangle
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_forms import MOST_DRAWN, count_drawn
 from lmkrag.formats.pdf_text import PageText
 from lmkrag.formats.titles import TITLE_MARK
 
 _MAGIC = b"%PDF"
-_FEW_CHARACTERS, _COVERED = (
-    200,
-    0.5,
-)  # of a page that may be a scan with a stamp, and its share under the picture
+_FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp
+_COVERED = 0.5  # share of such a page under the picture
 _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
-_TITLE, _MOST_OFTEN = (
-    re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE),
-    3,
-)  # times that a heading may come again
+_TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
+_MOST_OFTEN = 3  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
-_FEWEST_RUNNING, _RUNNING_SHARE = (
-    3,
-    0.4,
-)  # pages that share one, and share of all: left and right pages may differ
-_OUTLINE, _LINES = (
-    (220, 20, 60),
-    500,
-)  # its colour, and widths of its line on the longer side of a page
+_FEWEST_RUNNING = 3  # pages that share a header or footer
+_RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
+_OUTLINE = (220, 20, 60)  # colour
+_LINES = 500  # widths of the outline on the longer side of a page
 _UNITS = 100_000  # that a page is divided into, either way
 
 
@@ -60,15 +52,8 @@ def read(data: bytes, name: str) -> Loaded:
     """
     if count_drawn(data) > MOST_DRAWN:
         raise DocumentError("broken PDF (a form draws itself, or others too often)")
-    try:
-        pdf = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        if "password" in str(error).lower():
-            raise DocumentError("encrypted PDF: it needs a password") from error
-        raise DocumentError(f"broken PDF ({error})") from error
     parts = Parts()
-    with contextlib.closing(pdf):
-        pdf.init_forms()
+    with _open(data) as pdf:
         contents = [
             parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "")
             for number in range(len(pdf))
@@ -85,9 +70,8 @@ def read(data: bytes, name: str) -> Loaded:
         faults = " or ".join(sorted({fault for _, fault in contents if fault}))
         pages = f"{len(scanned)} page{'' if len(scanned) == 1 else 's'} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
-    meta = {
-        key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata
-    }
+    named = ("Author", "Subject", "Keywords")
+    meta = {key.lower(): metadata[key] for key in named if key in metadata}
     meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
     attachments = tuple(filter(None, attached))
     return Loaded(
@@ -117,9 +101,8 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
     blanked = []
     for page, lines in zip(pages, edges, strict=True):
         for key, (start, end) in lines.items():
-            if (
-                counts[key] >= least and titles[page[start:end]] != 1
-            ):  # else the title that headers repeat
+            # A line that is a heading once is the title that headers repeat: it stays.
+            if counts[key] >= least and titles[page[start:end]] != 1:
                 page = page[:start] + " " * (end - start) + page[end:]
         blanked.append(
             _TITLE.sub(
@@ -172,13 +155,9 @@ def render_page(
         image.thumbnail((longest, longest))
     drawing, line = ImageDraw.Draw(image), max(2, max(image.size) // _LINES)
     for left, top, right, bottom in boxes:
-        (x0, y0), (x1, y1) = (
-            (left * image.width, top * image.height),
-            (right * image.width, bottom * image.height),
-        )
-        drawing.rectangle(
-            (x0 - line, y0 - line, x1 + line, y1 + line), outline=_OUTLINE, width=line
-        )
+        upper_left = left * image.width - line, top * image.height - line
+        lower_right = right * image.width + line, bottom * image.height + line
+        drawing.rectangle((upper_left, lower_right), outline=_OUTLINE, width=line)
     packed = io.BytesIO()
     image.save(packed, form, quality=80)
     return packed.getvalue()
@@ -220,28 +199,32 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box
     """
     with _open_page(data, number) as page:
         content = PageText(page)
-        boxes = (
-            content.box(place)
-            for place in range(start, end)
-            if not content.text[place : place + 1].isspace()
-        )
-        lines = merge_boxes(
-            box for box in boxes if box is not None
-        )  # before a turned page is turned
+        shown = [
+            place for place in range(start, end) if not content.text[place : place + 1].isspace()
+        ]
+        lines = merge_boxes(filter(None, map(content.box, shown)))  # before a page is turned
         return tuple(_to_shares(page, box) for box in lines)
 
 
 @contextlib.contextmanager
-def _open_page(data: bytes, number: int) -> Iterator[Any]:
+def _open(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
     try:
         with contextlib.closing(pypdfium2.PdfDocument(data)) as pdf:
             pdf.init_forms()  # the text of a page has their values
-            if not 1 <= number <= len(pdf):
-                raise DocumentError(f"no page {number}: it has {len(pdf)}")
-            with contextlib.closing(pdf[number - 1]) as page:
-                yield page
+            yield pdf
     except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
+
+
+@contextlib.contextmanager
+def _open_page(data: bytes, number: int) -> Iterator[Any]:
+    with _open(data) as pdf:
+        if not 1 <= number <= len(pdf):
+            raise DocumentError(f"no page {number}: it has {len(pdf)}")
+        with contextlib.closing(pdf[number - 1]) as page:
+            yield page
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
@@ -272,39 +255,28 @@ def _is_scan(page: Any, content: PageText) -> bool:
     return covered > _COVERED * width * height and not content.has_large_text()
 
 
-def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge the boxes of characters into one for each line.
-
-    Args:
-        boxes: (left, lower y, right, higher y), in reading order.
-    """
-    merged: list[Box] = []
+def merge_boxes(boxes: Iterable[Rectangle]) -> list[Rectangle]:
+    """Merge the rectangles of characters, in reading order, into one for each line."""
+    merged: list[Rectangle] = []
     for box in boxes:
         last = merged[-1] if merged else box
-        height, common = (
-            min(last[3] - last[1], box[3] - box[1]),
-            min(last[3], box[3]) - max(last[1], box[1]),
-        )
-        if (
-            merged and common >= height / 2 and box[2] > last[0]
-        ):  # beside it: they share half of the lower one's height
-            merged[-1] = (
-                min(last[0], box[0]),
-                min(last[1], box[1]),
-                max(last[2], box[2]),
-                max(last[3], box[3]),
-            )
+        height = min(last.height, box.height)
+        common = min(last.top, box.top) - max(last.bottom, box.bottom)
+        is_beside = common >= height / 2 and box.right > last.left
+        if merged and is_beside:
+            lower = map(min, last[:2], box[:2])
+            merged[-1] = Rectangle(*lower, *map(max, last[2:], box[2:]))
         else:
             merged.append(box)
     return merged
 
 
-def _to_shares(page: Any, box: Box) -> Box:
-    """Return a box (left, bottom, right, top) in a page's own units as (left, top, right, bottom),
-    shares of the page as shown.
+def _to_shares(page: Any, box: Rectangle) -> Box:
+    """Return a rectangle in a page's own units as (left, top, right, bottom), shares of the page as
+    shown.
     """
     corners = []
-    for x, y in ((box[0], box[1]), (box[2], box[3])):
+    for x, y in (box[:2], box[2:]):
         across, down = ctypes.c_int(), ctypes.c_int()
         raw.FPDF_PageToDevice(page, 0, 0, _UNITS, _UNITS, 0, x, y, across, down)
         corners.append((across.value / _UNITS, down.value / _UNITS))

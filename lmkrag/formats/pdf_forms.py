@@ -45,19 +45,18 @@ def count_drawn(data: bytes) -> int:
     encrypted file, draws nothing.
     """
     objects = dict(_find_objects(data)) if b"/Form" in data else {}
-    forms = {
-        number: form for number, form in objects.items() if form.start and _FORM.search(form.value)
+    draws = {
+        number: _find_draws(data, form, objects)
+        for number, form in objects.items()
+        if form.start and _FORM.search(form.value)
     }
-    draws = {number: _find_draws(data, form, objects) for number, form in forms.items()}
-    drawn = dict.fromkeys(forms, 1)
+    drawn = dict.fromkeys(draws, 1)
     for _ in range(_DEEPEST if any(draws.values()) else 0):
-        drawn = {
-            number: min(
-                1 + sum(times * drawn.get(inner, 0) for inner, times in draws[number].items()),
-                MOST_DRAWN + 1,
-            )
-            for number in forms
+        counts = {
+            number: 1 + sum(times * drawn.get(inner, 0) for inner, times in inside.items())
+            for number, inside in draws.items()
         }
+        drawn = {number: min(count, MOST_DRAWN + 1) for number, count in counts.items()}
     return max(drawn.values(), default=0)
 
 
@@ -71,11 +70,9 @@ def _find_objects(data: bytes) -> Iterator[tuple[int, _Object]]:
         number = _NUMBER.search(data, max(start, head - _LONGEST_NAME), head) if head >= 0 else None
         if number is not None:
             begins = data.find(b"stream", head, stop)
-            found = (
-                _Object(data[head:stop])
-                if begins < 0
-                else _Object(data[head:begins], begins + len("stream"), stop)
-            )
+            found = _Object(data[head:stop])
+            if begins >= 0:
+                found = _Object(data[head:begins], begins + len("stream"), stop)
             yield int(number[1]), found
             if _PACKED_OBJECTS.search(found.value):
                 yield from _unpack_objects(_read_stream(data, found))

@@ -18,7 +18,7 @@ from typing import Any
 import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN, fold
-from lmkrag.formats.columns import Box, Source, mark_columns
+from lmkrag.formats.columns import Rectangle, Source, mark_columns
 from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
@@ -28,38 +28,26 @@ _AFTER = re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"(?:(?<![ \t])[ \t]+)?\r\n[ \t]*")
-_LIGATURES = {
-    "\x0b": "ff",
-    "\x0c": "fi",
-    "\r": "fl",
-    "\x0e": "ffi",
-    "\x0f": "ffl",
-}  # of TeX's fonts of bitmaps
+# Ligatures of TeX's fonts of bitmaps.
+_LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}
 _LIGATURE = re.compile(
     r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])"
 )
 _ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)
-_UNSEEN = re.compile(
-    "[\0\u200b\ufeff]|\u00ad(?!\r)"
-)  # a soft hyphen in a line is shown: fonts take it for "-"
+# A soft hyphen in a line is shown: fonts take it for "-".
+_UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")
 _DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
-_RAISED, _SMALLER = (
-    0.15,
-    0.85,
-)  # of the size of the text: where an exponent begins, and its own size at most
-_CLOSE, _BACK = (
-    0.12,
-    0.3,
-)  # of the height of a line: no space between two characters; how far one may reach back
+_RAISED = 0.15  # of the size of the text: where an exponent begins
+_SMALLER = 0.85  # of the size of the text: the size of an exponent, at most
+_CLOSE = 0.12  # of the height of a line: no space between two characters
+_BACK = 0.3  # of the height of a line: how far a character may reach back
 _BESIDE = 1.5  # the same, between a box to tick and what it is for
 _ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
 _MOST_ODD = 0.3  # of the characters of a page
 _LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECASE)
-_ENOUGH, _FEWEST_VOWELS = (
-    40,
-    0.7,
-)  # words that say something; share of them that have a vowel, in any language
+_ENOUGH = 40  # words that say something
+_FEWEST_VOWELS = 0.7  # share of words that have a vowel, in any language
 _SAMPLE = 200  # characters
 _LARGE = 0.025  # of the height of a page: a line of a slide
 _BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
@@ -73,9 +61,8 @@ _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _PASSWORD = 1 << 13  # a flag of fields
 
-_Edit = tuple[
-    int, int, str, Box | None
-]  # what takes the place of ``[start, stop)``; its box, if of no character
+# What takes the place of ``[start, stop)``; its box, if of no character.
+_Edit = tuple[int, int, str, Rectangle | None]
 
 
 class PageText:
@@ -88,11 +75,8 @@ class PageText:
     def __init__(self, page: Any) -> None:
         self._page, self._textpage = page, page.get_textpage()
         self._raw: str = self._textpage.get_text_range()
-        self._rect, self._matrix, self._name = (
-            raw.FS_RECTF(),
-            raw.FS_MATRIX(),
-            ctypes.create_string_buffer(256),
-        )
+        self._rect, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._name = ctypes.create_string_buffer(256)
         text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
         first = len(text) - len(text.lstrip())
         self.text = text.strip()
@@ -116,13 +100,12 @@ class PageText:
         vowels = [_VOWEL.search(word) is not None for word in _LATIN.findall(self._raw)]
         if len(vowels) >= _ENOUGH:
             return sum(vowels) < _FEWEST_VOWELS * len(vowels)
-        numbers = [
-            self._number(place) for place in range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)
+        places = range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)
+        unmapped: list[bool] = [
+            raw.FPDFText_HasUnicodeMapError(self._textpage, self._number(place)) == 1
+            for place in places
         ]
-        unmapped = sum(
-            raw.FPDFText_HasUnicodeMapError(self._textpage, number) == 1 for number in numbers
-        )
-        return bool(unmapped > 0.5 * len(numbers))
+        return 2 * sum(unmapped) > len(unmapped)
 
     def has_large_text(self) -> bool:
         """Return whether a line is higher, for the size of the page, than prose or a stamp on a
@@ -130,19 +113,17 @@ class PageText:
         """
         height = _LARGE * self._page.get_height()
         boxes = map(self._measure, range(len(self.text)))
-        return any(box is not None and box[3] - box[1] > height for box in boxes)
+        return any(box is not None and box.height > height for box in boxes)
 
-    def box(self, character: int) -> Box | None:
-        """Return the box of a character (left, bottom, right, top) in points; None if it has
-        none.
-        """
+    def box(self, character: int) -> Rectangle | None:
+        """Return where a character stands; None if it has no place."""
         if not 0 <= character < len(self._sources):
             return None
         source = self._sources[character]
         return self._box(source) if isinstance(source, int) else source
 
-    def _measure(self, character: int) -> Box | None:
-        """Return the box of a character as if its line ran from left to right."""
+    def _measure(self, character: int) -> Rectangle | None:
+        """Return the rectangle of a character as if its line ran from left to right."""
         source = self._sources[character]
         return self._upright(source) if isinstance(source, int) else None
 
@@ -150,9 +131,8 @@ class PageText:
         """Return the size of a character's font in points, as the page scales it."""
         number = self._number(place)
         raw.FPDFText_GetMatrix(self._textpage, number, self._matrix)
-        return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(
-            self._matrix.c, self._matrix.d
-        )
+        size = float(raw.FPDFText_GetFontSize(self._textpage, number))
+        return size * math.hypot(self._matrix.c, self._matrix.d)
 
     def _look(self, character: int) -> tuple[float, bool]:
         """Return the size of a character's font, and whether its name or its weight says that it is
@@ -165,10 +145,8 @@ class PageText:
         flags = ctypes.c_int()
         size = raw.FPDFText_GetFontInfo(self._textpage, number, self._name, len(self._name), flags)
         name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
-        is_bold = (
-            _BOLD.search(name) or raw.FPDFText_GetFontWeight(self._textpage, number) >= _BOLD_WEIGHT
-        )
-        return self._size(source), bool(is_bold)
+        weight = raw.FPDFText_GetFontWeight(self._textpage, number)
+        return self._size(source), bool(_BOLD.search(name)) or weight >= _BOLD_WEIGHT
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -178,45 +156,40 @@ class PageText:
 
     def _number(self, place: int) -> int:
         number = place if self._raw.isascii() else self._numbers[place]
-        return (
-            number
-            if self._is_plain
-            else int(raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, number))
-        )
+        if self._is_plain:
+            return number
+        return int(raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, number))
 
     @cached_property
     def _is_plain(self) -> bool:
         """Whether PDFium's text has all of its characters and no others."""
         return self._numbers[-1] == int(self._textpage.count_chars())
 
-    def _box(self, place: int) -> Box | None:
+    def _box(self, place: int) -> Rectangle | None:
         rect = self._rect
         if not raw.FPDFText_GetLooseCharBox(self._textpage, self._number(place), rect):
             return None
-        return rect.left, rect.bottom, rect.right, rect.top
+        return Rectangle(rect.left, rect.bottom, rect.right, rect.top)
 
-    def _upright(self, place: int) -> Box | None:
+    def _upright(self, place: int) -> Rectangle | None:
         box = self._box(place)
         if box is None or not self._has_turned_lines:
             return box
-        left, bottom, right, top = box
         angle = raw.FPDFText_GetCharAngle(self._textpage, self._number(place))
-        match round(angle / (math.pi / 2)) % 4:  # quarter turns, which PDFium counts anticlockwise
-            case 1:
-                return bottom, -right, top, -left
-            case 2:
-                return -right, -top, -left, -bottom
-            case 3:
-                return -top, left, -bottom, right
+        for _ in range(round(angle / (math.pi / 2)) % 4):  # PDFium counts against the clock
+            left, bottom, right, top = box
+            box = Rectangle(bottom, -right, top, -left)
         return box
 
     @cached_property
     def _has_turned_lines(self) -> bool:
         ends = [0, *(match.end() for match in _LINE_END.finditer(self._raw)), len(self._raw) - 1]
-        numbers = (self._number(place) for place in ends if 0 <= place < len(self._raw))
-        return any(
-            abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers
+        angles = (
+            raw.FPDFText_GetCharAngle(self._textpage, self._number(place))
+            for place in ends
+            if 0 <= place < len(self._raw)
         )
+        return any(abs(angle) > 0.5 for angle in angles)
 
     def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
         """Return the text with edits, and for each character its number in PDFium's text or its
@@ -238,13 +211,10 @@ class PageText:
     def _edits(self) -> Iterator[_Edit]:
         """Yield all edits that turn PDFium's text into the text that is indexed."""
         yield from self._drop_outside()
-        unseen = _UNSEEN.finditer(self._raw)
-        yield from (
-            (*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in unseen
-        )
-        yield from (
-            (*match.span(), _LIGATURES[match[0]], None) for match in _LIGATURE.finditer(self._raw)
-        )
+        for unseen in _UNSEEN.finditer(self._raw):
+            yield *unseen.span(), "-" if unseen[0] == SOFT_HYPHEN else "", None
+        for ligature in _LIGATURE.finditer(self._raw):
+            yield *ligature.span(), _LIGATURES[ligature[0]], None
         yield from self._join_words()
         lines = [*self._join_lines()]
         yield from lines
@@ -256,17 +226,16 @@ class PageText:
         """Yield edits that remove characters outside of the page's box, which PDFium's bounded text
         lacks.
         """
-        if len("".join(self._textpage.get_text_bounded().split())) >= len(
-            "".join(self._raw.split())
-        ):
+        inside = "".join(self._textpage.get_text_bounded().split())
+        if len(inside) >= len("".join(self._raw.split())):
             return
         left, bottom, right, top = self._page.get_bbox()
         for place, box in self._shown():
-            x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+            x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
             if not (left <= x <= right and bottom <= y <= top):
                 yield place, place + 1, "", None
 
-    def _shown(self) -> Iterator[tuple[int, Box]]:
+    def _shown(self) -> Iterator[tuple[int, Rectangle]]:
         """Yield the characters that are seen, with their boxes."""
         for place, character in enumerate(self._raw):
             if not character.isspace() and (box := self._box(place)) is not None:
@@ -287,17 +256,11 @@ class PageText:
         for (start, stop), (before, after, rest, space) in zip(divisions, parts, strict=True):
             is_marked = stop - start == 1  # else the line's end is there
             is_word = before[-1:].islower() and after[:1].islower()
-            if (
-                is_word
-                and rest[:1] not in ("-", "@", "/")
-                and not _is_compound(before.lower(), after.lower(), words)
-            ):
+            is_number = self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()
+            goes_on = rest[:1] in ("-", "@", "/") or _is_compound(before, after, words)
+            if is_word and not goes_on:
                 yield start, stop, "", None
-            elif (
-                is_marked
-                or is_word
-                or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit())
-            ):
+            elif is_marked or is_word or is_number:
                 yield start, stop, "-", None
             else:
                 continue  # a hyphen that may be a dash
@@ -338,13 +301,13 @@ class PageText:
         first, second = self._upright(before), self._upright(after)
         if first is None or second is None:
             return None
-        height = max(first[3] - first[1], second[3] - second[1])
-        common = min(first[3], second[3]) - max(first[1], second[1])
-        if height <= 0 or common < 0.5 * min(first[3] - first[1], second[3] - second[1]):
+        height = max(first.height, second.height)
+        common = min(first.top, second.top) - max(first.bottom, second.bottom)
+        if height <= 0 or common < 0.5 * min(first.height, second.height):
             return None
-        gap = second[0] - first[2]
+        gap = second.left - first.right
         if unicodedata.bidirectional(self._raw[after]) in ("R", "AL"):
-            gap = max(gap, first[0] - second[2])
+            gap = max(gap, first.left - second.right)
         return gap / height if gap > -_BACK * height else None
 
     def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
@@ -365,7 +328,7 @@ class PageText:
             places = range(start, stop) if self._raw[start].isdigit() else [start + 1]
             for place in places:
                 box = self._upright(place)
-                if box and self._size(place) <= most and box[1] >= base[1] + _RAISED * most:
+                if box and self._size(place) <= most and box.bottom >= base.bottom + _RAISED * most:
                     if self._raw[stop : stop + 1] not in ("/", "⁄"):  # else a fraction
                         caret = place if self._raw[start].isdigit() else start
                         yield caret, caret, "^", None
@@ -382,23 +345,23 @@ class PageText:
                     yield start, others[-1] + 1, self._raw[start : others[-1] + 1][::-1], box
 
     @cached_property
-    def _annotations(self) -> list[tuple[Any, int, Box]]:
+    def _annotations(self) -> list[tuple[Any, int, Rectangle]]:
         """The annotations of the page that are shown, with kind and box."""
         annotations = []
         for number in range(raw.FPDFPage_GetAnnotCount(self._page)):
             annotation = raw.FPDFPage_GetAnnot(self._page, number)
             rect = raw.FS_RECTF()
-            if not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN and raw.FPDFAnnot_GetRect(
-                annotation, rect
-            ):
-                box = rect.left, min(rect.bottom, rect.top), rect.right, max(rect.bottom, rect.top)
+            is_shown = not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
+            if is_shown and raw.FPDFAnnot_GetRect(annotation, rect):
+                bottom, top = sorted((rect.bottom, rect.top))
+                box = Rectangle(rect.left, bottom, rect.right, top)
                 annotations.append((annotation, raw.FPDFAnnot_GetSubtype(annotation), box))
             else:
                 raw.FPDFPage_CloseAnnot(annotation)
         return annotations
 
     @property
-    def _notes(self) -> Iterator[tuple[str, Box]]:
+    def _notes(self) -> Iterator[tuple[str, Rectangle]]:
         for annotation, kind, box in self._annotations:
             if kind in _NOTE_KINDS and (
                 note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
@@ -410,37 +373,34 @@ class PageText:
         """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
         form = self._page.formenv
         widgets = [
-            (field, each)
-            for each, kind, field in self._annotations
+            (field, widget)
+            for widget, kind, field in self._annotations
             if kind == raw.FPDF_ANNOT_WIDGET
         ]
         if form is None or not widgets:
             return
         shown = list(self._shown())
-        for field, annotation in sorted(widgets, key=lambda widget: widget[0][0]):
+        for field, annotation in sorted(widgets, key=lambda widget: widget[0].left):
             kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
             value = _read_field(form, annotation, kind)
             if not value:
                 continue
-            row = [(box[0], box[2], place) for place, box in shown if _is_level(box, field)]
-            before = [(right, place) for left, right, place in row if left < field[0]]
-            most = field[2] + _BESIDE * (field[3] - field[1])
+            row = [(box, place) for place, box in shown if _is_level(box, field)]
+            before = [(box.right, place) for box, place in row if box.left < field.left]
+            most = field.right + _BESIDE * field.height
             after = [
-                (left, place) for left, right, place in row if field[2] <= right and left <= most
+                (box.left, place)
+                for box, place in row
+                if field.right <= box.right and box.left <= most
             ]
             if kind in _TICKS and after:
-                place = min(after)[1]
-                yield place, place, f"{value} ", field
+                place, shown_value = min(after)[1], f"{value} "
             elif before:
-                place = max(before)[1] + 1
-                yield place, place, f" {value}", field
+                place, shown_value = max(before)[1] + 1, f" {value}"
             else:
-                yield (
-                    len(self._raw),
-                    len(self._raw),
-                    f"\n{_name_field(form, annotation)}: {value}",
-                    field,
-                )
+                place = len(self._raw)
+                shown_value = f"\n{_name_field(form, annotation)}: {value}"
+            yield place, place, shown_value, field
 
 
 def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
@@ -448,16 +408,18 @@ def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
 
     It stays if the page has the word with the hyphen, or has both parts but not the whole word.
     """
+    before, after = before.lower(), after.lower()
     is_used = words[f"{before}-{after}"] > 0 or (words[before] > 0 and words[after] > 0)
     return words[before + after] <= 0 and (is_used or len(before) == 1 or before in _COMPOUNDS)
 
 
-def _is_level(box: Box, field: Box) -> bool:
+def _is_level(box: Rectangle, field: Rectangle) -> bool:
     """Return whether a character stands in one line with a field: beside its middle, or inside its
     height.
     """
-    middle = (field[1] + field[3]) / 2
-    return box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
+    middle = (field.bottom + field.top) / 2
+    is_inside = field.bottom < box.bottom and box.top < field.top
+    return is_inside or box.bottom <= middle <= box.top
 
 
 def _name_field(form: Any, annotation: Any) -> str:

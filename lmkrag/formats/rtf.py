@@ -14,9 +14,8 @@ _GROUP = re.compile(
 )
 _INNER = re.compile(rb"\{\\(?:shptxt|result)(?![a-z])")  # what a box or an object shows
 _LEVEL = re.compile(rb"\\outlinelevel([0-5])(?!\d) ?")
-_HEADING = re.compile(
-    rb"\{\s*\\s(\d+)(?!\d)[^{};]*? heading ([1-6])\b[^{};]*;\}", re.IGNORECASE
-)  # a style
+# The style of a heading.
+_HEADING = re.compile(rb"\{\s*\\s(\d+)(?!\d)[^{};]*? heading ([1-6])\b[^{};]*;\}", re.IGNORECASE)
 _STYLED = re.compile(rb"\\pard(?:\\plain)?\s*\\s(\d+)(?!\d) ?")
 _NO_TITLE = re.compile(r"^#+ *$", re.MULTILINE)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
@@ -24,9 +23,8 @@ _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
 _RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
 _MARKS = dict.fromkeys(b"\x1d\x1e")
-_MERGED = re.compile(
-    rb"\\cl(v?m)rg(?![a-z])"
-)  # a cell with the one before it (m), or above it (vm)
+# A cell with the one before it (m), or above it (vm).
+_MERGED = re.compile(rb"\\cl(v?m)rg(?![a-z])")
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
@@ -41,9 +39,8 @@ def read(data: bytes, name: str) -> Loaded:
     """
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
-    data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data).replace(
-        b"\\nestcell", b"\\emspace"
-    )
+    data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data)
+    data = data.replace(b"\\nestcell", b"\\emspace")
     data = data.replace(b"{\\pntext", b"{\\listtext")  # numbers and bullets, as WordPad has them
     styles = [] if _LEVEL.search(data) else _HEADING.findall(data)
     levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in styles}
@@ -53,9 +50,8 @@ def read(data: bytes, name: str) -> Loaded:
     marked = _LEVEL.sub(lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", marked)
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
     text = rtf_to_text(marked.decode("latin-1"), errors="replace")
-    text = text.encode("utf-16", "surrogatepass").decode(
-        "utf-16", "replace"
-    )  # characters beyond U+FFFF have two
+    # Characters beyond U+FFFF are two.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = _NO_TITLE.sub("", show_symbols(text.replace(SOFT_HYPHEN, "")))
     # Put the cells of each row between bars; merged cells repeat their value.
     *rows, rest = text.split("\x1e")
@@ -67,18 +63,14 @@ def read(data: bytes, name: str) -> Loaded:
         definitions = written.rpartition(b"\\trowd")[2].split(b"\\cellx")[:-1]
         for place, definition in enumerate(definitions[: len(cells)]):
             if (sign := _MERGED.search(definition)) and not cells[place]:
-                cells[place] = (
-                    cells[place - 1]
-                    if sign[1] == b"m" and place
-                    else "".join(above[place : place + 1])
-                )
+                is_beside = sign[1] == b"m" and place
+                cells[place] = cells[place - 1] if is_beside else "".join(above[place : place + 1])
         above = cells
         lines.append(f"{before}{divider}{table_row(cells) if len(cells) > 1 else cells[0]}")
     lines = "".join([*lines, rest]).translate(_MARKS).splitlines()
     title = _TITLE.search(data)
-    return Loaded(
-        "\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else ""
-    )
+    name = title[1].decode("latin-1").strip() if title else ""
+    return Loaded("\n".join(lines).strip(), "rtf", name)
 
 
 def _show_hidden(data: bytes) -> bytes:

@@ -23,8 +23,10 @@ from lmkrag.types import Document
 
 # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
 SCANNED = "scanned_pages"
-Page = dict[str, Any]  # of OCR: ``text``, ``places``, ``confidence``
-ReadPage = Callable[[int], Page]  # reads a page, from 1
+# What OCR has read on a page: ``text``, ``places``, ``confidence``.
+Page = dict[str, Any]
+# Reads a page, from 1, by OCR.
+ReadPage = Callable[[int], Page]
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> tuple[Document, dict[str, str]]:

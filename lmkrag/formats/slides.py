@@ -53,12 +53,8 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]
     width, height = presentation.slide_width, presentation.slide_height
     rectangles, place = [], 0
     for text, shape in _read_slide(presentation, number, Parts()):
-        if (
-            place < end
-            and start < place + len(text)
-            and shape is not None
-            and shape.left is not None
-        ):
+        has_some = place < end and start < place + len(text)
+        if has_some and shape is not None and shape.left is not None:
             left, top, right, bottom = _measure(shape)
             rectangles.append((left / width, top / height, right / width, bottom / height))
         place += len(text + _GAP)
@@ -76,10 +72,8 @@ def _measure(shape: Any) -> Box:
     for group in shape.element.iterancestors(qn("p:grpSp")):
         frame = group.grpSpPr.xfrm
         across, down = frame.ext.cx / (frame.chExt.cx or 1), frame.ext.cy / (frame.chExt.cy or 1)
-        left, top = (
-            frame.off.x + (left - frame.chOff.x) * across,
-            frame.off.y + (top - frame.chOff.y) * down,
-        )
+        left = frame.off.x + (left - frame.chOff.x) * across
+        top = frame.off.y + (top - frame.chOff.y) * down
         width, height = width * across, height * down
     return left, top, left + width, top + height
 
@@ -102,14 +96,14 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
-        texts = (
-            parts.read(f"slide {number}, {shape.name}", partial(_read_shape, shape, slide)) or []
-        )
-        yield from ((text, shape) for text in texts)
+        name = f"slide {number}, {shape.name}"
+        for text in parts.read(name, partial(_read_shape, shape, slide)) or ():
+            yield text, shape
     # Shapes with equations, which python-pptx does not see: they have an alternative for other
     # programs.
     for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
-        yield from ((text, None) for text in map(read_paragraph, choice.iter(qn("a:p"))) if text)
+        for text in filter(None, map(read_paragraph, choice.iter(qn("a:p")))):
+            yield text, None
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and (text := notes.text.strip()):
         yield text, None
@@ -128,19 +122,15 @@ def _read_shape(shape: Any, slide: Any) -> list[str]:
     for row in shape.table.rows:
         for cell in row.cells:
             if not cell.is_spanned:
-                height, width = (
-                    (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
-                )
-                grid.add(_read_frame(cell), height, width)
+                grid.add(_read_frame(cell), cell.span_height, cell.span_width)
         grid.end_row()
     return ["\n".join(bar_lines(grid.rows))]
 
 
 def _read_frame(shape: Any) -> str:
     """Return the text of a shape or a cell on one line."""
-    return " ".join(
-        read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs
-    ).strip()
+    paragraphs = (paragraph._p for paragraph in shape.text_frame.paragraphs)
+    return " ".join(map(read_paragraph, paragraphs)).strip()
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

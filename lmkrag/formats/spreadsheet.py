@@ -8,7 +8,7 @@ import posixpath
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from html import unescape
@@ -52,9 +52,8 @@ _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"(?=[^0]*0[^0]*0)[0\- ()/\ue000-\uf8ff]*")
-_LOCKED = re.compile(
-    rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL
-)  # Excel 97: the beginning of a workbook, and FILEPASS
+# Excel 97: the beginning of a workbook, and FILEPASS.
+_LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
 
 
@@ -66,21 +65,20 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
 
     def open_sheets(self, parts: Parts) -> Iterator[Any]:
         """Read what the sheets have in common, and open each, without those that are broken."""
-        for part in (self.read_manifest, self.read_strings, self.read_workbook):
-            part()
-        for part in (
-            self.read_properties,
-            self.read_theme,
-            partial(apply_stylesheet, self.archive, self.wb),
-        ):
-            with suppress(Exception):  # of invalid values
-                part()
+        self.read_manifest()
+        self.read_strings()
+        self.read_workbook()
+        with suppress(Exception):  # of invalid values
+            self.read_properties()
+        with suppress(Exception):
+            self.read_theme()
+        with suppress(Exception):
+            apply_stylesheet(self.archive, self.wb)
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:
-                open_sheet = partial(
-                    ReadOnlyWorksheet, self.wb, sheet.name, relation.target, self.shared_strings
-                )
-                if (opened := parts.read(f"sheet {sheet.name}", open_sheet)) is not None:
+                place = self.wb, sheet.name, relation.target, self.shared_strings
+                opened = parts.read(f"sheet {sheet.name}", partial(ReadOnlyWorksheet, *place))
+                if opened is not None:
                     yield opened
 
 
@@ -88,11 +86,11 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
     """Return a workbook with ``^`` before the exponents in its texts."""
     changed = {}
     for name in archive.namelist():
-        xml = archive.read(name) if name.startswith(("xl/sharedStrings", "xl/worksheets/")) else b""
-        if b'"superscript"' not in xml:
-            continue
-        with suppress(etree.XMLSyntaxError):  # its sheet is left out then
-            changed[name] = _mark_raised(xml)
+        if name.startswith(("xl/sharedStrings", "xl/worksheets/")):
+            xml = archive.read(name)
+            with suppress(etree.XMLSyntaxError):  # its sheet is left out then
+                if b'"superscript"' in xml:
+                    changed[name] = _mark_raised(xml)
     return base.rewrite_archive(archive, changed) if changed else file
 
 
@@ -128,15 +126,20 @@ def read(data: bytes, name: str) -> Loaded:
             (sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)
         ]
         # The properties: openpyxl fills in today's date, so the file's own is read from its XML.
-        workbook = reader.wb
-        title, properties = workbook.properties.title or "", workbook.properties
-        workbook.close()
-        core = (
-            archive.read(_CORE) if _CORE in archive.namelist() else b""
-        )  # openpyxl fills in today
+        properties = reader.wb.properties
+        reader.wb.close()
+        core = archive.read(_CORE) if _CORE in archive.namelist() else b""
         changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
+    title = properties.title or ""
     return Loaded(_join(sheets), "xlsx", title, meta=meta, left_out=parts.left_out)
+
+
+def _read_sheets(sheets: Iterable[tuple[str, Callable[[], list[str]]]]) -> Loaded:
+    """Return a workbook from the names of its sheets and what reads the lines of each."""
+    parts = Parts()
+    lines = [(name, parts.read(f"sheet {name}", read) or []) for name, read in sheets]
+    return Loaded(_join(lines), "xlsx", left_out=parts.left_out)
 
 
 def read_old(data: bytes, name: str) -> Loaded:
@@ -157,17 +160,11 @@ def read_old(data: bytes, name: str) -> Loaded:
     if base.ENCRYPTED in data or _LOCKED.search(data):
         raise DocumentError("encrypted Excel file: save it without a password")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
-    names = [
-        sheet.name
+    return _read_sheets(
+        (sheet.name, partial(_read_old_sheet, book, sheet.name))
         for sheet in book.sheets_metadata
         if sheet.typ == calamine.SheetTypeEnum.WorkSheet
-    ]
-    parts = Parts()
-    sheets = [
-        (name, parts.read(f"sheet {name}", partial(_read_old_sheet, book, name)) or [])
-        for name in names
-    ]
-    return Loaded(_join(sheets), "xlsx", left_out=parts.left_out)
+    )
 
 
 def _read_old_sheet(book: Any, name: str) -> list[str]:
@@ -189,31 +186,21 @@ def _read_dense(table: Any) -> _Cells:
 
 
 def _read_2003(data: bytes) -> Loaded:
-    sheets = [*etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet")]
-    names = [sheet.get(f"{_SHEETS}Name", "") for sheet in sheets]
-    parts = Parts()
-    read = [
-        (name, parts.read(f"sheet {name}", partial(_read_2003_sheet, sheet)) or [])
-        for name, sheet in zip(names, sheets, strict=True)
-    ]
-    return Loaded(_join(read), "xlsx", left_out=parts.left_out)
+    sheets = etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet")
+    return _read_sheets(
+        (sheet.get(f"{_SHEETS}Name", ""), partial(_read_2003_sheet, sheet)) for sheet in sheets
+    )
 
 
 def _read_2003_sheet(sheet: etree._Element) -> list[str]:
     grid = Grid()
     for row in sheet.iter(f"{_SHEETS}Row"):
         for cell in row.iterchildren(f"{_SHEETS}Cell"):
-            text = (
-                "".join(cell.xpath("*[local-name()='Data']//text()"))
-                .strip()
-                .removesuffix("T00:00:00.000")
-            )
-            numbers = (
-                read_whole(cell.get(_SHEETS + name), 0)
-                for name in ("MergeDown", "MergeAcross", "Index")
-            )
-            down, across, place = numbers
-            grid.add(text, down + 1, across + 1, place)
+            text = "".join(cell.xpath("*[local-name()='Data']//text()")).strip()
+            down = read_whole(cell.get(f"{_SHEETS}MergeDown"), 0)
+            across = read_whole(cell.get(f"{_SHEETS}MergeAcross"), 0)
+            place = read_whole(cell.get(f"{_SHEETS}Index"), 0)
+            grid.add(text.removesuffix("T00:00:00.000"), down + 1, across + 1, place)
         grid.end_row()
     return table_lines(grid.rows)
 
@@ -224,8 +211,7 @@ def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]:
     path, name = sheet._worksheet_path.lstrip("/"), f"sheet {sheet.title}"
-    nothing: tuple[_Cells, list[str]] = [], []
-    rows, lines = parts.read(name, partial(_read_cells, sheet, path, archive)) or nothing
+    rows, lines = parts.read(name, partial(_read_cells, sheet, path, archive)) or ([], [])
     beside = parts.read(f"comments of {name}", lambda: [*_read_beside(path, archive)]) or []
     for coordinate, text in beside:
         value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
@@ -236,15 +222,11 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]
 def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells, list[str]]:
     """Return the cells of a sheet as they are shown, by rows, and the lines made of them."""
     xml = archive.read(path)
-    cells = (
-        (cell[1].decode(), (cell[2] or b"").decode("utf-8", "replace"))
-        for cell in _NOT_COMPUTED.finditer(xml)
-    )
-    formulas = {
-        coordinate_to_tuple(place): f"={unescape(formula)} {NOT_COMPUTED}"
-        for place, formula in cells
-    }
-    rows: _Cells = []
+    formulas = {}
+    for place, formula in _NOT_COMPUTED.findall(xml):
+        shown = unescape(formula.decode("utf-8", "replace"))
+        formulas[coordinate_to_tuple(place.decode())] = f"={shown} {NOT_COMPUTED}"
+    rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
         texts = [
@@ -255,8 +237,8 @@ def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells
         ]
         rows.append(texts if any(texts) else [])
     repeats = Repeats()
-    for match in _MERGED.finditer(xml):
-        _repeat(rows, repeats, *range_boundaries(match[1].decode()))
+    for merged in _MERGED.findall(xml):
+        _repeat(rows, repeats, *range_boundaries(merged.decode()))
     return rows, table_lines(rows)
 
 

@@ -18,9 +18,8 @@ _TIMES = re.compile(
 _BLANK_LINE = re.compile(r"^[ \t]+\n", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s++([^<>\n]+)>")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
-_STAMP = re.compile(
-    r"<[\d:]+\.\d+>"
-)  # of a word: each cue repeats the line before it, as if they rolled
+# The time of a word: each cue repeats the line before it, as if they rolled.
+_STAMP = re.compile(r"<[\d:]+\.\d+>")
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -31,12 +30,10 @@ def read(data: bytes, name: str) -> Loaded:
     _, *parts = _TIMES.split(text)
     cues, above = [], [""]
     for hours, minutes, seconds, body in zip(*(parts[first::4] for first in range(4)), strict=True):
-        body = (
-            body.lstrip("\n").partition("\n\n")[0] if is_vtt else body
-        )  # what follows are notes and styles
-        lines = [
-            fold(unescape(_TAG.sub("", _VOICE.sub(r"\1: ", line)))) for line in body.split("\n")
-        ]
+        if is_vtt:  # below the words are notes and styles
+            body = body.lstrip("\n").partition("\n\n")[0]
+        named = (_VOICE.sub(r"\1: ", line) for line in body.split("\n"))
+        lines = [fold(unescape(_TAG.sub("", line))) for line in named]
         speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
         if speech:

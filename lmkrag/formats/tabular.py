@@ -15,14 +15,15 @@ from lmkrag.formats.base import Loaded, fold, table_row
 from lmkrag.formats.columns import YEAR
 from lmkrag.formats.text import decode
 
+Row = Sequence[str]
+Rows = Sequence[Row]
+
 _SAMPLE = 100_000  # characters that tell the delimiter
 _LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
-_SAYS_DELIMITER = re.compile(
-    r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE
-)  # the first line, as Excel has it
-_VALUE = re.compile(
-    r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://"
-)  # a number, date, address: no column's name
+# The first line of a file that says its delimiter, as Excel has it.
+_SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)
+# A number, date, address: no column's name.
+_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://")
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
     rf"(?:(?:{YEAR}(?:[-/.](?:\d\d?|{YEAR})(?:[-/.]\d\d?)?|[01]\d(?:[0-3]\d)?)?"
     rf"|\d\d?[-/.](?:\d\d?[-/.])?(?:{YEAR}|\d\d)|\d\d?\.\d\d?\.|\d\d?[-–]\d\d?)(?:[ "
@@ -39,19 +40,13 @@ _LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 MOST_COVERED = 1_000  # rows or columns that a cell covers
-_MOST_REPEATED, _BORDER = (
-    30_000_000,
-    3,
-)  # characters of a table's cells that are there again, and of a border
+_MOST_REPEATED = 30_000_000  # characters of a table's cells that are there again
+_BORDER = 3  # characters between two cells
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
-_EXCEL_TEXT = re.compile(
-    r'="(.*)"', re.DOTALL
-)  # a text that looks like a number, as Excel exports it
-
-Row = Sequence[str]  # its cells
-Rows = Sequence[Row]
+# A text that looks like a number, as Excel exports it.
+_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
@@ -68,38 +63,48 @@ def read_csv(data: bytes, name: str) -> Loaded:
     if said := _SAYS_DELIMITER.match(text):
         delimiters, text = said[1], text[said.end() :]
     sample = text[:_SAMPLE].rpartition("\n")[0] if len(text) > _SAMPLE else text
-    dialect: dict[str, Any] = {"skipinitialspace": True}
+    csv.field_size_limit(_LONGEST_CELL)
+    dialect = _find_dialect(sample)
+    divided = {sign: _parse(sample, {**dialect, "delimiter": sign}) for sign in delimiters}
+    dialect["delimiter"] = max(divided, key=lambda sign: _are_regular(divided[sign]))
+    rows = _parse(text, dialect)
+    quote = dialect["quotechar"]
+    is_open = text.count(quote) % 2 and rows and rows[-1] and "\n" in rows[-1][-1]
+    if is_open:  # a quotation mark is never closed: from its line on none counts
+        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
+        rest = text[text.rfind("\n", 0, opened) + 1 :]
+        rows[-1:] = _parse(rest, {**dialect, "quoting": csv.QUOTE_NONE})
+    lines = table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
+    return Loaded("\n".join(lines), "csv")
+
+
+def _find_dialect(sample: str) -> dict[str, Any]:
+    """Return how cells are quoted, as options of the csv module."""
+    dialect: dict[str, Any] = {"skipinitialspace": True, "quotechar": '"'}
     if '\\"' in sample and '""' not in sample:
         dialect |= {"escapechar": "\\", "doublequote": False}
-    if '"' not in sample and all(
-        line.startswith("'") for line in sample.split("\n") if line.strip()
-    ):
+    lines = filter(str.strip, sample.split("\n"))
+    if '"' not in sample and all(line.startswith("'") for line in lines):
         dialect["quotechar"] = "'"
+    return dialect
 
-    def parse(lines: str, **changed: Any) -> list[list[str]]:
-        return list(csv.reader(io.StringIO(lines, newline=""), **{**dialect, **changed}))
 
-    def is_regular(delimiter: str) -> tuple[bool, float, int]:
-        """Return whether a delimiter divides the sample, the share of the rows with the usual
-        number of cells, and that.
-        """
-        counts = Counter(len(row) for row in parse(sample, delimiter=delimiter) if any(row))
-        usual, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
-        return usual > 1, rows / max(1, counts.total()), usual
+def _parse(lines: str, dialect: dict[str, Any]) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(lines, newline=""), **dialect))
 
-    csv.field_size_limit(_LONGEST_CELL)
-    dialect["delimiter"] = max(delimiters, key=is_regular)
-    rows = parse(text)
-    quote = dialect.get("quotechar", '"')
-    if (
-        rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2
-    ):  # one that is never closed
-        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
-        rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
-    return Loaded(
-        "\n".join(table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)),
-        "csv",
-    )
+
+def _are_regular(rows: Rows) -> tuple[bool, float, int]:
+    """Return whether rows have several cells, the share of those with the usual number of cells,
+    and that number.
+    """
+    counts = Counter(len(row) for row in rows if any(row))
+    usual = _most_frequent(counts)
+    return usual > 1, counts[usual] / max(1, counts.total()), usual
+
+
+def _most_frequent(counts: Counter[int]) -> int:
+    """Return the most frequent number, the largest of several; 0 if there is none."""
+    return max(counts, key=lambda number: (counts[number], number), default=0)
 
 
 class Repeats:
@@ -143,9 +148,8 @@ class Grid:
         self.rows: list[list[str]] = []
         self._row: list[str] = []
         self._values = 0
-        self._above: dict[
-            int, tuple[int, str]
-        ] = {}  # by column: rows that a cell still covers, and its text
+        # By column: rows that a cell still covers, and its text.
+        self._above: dict[int, tuple[int, str]] = {}
         self._repeats = Repeats()
 
     def add(self, text: str, rows: int = 1, columns: int = 1, place: int = 0) -> None:
@@ -243,38 +247,34 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     lines: list[str] = []
     names: Row = ()
     above: Rows = ()
-    stripped = [_strip(row) for row in rows]
+    stripped = [*map(_strip, rows)]
     is_wide = any(len(row) > 1 for row in stripped)
     groups = _divide(stripped)
     for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
         records: Rows = ()
-        is_table = not is_wide or any(
-            sum(map(bool, row)) > 1 for row in captions
-        )  # else it is a title or a remark
+        # Rows of one cell each above a wider table are a title or a remark.
+        is_table = not is_wide or any(sum(map(bool, row)) > 1 for row in captions)
         if is_table and (above or not _are_labels(captions, below)):
             captions, names, records = split_table(
                 captions, () if _are_unlike(above, captions) else names
             )
             above = records
-        lines += [_show_unnamed([cell for cell, _ in groupby(caption)]) for caption in captions]
-        for row in records:
-            is_remark = len(row) == 1 and (row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
-            is_named = (
-                names and not is_remark
-            )  # a note below a table, or a label of the rows that follow
-            lines.append(
-                format_record(zip_longest(names, row, fillvalue=""))
-                if is_named
-                else _show_unnamed(row)
-            )
+        lines += [_show_row([cell for cell, _ in groupby(caption)]) for caption in captions]
+        lines += [_show_row(row, () if _is_remark(row) else names) for row in records]
     return lines
 
 
-def _show_unnamed(row: Row) -> str:
-    """Return a row without names of columns: ``From: 1 May | To: 3 May`` if its cells are labels
-    and values.
+def _is_remark(row: Row) -> bool:
+    """Return whether a row is a note below a table, or a label of the rows that follow."""
+    return len(row) == 1 and bool(row[0].endswith(_SENTENCE_ENDS) or _REMARK.match(row[0]))
+
+
+def _show_row(row: Row, names: Row = ()) -> str:
+    """Return a row with the names of its columns; without names as ``From: 1 May | To: 3 May`` if
+    its cells are labels and values.
     """
-    return format_record(("", cell) for cell in row).replace(": | ", ": ")
+    shown = format_record(zip_longest(names, row, fillvalue=""))
+    return shown if names else shown.replace(": | ", ": ")
 
 
 def _divide(rows: Rows) -> list[Rows]:
@@ -283,20 +283,14 @@ def _divide(rows: Rows) -> list[Rows]:
     A header alone between blank rows joins the rows below it. If each row has a blank row after it,
     the blank rows divide nothing.
     """
-    groups: list[Rows] = [
-        list(group)
-        for is_blank, group in groupby(rows, key=lambda row: not any(row))
-        if not is_blank
-    ]
+    groups: list[Rows] = [list(group) for is_filled, group in groupby(rows, key=any) if is_filled]
     if len(groups) > 2 and all(len(group) == 1 < len(group[0]) for group in groups):
-        return [[row for group in groups for row in group]]
+        return [[*chain(*groups)]]
     for number in range(len(groups) - 2, -1, -1):
         first, below = groups[number : number + 2]
         joined = [*first, *below]
-        is_open = (
-            len(first) == 1 < len(first[0]) and _find_header(below, need_figures=False) is None
-        )
-        if is_open and _has_figures_below(joined, 0):
+        is_alone = len(first) == 1 < len(first[0])
+        if is_alone and _find_header(below, False) is None and _has_figures_below(joined, 0):
             groups[number : number + 2] = [joined]
     return groups
 
@@ -317,10 +311,9 @@ def _are_unlike(above: Rows, rows: Rows) -> bool:
     They can't if a column has words where the table above has figures.
     """
     columns = zip(zip_longest(*above, fillvalue=""), zip_longest(*rows, fillvalue=""), strict=False)
-    is_new = (
+    return len(rows) > 1 and any(
         all(map(_VALUE.match, old)) and not any(map(_VALUE.match, new)) for old, new in columns
     )
-    return len(rows) > 1 and any(is_new)
 
 
 def bar_lines(rows: Iterable[Row]) -> list[str]:
@@ -406,9 +399,11 @@ def _reach_over(groups: Row, names: Row) -> list[str] | None:
 
     They are needed if columns of different groups have the same name.
     """
+    cells = (group for group, _ in zip_longest(groups, names, fillvalue=""))
     filled: list[str] = []
-    for group, _ in zip_longest(groups, names, fillvalue=""):
-        filled.append(group if group or not filled else filled[-1])
+    for cell in cells:
+        left = filled[-1] if filled else ""
+        filled.append(cell or left)
     pairs = Counter(zip_longest(filled, names))
     return filled if max(Counter(names).values()) > 1 == max(pairs.values()) else None
 
@@ -491,11 +486,10 @@ def _rank(rows: Rows, number: int) -> _Rank | None:
     columns = _read_columns(row, below)
     values = [column for column in columns if _VALUE.match(column.name)]
     count, usual = _count(row), _usual_count(below)
-    if not below or 2 * count < usual or (values and count < usual):
-        return None  # too few names
-    if _is_prose(row, below, columns) or _is_record(row, below, columns):
+    has_few_names = 2 * count < usual or (values and count < usual)
+    if not below or has_few_names or _is_prose(row, below, columns):
         return None
-    if not all(_names_column(column, row) for column in values):
+    if _is_record(row, below, columns) or not all(_names_column(each, row) for each in values):
         return None
     has_figures = any(
         column.cells and 2 * column.count_figures() >= len(column.cells) for column in columns
@@ -533,14 +527,11 @@ def _has_code(column: _Column) -> bool:
     G5210 above G5200 and G5220 is one; MTFCC10 above them is a name.
     """
     shape = _find_shape(column.name)
-    if (
-        not shape
-        or not any(map(str.isdigit, column.name))
-        or {*map(_find_shape, column.cells)} != {shape}
-    ):
+    has_number = any(map(str.isdigit, column.name))
+    if not shape or not has_number or {*map(_find_shape, column.cells)} != {shape}:
         return False
-    prefixes = {*map(_drop_numbers, column.cells)}
-    return len(column.cells) == 1 or len(prefixes) > 1 or _drop_numbers(column.name) in prefixes
+    prefix, *prefixes = (_NUMBER.sub("", code) for code in (column.name, *column.cells))
+    return len(prefixes) == 1 or len({*prefixes}) > 1 or prefix in prefixes
 
 
 def _has_label(row: Row, below: Rows) -> bool:
@@ -592,9 +583,8 @@ def _names_column(column: _Column, row: Row) -> bool:
 def _is_series(row: Row) -> bool:
     """Return whether the small numbers of a row count from 0 or 1."""
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
-    return (
-        len(digits) > 2 and digits[0] < 2 and digits == [*range(digits[0], digits[0] + len(digits))]
-    )
+    steps = {right - left for left, right in pairwise(digits)}
+    return len(digits) > 2 and digits[0] < 2 and steps == {1}
 
 
 def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
@@ -608,17 +598,12 @@ def _find_shape(cell: str) -> str:
     return _NUMBER.sub("9", _LETTERS.sub("a", cell)) if not _VALUE.match(cell) else ""
 
 
-def _drop_numbers(code: str) -> str:
-    return _NUMBER.sub("", code)
-
-
 def _find_kind(cell: str) -> str:
-    kinds = {
-        "period": _PERIOD.match(cell),
-        "address": "@" in cell or "//" in cell,
-        "figure": cell[:1].isdigit() or _VALUE.match(cell),
-    }
-    return next((kind for kind, is_it in kinds.items() if is_it), "words")
+    if _PERIOD.match(cell):
+        return "period"
+    if "@" in cell or "//" in cell:
+        return "address"
+    return "figure" if cell[:1].isdigit() or _VALUE.match(cell) else "words"
 
 
 def _count(row: Row) -> int:
@@ -626,10 +611,9 @@ def _count(row: Row) -> int:
     return sum(map(bool, row)) + (len(row) > 2 and not row[0])
 
 
-def _usual_count(rows: Sequence[Sequence[str]]) -> int:
+def _usual_count(rows: Rows) -> int:
     """Return the most frequent number of values in a row."""
-    counts = Counter(sum(map(bool, row)) for row in rows)
-    return max(counts, key=lambda count: (counts[count], count), default=0)
+    return _most_frequent(Counter(sum(map(bool, row)) for row in rows))
 
 
 def _has_groups(row: Row) -> bool:
@@ -637,7 +621,7 @@ def _has_groups(row: Row) -> bool:
     return any(left and left == right for left, right in pairwise(row))
 
 
-def _strip(row: Sequence[str]) -> list[str]:
+def _strip(row: Row) -> list[str]:
     """Return the cells of a row without white space at their ends, and without the blank cells at
     its end.
     """

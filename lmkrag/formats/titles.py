@@ -5,22 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.formats.columns import Measure, Source
+from lmkrag.formats.columns import Measure, Source, are_apart
 
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_LARGER, _LARGER_NUMBERED, _NO_SMALLER = (
-    1.12,
-    1.06,
-    0.9,
-)  # than most text: headings, and bold text that may be one
-_SAME, _LEADING = (
-    0.06,
-    2.0,
-)  # of a height: how lines of one heading differ, and the most between their bottoms
-_APART, _CENTRED = (
-    2.0,
-    0.1,
-)  # heights of a letter between columns; of the width of a title in the middle of a page
+_LARGER, _LARGER_NUMBERED = 1.12, 1.06  # than most text: headings
+_NO_SMALLER = 0.9  # than most text: bold text that may be a heading
+_SAME = 0.06  # of a height: how lines of one heading differ
+_LEADING = 2.0  # heights between the bottoms of lines of one heading, at most
+_APART = 2.0  # heights of a letter between columns
+_CENTRED = 0.1  # of the width of a title in the middle of a page
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 TITLE_MARK = "## "
 ROMAN = "[IVXLC]{1,7}"
@@ -51,9 +44,8 @@ _NONE = re.compile(
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
-Look = Callable[
-    [int], tuple[float, bool]
-]  # gives the size of a character's font, in points, and whether it is bold
+# Gives the size of a character's font, in points, and whether it is bold.
+Look = Callable[[int], tuple[float, bool]]
 
 
 class _Line(NamedTuple):
@@ -73,8 +65,7 @@ def mark_titles(
     Args:
         text: the text of the page.
         sources: for each character of the text its number on the page, or its box.
-        box: returns the box of a character (left, bottom, right, top) in points; None if it has
-            none.
+        box: returns the rectangle of a character; None if it has none.
         look: returns the size of a character's font in points, and whether it is bold.
 
     Returns:
@@ -85,11 +76,8 @@ def mark_titles(
     position = 0
     for start, end in _Page(text, box, look).find_titles():
         pieces += [text[position:start], TITLE_MARK, text[start:end].replace("\n", " ")]
-        marked += [
-            *sources[position:start],
-            *[sources[start]] * len(TITLE_MARK),
-            *sources[start:end],
-        ]
+        marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK)]
+        marked += sources[start:end]
         position = end
     return "".join([*pieces, text[position:]]), [*marked, *sources[position:]]
 
@@ -111,12 +99,8 @@ class _Page:
         if self._text[middle].isspace():
             middle -= 1
         sizes, bold = zip(*map(self._look, (start, middle, end - 1)), strict=True)
-        return _Line(
-            start,
-            end,
-            (sorted(sizes)[1], all(bold)),
-            _NUMBERED.match(self._text, start) is not None,
-        )
+        is_numbered = _NUMBERED.match(self._text, start) is not None
+        return _Line(start, end, (sorted(sizes)[1], all(bold)), is_numbered)
 
     def find_titles(self) -> Iterator[tuple[int, int]]:
         """Yield the (start, end) of headings, which may have several lines."""
@@ -138,8 +122,7 @@ class _Page:
         bold = 0
         for start, end, (size, is_bold), _ in self._lines:
             sizes[round(2 * size) / 2] += end - start
-            if is_bold:
-                bold += end - start
+            bold += end - start if is_bold else 0
         body = max(sizes, key=sizes.__getitem__, default=0.0)
         has_plain_body = 2 * bold < sizes.total()
         stands_out = [
@@ -151,13 +134,10 @@ class _Page:
 
     def _is_heading(self, first: int, stop: int) -> bool:
         """Return whether lines that stand out are the heading of the line after them."""
-        start, end, following = (
-            self._lines[first].start,
-            self._lines[stop - 1].end,
-            self._lines[stop],
-        )
+        following, last = self._lines[stop], self._lines[stop - 1]
+        start, end = self._lines[first].start, last.end
         title = self._text[start:end].replace("\n", " ")
-        if self._look(following.start) == self._lines[stop - 1].look or stop - first > _MOST_LINES:
+        if self._look(following.start) == last.look or stop - first > _MOST_LINES:
             return False
         if not _is_title(title) or self._has_columns(start, end):
             return False
@@ -171,14 +151,11 @@ class _Page:
         looking the same.
         """
         (size, is_bold), (other, other_bold) = self._lines[first].look, self._lines[number].look
-        above, below = (
-            self._box(self._lines[number - 1].start),
-            self._box(self._lines[number].start),
-        )
+        above, below = (self._box(line.start) for line in self._lines[number - 1 : number + 1])
         if self._lines[number].is_numbered or above is None or below is None:
             return False
         is_alike = is_bold is other_bold and abs(other - size) <= _SAME * size
-        return is_alike and 0 < above[1] - below[1] <= _LEADING * size
+        return is_alike and 0 < above.bottom - below.bottom <= _LEADING * size
 
     def _is_beside(self, first: int, stop: int) -> bool:
         """Return whether a title stands beside the line after it, as a cell or a name at a picture
@@ -187,7 +164,7 @@ class _Page:
         A centred title does not.
         """
         ends = [(self._box(line.start), self._box(line.end - 1)) for line in self._lines]
-        edges = [(head[0], tail[2], head[1]) for head, tail in ends if head and tail]
+        edges = [(head.left, tail.right, head.bottom) for head, tail in ends if head and tail]
         if len(edges) < len(ends):
             return False
         (start, end, bottom), (left, right, _) = edges[stop], edges[first]
@@ -200,10 +177,9 @@ class _Page:
         table.
         """
         spaces = re.compile(r"(?<=\S) (?=\S)").finditer(self._text, start, end)
-        sides = ((self._box(space.start() - 1), self._box(space.end())) for space in spaces)
         return any(
-            left and right and right[0] - left[2] > _APART * (left[3] - left[1])
-            for left, right in sides
+            are_apart(self._box(space.start() - 1), self._box(space.end()), _APART)
+            for space in spaces
         )
 
 
@@ -217,12 +193,9 @@ def _has_page_number(line: str) -> bool:
 
 def _is_title(title: str) -> bool:
     """Return whether a line can be a title, by its letters and its length."""
-    if (
-        len(title) > _LONGEST
-        or not _TITLE.match(title)
-        or _NONE.search(title)
-        or not _WORD.search(title)
-    ):
+    if len(title) > _LONGEST or not _TITLE.match(title):
+        return False
+    if _NONE.search(title) or not _WORD.search(title):
         return False
     first = next(character for character in title if character.isalpha())
     return not first.islower() and 2 * sum(map(str.isalpha, title)) > len(title.replace(" ", ""))

@@ -84,9 +84,8 @@ class WordNumbers:
             return "-"
         shown = current.text
         for depth, other in entry.levels.items():
-            ordinal = format_ordinal(
-                entry.counts.get(depth, other.start), "decimal" if current.plain else other.format
-            )
+            kind = "decimal" if current.plain else other.format
+            ordinal = format_ordinal(entry.counts.get(depth, other.start), kind)
             shown = shown.replace(f"%{depth + 1}", ordinal)
         return shown.strip()
 

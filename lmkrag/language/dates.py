@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from lmkrag.language.patterns import LateRegex
@@ -47,12 +48,19 @@ _EAST_ASIAN = LateRegex(
     r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. "
     r"(\d\d?)\. (\d\d?)\."
 )
-_MONTH_YEAR = LateRegex(
-    rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE
+_MONTHS_OF_YEARS = (
+    LateRegex(
+        rf"(?<![^\W_])(?P<month>{_MONTH})\.?(?: de| of|,)?[ -]?(?P<year>(?:19|20)\d\d)(?!\d)",
+        re.IGNORECASE,
+    ),
+    LateRegex(
+        rf"(?<![\d.-])(?P<year>(?:19|20)\d\d)[ -](?P<month>{_MONTH})(?![^\W_])", re.IGNORECASE
+    ),
+    LateRegex(
+        r"(?<![\d.-])(?P<year>(?:19|20)\d\d)[-_/](?P<month>0[1-9]|1[0-2]|(?<!/)[1-9])(?![\d-])"
+    ),
+    LateRegex(r"(?<![\d./-])(?P<month>0?[1-9]|1[0-2])[./-](?P<year>(?:19|20)\d\d)(?!\d|[./-]\d)"),
 )
-_NAMED_MONTH = LateRegex(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
-_YEAR_MONTH = LateRegex(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
-_MONTH_NUMBER = LateRegex(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
 _QUARTER = LateRegex(
     r"(?<![^\W_])Q([1-4])[ /_-]?((?:19|20)\d\d)(?!\d)|(?<!\d)((?:19|20)\d\d)[ /_-]?Q([1-4])(?!\w)"
     r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? "
@@ -138,40 +146,58 @@ def find_date(text: str, *, years: bool = False) -> str:
     >>> find_date("Release 17, November 2026"), find_date("since 3 May 2024"), find_date("03/05/2024")
     ('2026-11', '2024-05-03', '2024')
     """  # noqa: E501
-    dates: list[tuple[int, int, str]] = []
     if not MAY_DATE.search(text):
         return ""
+    readers = [_read_days, _read_months]
+    if years:
+        readers.append(_read_years)
+    for read in readers:
+        dates = [(start, iso) for start, iso in read(text) if _exists(iso)]
+        if dates:
+            return min(dates, key=itemgetter(0))[1]
+    return ""
+
+
+def _read_days(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the days of a text, with where they begin; the year alone of one that may be two."""
     for match in _ISO_DAY.finditer(text):
-        dates.append((match.start(), -3, "-".join(match.groups())))
+        yield match.start(), "-".join(match.groups())
     for written, days in find_days(text):
-        exact = sorted({day for day in days if day.year})
+        exact = sorted(day for day in days if day.year)
         if exact:
             day = exact[0]
-            iso = f"{day.year}-{day.month:02}-{day.day:02}" if len(exact) == 1 else str(day.year)
-            dates.append((text.index(written), -3, iso))
-    for match in _EAST_ASIAN.finditer(text):
-        parts = [f"{int(part):02}" for part in match.groups() if part]
-        dates.append((match.start(), -len(parts), "-".join(parts)))
-    # Months and quarters, in all their spellings.
-    months: list[tuple[re.Match[str], str, int | str]]
-    months = [(match, match[2], number_month(match[1])) for match in _MONTH_YEAR.finditer(text)]
-    months += [(match, match[1], number_month(match[2])) for match in _NAMED_MONTH.finditer(text)]
-    months += [(match, match[1], match[2] or match[3]) for match in _YEAR_MONTH.finditer(text)]
-    months += [(match, match[2], match[1]) for match in _MONTH_NUMBER.finditer(text)]
+            iso = f"{day.year}-{day.month:02}-{day.day:02}"
+            yield text.index(written), iso if len(exact) == 1 else str(day.year)
+    yield from _read_east_asian(text, parts=3)
+
+
+def _read_months(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the months of a text, and the first ones of its quarters, with where they begin."""
+    yield from _read_east_asian(text, parts=2)
+    for pattern in _MONTHS_OF_YEARS:
+        for match in pattern.finditer(text):
+            month = match["month"]
+            number = int(month) if month.isdigit() else number_month(month)
+            yield match.start(), f"{match['year']}-{number:02}"
     for match in _QUARTER.finditer(text):
-        first, second = filter(None, match.groups())
-        year, quarter = sorted((first, second), key=len, reverse=True)
-        months.append((match, year, 3 * int(quarter) - 2))
-    dates += [(match.start(), -2, f"{year}-{int(month):02}") for match, year, month in months]
-    dates = [dated for dated in dates if _exists(dated[2])]
-    if years and not dates:
-        newest = datetime.now(UTC).year + 2  # later years are plans, or no years
-        dates = [
-            (match.start(), -1, match[1])
-            for match in _YEAR.finditer(text)
-            if int(match[1]) <= newest
-        ]
-    return min(dates, default=(0, 0, ""), key=lambda dated: (dated[1], dated[0]))[2]
+        quarter, year = sorted(filter(None, match.groups()), key=len)
+        yield match.start(), f"{year}-{3 * int(quarter) - 2:02}"
+
+
+def _read_east_asian(text: str, *, parts: int) -> Iterator[tuple[int, str]]:
+    """Yield the dates of a text that are written with 年 or 년, by how many parts they have."""
+    for match in _EAST_ASIAN.finditer(text):
+        numbers = [f"{int(number):02}" for number in match.groups() if number]
+        if len(numbers) == parts:
+            yield match.start(), "-".join(numbers)
+
+
+def _read_years(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the years of a text, with where they begin; later ones are plans, or no years."""
+    newest = datetime.now(UTC).year + 2
+    for match in _YEAR.finditer(text):
+        if int(match[1]) <= newest:
+            yield match.start(), match[1]
 
 
 def first_day(iso: str) -> date:

@@ -25,22 +25,13 @@ _NUMERALS = """zero one two three four five six seven eight nine ten eleven twel
 fourteen fifteen sixteen seventeen eighteen nineteen twenty"""
 _ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
 thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_OTHER_NUMBERS = "hundred thousand million billion half once twice dozen"
 _NUMBERS = {
     **{word: f"{number}th" for number, word in enumerate(_ORDINALS.split(), 1)},
     **{word: str(number) for number, word in enumerate(_NUMERALS.split())},
-    **{
-        "thirty": "30",
-        "forty": "40",
-        "fifty": "50",
-        "sixty": "60",
-        "seventy": "70",
-        "eighty": "80",
-        "ninety": "90",
-    },
-    **{
-        word: word
-        for word in ("hundred", "thousand", "million", "billion", "half", "once", "twice", "dozen")
-    },
+    **{word: f"{tens}0" for tens, word in enumerate(_TENS.split(), 3)},
+    **{word: word for word in _OTHER_NUMBERS.split()},
 }
 _UNIT_NAMES = """€ euro euros eur|$ dollar dollars usd|£ pound pounds gbp|¥ yen
 % percent prozent pourcent|‰|°|cent
@@ -52,14 +43,11 @@ celsius|fahrenheit|watt w|kw|volt v|hz|ms|kb|mb|gb|tb"""
 _UNITS = {
     name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()
 }
-_DAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+_WEEK = "monday tuesday wednesday thursday friday saturday sunday"
+_DAYS = frozenset(_WEEK.split())
 _FIGURES: tuple[Kind, ...] = ("number", "date", "unit")
-_OR_WORDS = {
-    "may",
-    "mar",
-    "mars",
-    "mai",
-}  # months only where they begin with a capital, inside a sentence
+# months only where they begin with a capital, inside a sentence
+_OR_WORDS = frozenset(("may", "mar", "mars", "mai"))
 _MONTHS = {name for names in MONTHS for name in names.split("|")} - _OR_WORDS
 _NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot nicht kein
 keine keinen keiner nie ohne ne pas jamais sans sin nunca senza niet geen nooit não sem"""
@@ -72,6 +60,8 @@ _BEFORE = 12  # characters before a word that show whether it begins a sentence
 _BEGINS = re.compile(rf"(?:(?<!\d)\.|[!?:;|\n])\W{{0,{_BEFORE}}}\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
+_ZEROS = re.compile(r"(-?\d+)(?:(\.\d*[1-9])|\.)0*")
+"""A number with zeros at the end of its fraction."""
 
 
 class Token(NamedTuple):
@@ -155,11 +145,8 @@ def _classify(word: str) -> tuple[str, Kind]:
         if grouped := _GROUPED.fullmatch(word):
             word = re.sub(r"[^\d-]", "", grouped[1]) + (f".{grouped[3]}" if grouped[3] else "")
         plain = re.sub(r"(?<=\d),(?=\d{1,2}$)", ".", word)
-        plain = (
-            re.sub(r"^(-?\d+)(?:(\.\d*?)0+)$", r"\1\2", plain).rstrip(".")
-            if "." in plain
-            else plain
-        )
+        if zeros := _ZEROS.fullmatch(plain):
+            plain = zeros[1] + (zeros[2] or "")
         return plain.lstrip("0") or "0", "date" if _YEAR.fullmatch(word) else "number"
     if word in _NUMBERS:
         return _NUMBERS[word], "number"

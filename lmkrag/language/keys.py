@@ -19,9 +19,8 @@ _CODE = re.compile(
 )
 _VERSION = re.compile(r"v?(\d+\.\d\S*)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{2,}")
-_NUMBERED = re.compile(
-    r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)"
-)  # "lock 7", not "run 2 tasks"
+# "lock 7", not "run 2 tasks"
+_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")
 _NO_CODE = re.compile(
     r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d",
     re.IGNORECASE,
@@ -44,7 +43,7 @@ def find_exact_words(question: str) -> tuple[str, ...]:
     for written in quantities:
         rest = rest.replace(written, " ")
     words += quantities
-    tokens = (match[0] for match in _TOKEN.finditer(rest))
+    tokens = _TOKEN.findall(rest)
     words += [token for token in tokens if _CODE.fullmatch(token) and not _NO_CODE.fullmatch(token)]
     return tuple(dict.fromkeys(words))
 
@@ -58,9 +57,9 @@ class Keys(NamedTuple):
         names: capitalised words of an English question, its first word aside.
     """
 
-    exact: tuple[str, ...]  # see :func:`find_exact_words`
-    numbers: tuple[str, ...]  # of two digits and more
-    names: tuple[str, ...]  # of an English question: capitalised words that it does not begin with
+    exact: tuple[str, ...]
+    numbers: tuple[str, ...]
+    names: tuple[str, ...]
 
 
 def find_keys(question: str) -> tuple[str, ...]:
@@ -74,16 +73,14 @@ def read_keys(question: str) -> Keys:
     rest = _QUOTED.sub(" ", question)
     for word in exact:
         rest = rest.replace(word, " ")
-    numbers = [match[0] for match in _TOKEN.finditer(rest) if _NUMBER.fullmatch(match[0])]
-    numbers += [
-        match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])
-    ]
-    words = [match[0] for match in _TOKEN.finditer(rest)][1:] if asks_in_english(question) else []
-    names = [
-        name
-        for word in words
-        if _NAME.fullmatch(name := word.removesuffix("'s").removesuffix("’s"))
-    ]
+    words = _TOKEN.findall(rest)
+    numbers = [word for word in words if _NUMBER.fullmatch(word)]
+    for match in _NUMBERED.finditer(rest):
+        if drop_stop_words([match[1].lower()]):
+            numbers.append(match[0])
+    capitals = words[1:] if asks_in_english(question) else []
+    names = [word.removesuffix("'s").removesuffix("’s") for word in capitals]
+    names = list(filter(_NAME.fullmatch, names))
     return Keys(exact, tuple(numbers), tuple(names))
 
 
@@ -128,9 +125,8 @@ def _read_quantity(word: str) -> tuple[frozenset[Day], frozenset[str]]:
 
 @lru_cache(256)
 def _pattern(word: str) -> re.Pattern[str]:
-    between = (
-        r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"
-    )  # "the code of this error is 1"
+    # "the code of this error is 1"
+    between = r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"
     version = _VERSION.fullmatch(word)
     spaced = f"v?{re.escape(version[1])}" if version else between.join(map(re.escape, word.split()))
     return re.compile(rf"(?<![\w])(?<!\d[.,]){spaced}(?![\w])(?![.,-]\d)", re.IGNORECASE)

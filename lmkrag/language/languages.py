@@ -35,7 +35,8 @@ def detect_language(text: str) -> str:
 
 def asks_in_english(question: str) -> bool:
     """Return whether a question begins as only English questions do, or is detected as English."""
-    begin = _ENGLISH.match(question)  # without a group: with a word that other languages have, too
+    # Without a group, it begins with a word that other languages have, too.
+    begin = _ENGLISH.match(question)
     return begin is not None and (
         begin.lastindex is not None or detect_language(question) == ENGLISH
     )

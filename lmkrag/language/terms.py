@@ -15,12 +15,10 @@ from lmkrag.language.patterns import LateRegex
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types.arrays import Hashes
 
-STRAIGHT = str.maketrans(
-    "“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--"
-)  # one character for one: offsets stay
-_INVISIBLE = frozenset(
-    "\u00ad\u200c\u200d\u2060\ufeff"
-)  # inside words: soft hyphens, joiners, byte order marks
+# one character for one: offsets stay
+STRAIGHT = str.maketrans("“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--")
+# inside words: soft hyphens, joiners, byte order marks
+_INVISIBLE = frozenset("\u00ad\u200c\u200d\u2060\ufeff")
 _SPELLING = range(0x0900, 0x1000)  # scripts of India and South-East Asia, whose marks are vowels
 
 
@@ -46,50 +44,11 @@ def lower(text: str) -> str:
     return text.lower()
 
 
-STEMMERS = {
-    **{
-        "ar": "arabic",
-        "ca": "catalan",
-        "cs": "czech",
-        "da": "danish",
-        "de": "german",
-        "el": "greek",
-        "es": "spanish",
-    },
-    **{
-        "et": "estonian",
-        "eu": "basque",
-        "fa": "persian",
-        "fi": "finnish",
-        "fr": "french",
-        "ga": "irish",
-    },
-    **{
-        "hi": "hindi",
-        "hu": "hungarian",
-        "hy": "armenian",
-        "id": "indonesian",
-        "it": "italian",
-        "lt": "lithuanian",
-    },
-    **{
-        "nb": "norwegian",
-        "ne": "nepali",
-        "nl": "dutch",
-        "nn": "norwegian",
-        "no": "norwegian",
-        "pl": "polish",
-    },
-    **{
-        "pt": "portuguese",
-        "ro": "romanian",
-        "ru": "russian",
-        "sr": "serbian",
-        "sv": "swedish",
-        "ta": "tamil",
-    },
-    **{"tr": "turkish", "uk": "russian"},
-}
+_STEMMERS = """ar arabic|ca catalan|cs czech|da danish|de german|el greek|es spanish|et estonian
+eu basque|fa persian|fi finnish|fr french|ga irish|hi hindi|hu hungarian|hy armenian|id indonesian
+it italian|lt lithuanian|nb norwegian|ne nepali|nl dutch|nn norwegian|no norwegian|pl polish
+pt portuguese|ro romanian|ru russian|sr serbian|sv swedish|ta tamil|tr turkish|uk russian"""
+STEMMERS = dict(pair.split() for pair in re.split(r"[|\n]", _STEMMERS))
 """Languages other than English with their stemmers. Words of any other language are stemmed as
 English ones are.
 """
@@ -102,9 +61,8 @@ _CJK = LateRegex(f"[{_CJK_CHARACTERS}]")
 _CJK_RUN = LateRegex(f"[{_CJK_CHARACTERS}]{{2,}}")
 _UNSPACED = LateRegex(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
 _WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
-_JOINED = re.compile(
-    r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+"
-)  # possessive: a long word costs one look
+# possessive: a long word costs one look
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")
 _VERSION = re.compile(r"v\d+\.\d.*")
 _CAMEL_CASE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,}[a-z]+)")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -178,14 +136,11 @@ def hash_forms(text: str, languages: Collection[str] = ()) -> set[int]:
         languages: the other languages.
     """
     forms = set(hash_words(text, CODE if CODE in languages else ENGLISH).tolist())
-    algorithms = tuple(
-        sorted({STEMMERS.get(language, "porter") for language in {*languages} - {CODE, ENGLISH}})
-    )
-    return (
-        forms.union(*(_hash_stems(word, algorithms) for word in set(_terms(text, ""))))
-        if algorithms
-        else forms
-    )
+    others = {*languages} - {CODE, ENGLISH}
+    if others:
+        algorithms = tuple(sorted({STEMMERS.get(language, "porter") for language in others}))
+        forms.update(*(_hash_stems(word, algorithms) for word in set(_terms(text, ""))))
+    return forms
 
 
 def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
@@ -223,19 +178,12 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
     content = set(drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
-    variants = (
-        tuple(
-            dict.fromkeys(
-                [
-                    _hash_word(word, ENGLISH),
-                    *(_hash_word(marked.get(word, word), one) for one in languages),
-                ]
-            )
-        )
-        for word in words
-        if word in content
-    )
-    return list(dict.fromkeys(variants))
+    variants = dict[tuple[int, ...], None]()
+    for word in words:
+        if word in content:
+            own = [_hash_word(marked.get(word, word), language) for language in languages]
+            variants[tuple(dict.fromkeys([_hash_word(word, ENGLISH), *own]))] = None
+    return list(variants)
 
 
 def hash_content(text: str) -> set[int]:
@@ -319,29 +267,8 @@ in into is it its me more most my no not of on or other our s she should so some
 that the their them then there these they this those to under was we were what when where which
 while who whom why will with would you your"""
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
-_OTHERS = (
-    *(
-        "ar",
-        "bg",
-        "ca",
-        "cs",
-        "da",
-        "de",
-        "el",
-        "es",
-        "fr",
-        "he",
-        "hi",
-        "hu",
-        "id",
-        "it",
-        "nb",
-        "nl",
-        "pl",
-        "pt",
-    ),
-    *("ro", "ru", "sk", "sv", "tr", "uk"),
-)
+_OTHER_LANGUAGES = "ar bg ca cs da de el es fr he hi hu id it nb nl pl pt ro ru sk sv tr uk"
+_OTHERS = _OTHER_LANGUAGES.split()
 """Languages whose lists, of the stop-words package, hold function words and little else."""
 
 _SURE = 2  # function words of a language beyond those of English
@@ -371,9 +298,8 @@ def _stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language, folded."""
     from stop_words import get_stop_words
 
-    return frozenset(
-        fold("\n".join(get_stop_words(language))).split("\n")
-    )  # one call of ``fold`` is far faster
+    # One call of ``fold`` is far faster than one for each word.
+    return frozenset(fold("\n".join(get_stop_words(language))).split("\n"))
 
 
 def find_stems(query: str) -> list[str]:

@@ -15,7 +15,13 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import Terms, count_document_words, count_sentence_words, find_first
+from lmkrag.index.words.lexical import (
+    Places,
+    Terms,
+    count_document_words,
+    count_sentence_words,
+    find_first,
+)
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
@@ -59,9 +65,9 @@ class Candidates:
         """Return the text of a candidate."""
         return self.view(candidate).sentence(self.ordinal(candidate))
 
-    def times(self, name: str, factor: Scores) -> "Candidates":
+    def times(self, name: str, factor: Scores | Floats) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
-        fused = self.fused.times(name, factor)
+        fused = self.fused.times(name, factor.astype(np.float32))
         return replace(self, fused=fused, score=fused.score)
 
     def grow(self) -> Iterator[Grown]:
@@ -110,20 +116,17 @@ class Views:
 class SearchQuery(NamedTuple):
     """A question as it is searched for, and the options of the search."""
 
-    vector: (
-        Scores | None
-    )  # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
+    # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
+    vector: Scores | None
     words: Hashes  # hashes of the question's words
     mode: Mode = "hybrid"
     top_k: int = 8
-    phrases: Hashes | None = (
-        None  # words of quoted phrases: sentences that have most of them are gathered, too
-    )
+    # words of quoted phrases: sentences that have most of them are gathered, too
+    phrases: Hashes | None = None
     allowed: Selection | None = None  # the documents to search, None for all
     weights: Weights = WEIGHTS
-    variants: Sequence[
-        tuple[int, ...]
-    ] = ()  # hashes of each word by several languages; empty where each has one
+    # hashes of each word by several languages; empty where each has one
+    variants: Sequence[tuple[int, ...]] = ()
     names: Sequence[tuple[int, ...]] = ()  # the same of words that are names
     numbers: Sequence[tuple[int, ...]] = ()  # and of those that are numbers
 
@@ -161,9 +164,8 @@ class Preferred(NamedTuple):
 
     matches: Matches
     words: dict[tuple[int, ...], float]  # weights of the question's words, by their hashes
-    factors: Callable[[Ids], Scores] | None = (
-        None  # by positions of documents; None if none is preferred
-    )
+    # by positions of documents; None if none is preferred
+    factors: Callable[[Ids], Scores] | None = None
 
 
 class DocumentMatch(NamedTuple):
@@ -171,9 +173,7 @@ class DocumentMatch(NamedTuple):
 
     document: int  # its position in the snapshot
     documents: Ids  # ``[n]``, positions of the documents that were compared
-    shares: (
-        Floats  # ``[n]``, shares of the question's words, by weight, in their openings and titles
-    )
+    shares: Floats  # ``[n]``, of the question's words, by weight, in their openings and titles
     margin: float  # between its share and the next best one
     words: Hashes  # words of the question that do not name it
 
@@ -200,14 +200,7 @@ def match_document(
     if count < 2:
         return None
     places = find_first(snapshot.segments, snapshot.documents, terms)
-    holding = np.zeros(len(snapshot.documents.keys), bool)
-    for place in places:
-        holding[place.documents] = True
-    chosen = holding.copy()  # others may be named by their titles
-    others = np.flatnonzero(~holding[:_TITLED])
-    chosen[others[: max(0, _TITLED - np.count_nonzero(holding))]] = True
-    if among is not None:
-        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
+    chosen = _choose_documents(places, len(snapshot.documents.keys), among)
     documents = np.flatnonzero(chosen)
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
@@ -237,20 +230,45 @@ def match_document(
     margin = float(shares[best] - np.delete(shares, best).max(initial=0))
     if margin < weights.document_margin or mass[best] < mass.max():
         return None
-    for forms in names:
-        columns = [column for column, word in enumerate(terms.words.tolist()) if word in forms]
-        holders = [owners[column] for owners in (held, opened) for column in columns]
-        if any(map(len, holders)) and not any(best in owners for owners in holders):
-            return None
+    if _lacks_name(best, names, terms.words, held, opened):
+        return None
     most = max(1, weights.common_share * count)
     naming = np.array([best in owners and len(owners) <= most for owners in opened])
-    naming &= [
-        best not in owners for owners in in_rows
-    ]  # words in rows of a table tell the rows apart
+    # Words in rows of a table tell the rows apart.
+    naming &= [best not in owners for owners in in_rows]
     left = terms.words[~naming]
     return DocumentMatch(
         int(documents[best]), documents, shares, margin, left if len(left) else terms.words
     )
+
+
+def _choose_documents(places: Sequence[Places], count: int, among: Ids | None) -> Mask:
+    """Which documents ``[count]`` are compared: those that hold words, and some that may be named
+    by their titles.
+    """
+    chosen = np.zeros(count, bool)
+    for place in places:
+        chosen[place.documents] = True
+    room = max(0, _TITLED - np.count_nonzero(chosen))
+    chosen[np.flatnonzero(~chosen[:_TITLED])[:room]] = True
+    if among is not None:
+        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
+    return chosen
+
+
+def _lacks_name(
+    document: int,
+    names: Sequence[tuple[int, ...]],
+    words: Hashes,
+    *holders: Sequence[Ids],
+) -> bool:
+    """Whether a document has none of the forms of a name that another document holds."""
+    for forms in names:
+        columns = [column for column, word in enumerate(words.tolist()) if word in forms]
+        owners = [of_words[column] for of_words in holders for column in columns]
+        if any(map(len, owners)) and not any(document in each for each in owners):
+            return True
+    return False
 
 
 def _find_best(rank: Floats, most: int) -> Ids:
@@ -362,21 +380,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         known.document_score,
         weights,
     )
-    if factors is not None:
-        fused = fused.times("named document", factors(owners))
-    record = (known.roles & RECORD) != 0
-    if matches.terms is not None and record.any():
-        keys = merge_variants([*query.names, *query.numbers])
-        held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
-        fused = fused.times(
-            "names and numbers", np.where(record, weights.key**held, 1).astype(np.float32)
-        )
-    navigation = (known.roles & NAVIGATION) != 0
-    if navigation.any():
-        fused = fused.times(
-            "contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32)
-        )
-    return Candidates(
+    candidates = Candidates(
         sentences=sentences,
         documents=known.documents,
         score=fused.score,
@@ -384,13 +388,22 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         lexical=lexical,
         has_content=(known.roles & NO_CONTENT) == 0,
         lead_in=(known.roles & LEAD_IN) != 0,
-        record=record,
+        record=(known.roles & RECORD) != 0,
         heading=(known.roles & HEADING) != 0,
         words=words,
         fused=fused,
         weights=weights,
         views=Views(snapshot),
     )
+    if factors is not None:
+        candidates = candidates.times("named document", factors(owners))
+    if matches.terms is not None and candidates.record.any():
+        keys = merge_variants([*query.names, *query.numbers])
+        held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
+        factor = np.where(candidates.record, weights.key**held, 1)
+        candidates = candidates.times("names and numbers", factor)
+    navigation = (known.roles & NAVIGATION) != 0
+    return candidates.times("contents or links", np.where(navigation, weights.navigation, 1))
 
 
 def _with_neighbours(

@@ -15,9 +15,8 @@ from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
 
-_ABOVE = re.compile(
-    r"\*|//|/\*|#|--|@"
-)  # the beginning of comments and decorators, which belong to the line below
+# the beginning of comments and decorators, which belong to the line below
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -33,29 +32,14 @@ def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tupl
     lines = text.splitlines(keepends=True)
     starts = list(accumulate(map(len, lines), initial=0))
     complete = low == 0 or view.text(low - 1, low) == "\n"
-    first = next(
-        (i for i, line in enumerate(lines) if starts[i + 1] > start - low and not line.isspace()),
-        None,
-    )
-    stop = next(
-        (
-            i + 1
-            for i in reversed(range(len(lines)))
-            if starts[i] < end - low and not lines[i].isspace()
-        ),
-        None,
-    )
-    if first is None or stop is None or stop <= first:
+    shown = [i for i, line in enumerate(lines) if not line.isspace()]
+    covered = [i for i in shown if starts[i + 1] > start - low and starts[i] < end - low]
+    if not covered:
         return start, end
+    first, stop = covered[0], covered[-1] + 1
     indents = [measure_indentation(line) for line in lines]
-    inside = [indents[i] for i in range(first, stop) if not lines[i].isspace()]
-    for base in sorted(
-        {
-            indents[i]
-            for i in range(first + 1)
-            if not lines[i].isspace() and indents[i] <= min(inside)
-        }
-    ):
+    innermost = min(indents[i] for i in covered)
+    for base in sorted({indents[i] for i in shown if i <= first and indents[i] <= innermost}):
         top, bottom = _block(lines, indents, first, stop, base)
         if starts[bottom] - starts[top] <= most and (top > 0 or complete):
             return low + min(starts[top], start - low), low + max(starts[bottom], end - low)
@@ -118,11 +102,9 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
     start, limit = sum(map(len, lines[:number])), len(text)
     for above, line in reversed(list(enumerate(lines[:number], 1))):
         start -= len(line)
-        if (
-            not line.isspace()
-            and not CLOSES.match(line.lstrip())
-            and measure_indentation(line) < limit
-        ):
+        if line.isspace() or CLOSES.match(line.lstrip()):
+            continue
+        if measure_indentation(line) < limit:
             limit = measure_indentation(line)
             if DEFINITION.match(text, start):
                 yield above
@@ -159,9 +141,8 @@ def is_mostly_code(candidates: Candidates) -> bool:
     if CODE not in candidates.views.languages:
         return False
     first = np.unique(candidates.documents, return_index=True)[1].tolist()
-    return len(first) > 1 and 2 * sum(
-        candidates.view(position).row.kind == CODE for position in first
-    ) >= len(first)
+    code = sum(candidates.view(position).row.kind == CODE for position in first)
+    return len(first) > 1 and 2 * code >= len(first)
 
 
 def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bool) -> Candidates:
@@ -185,17 +166,12 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     defined = np.zeros(len(owners), bool)
     for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
         defined[position] = declares(candidates.sentence(position), question.identifiers)
+    gain = weights.sought_definition if question.is_name else weights.definition
     for name, factor in (
         ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
         ("prose beside code", np.where(beside, weights.beside, 1)[owners]),
         ("file", (1 + is_code * named)[owners]),
-        (
-            "definition",
-            np.where(
-                defined, weights.sought_definition if question.is_name else weights.definition, 1
-            ),
-        ),
+        ("definition", np.where(defined, gain, 1)),
     ):
-        if (factor != 1).any():
-            candidates = candidates.times(name, factor.astype(np.float32))
+        candidates = candidates.times(name, factor)
     return candidates

@@ -13,20 +13,9 @@ from lmkrag.index.view import DocumentView
 from lmkrag.language.dates import MAY_DATE, find_date
 from lmkrag.language.patterns import LateRegex
 
-DATE_KEYS = (
-    *(
-        "date",
-        "updated",
-        "last_updated",
-        "lastupdated",
-        "modified",
-        "last_modified",
-        "lastmod",
-        "revised",
-        "effective",
-    ),
-    *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha"),
-)
+_DATE_KEYS = """date updated last_updated lastupdated modified last_modified lastmod revised
+effective effective_date valid_from published issued created datum stand fecha"""
+DATE_KEYS = _DATE_KEYS.split()
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
 """Kinds of documents whose metadata are written by the program that made them."""
 
@@ -71,13 +60,13 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
     headed = next(
         (day for heading in reversed(headings) if (day := find_date(heading, years=True))), ""
     )
-    for above in (
-        view.headings_before(ordinal) if row.kind == "mail" and not date_meta(row.meta) else ()
-    ):
+    is_mailbox = row.kind == "mail" and not date_meta(row.meta)
+    for above in view.headings_before(ordinal) if is_mailbox else ():
         _, end = view.bounds(above)
         if mail := _MAIL.match(read(end, end + _MAIL_HEADER)):
-            day = find_date(mail[1] or "")
-            return Dated(day or headed, "header" if day else "heading" if headed else "")
+            if day := find_date(mail[1] or ""):
+                return Dated(day, "header")
+            return Dated(headed, "heading") if headed else Dated()
     if headed:
         return Dated(headed, "heading")
     key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
@@ -103,12 +92,10 @@ def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
         return Dated(day, "file name")
     if stated:
         return Dated(stated, "properties")
-    changed = (
-        row.root
-        and row.mtime_ns
-        and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC).date().isoformat()
-    )
-    return Dated(changed, "file") if changed else Dated()
+    if row.root and row.mtime_ns:
+        changed = datetime.fromtimestamp(row.mtime_ns / 1e9, UTC)
+        return Dated(changed.date().isoformat(), "file")
+    return Dated()
 
 
 def date_meta(meta: Mapping[str, Any]) -> str:
@@ -121,14 +108,8 @@ def date_meta(meta: Mapping[str, Any]) -> str:
 
 def name_key(key: str) -> str:
     """Return a key of metadata as :data:`DATE_KEYS` spells it."""
-    return (
-        str(key)
-        .lower()
-        .rpartition(":")[2]
-        .rpartition(".")[2]
-        .replace("-", "_")
-        .removesuffix("_time")
-    )
+    last = re.split("[:.]", str(key).lower())[-1]
+    return last.replace("-", "_").removesuffix("_time")
 
 
 def date_name(doc_id: str) -> str:

@@ -20,9 +20,8 @@ from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.weights import Weights
 from lmkrag.types.arrays import Ids, Scores
 
-Run = tuple[
-    int, int, tuple[int, ...]
-]  # positions of the first candidate, after the last, and of the hits, best first
+# positions of the first candidate, after the last, and of the hits, best first
+Run = tuple[int, int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -253,10 +252,8 @@ def _absorb(merged: list[_Passage], passage: _Passage) -> None:
         if len(together) == 1:
             return
         best, *others = together
-        best.start, best.end = (
-            min(other.start for other in together),
-            max(other.end for other in together),
-        )
+        best.start = min(other.start for other in together)
+        best.end = max(other.end for other in together)
         for other in others:
             best.hits += other.hits
             merged.remove(other)

@@ -17,7 +17,7 @@ def apply_operators(question: Question, candidates: Candidates) -> Candidates:
         for position in np.flatnonzero(candidates.record).tolist():
             text = candidates.sentence(position)
             held[position] = sum(holds(text, word) for word in question.exact)
-        candidates = candidates.times("exact words", (weights.exact**held).astype(np.float32))
+        candidates = candidates.times("exact words", weights.exact**held)
     if not (question.phrases or question.excluded):
         return candidates
     texts = [
@@ -27,7 +27,7 @@ def apply_operators(question: Question, candidates: Candidates) -> Candidates:
     if question.phrases:
         held = np.array([sum(phrase in text for phrase in question.phrases) for text in texts])
         factor = weights.only_phrases if question.is_phrases else weights.phrase
-        candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
+        candidates = candidates.times("quoted phrase", factor**held)
     mask: Mask = np.array(
         [not any(phrase in text for phrase in question.excluded) for text in texts], bool
     )

@@ -38,9 +38,8 @@ def complete_span(
     around included.
     """
     if view.row.kind == "code":
-        return enclosing_block(
-            view, view.bounds(first)[0], view.bounds(stop - 1)[1], weights.block_chars
-        )
+        start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
+        return enclosing_block(view, start, end, weights.block_chars)
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
     for _ in range(_STEPS):
         extended = _take_before(view, first, weights)
@@ -74,50 +73,53 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
     if not BLOCK_KINDS.isdisjoint(kinds):
         return False
-    most = (
-        0 if kinds[1] in ("turn", "item") else 1
-    )  # line ends: the next line is another turn or item
+    # Line ends: the next line is another turn or item.
+    most = 0 if kinds[1] in ("turn", "item") else 1
     return count_line_ends(view.sentence(ordinal)) <= most
 
 
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
     """The first sentence that a passage needs which begins with sentence ``first``."""
-    if first == 0 or (kind := view.kind(first)) == "record":
+    if first == 0:
         return first
+    kind = view.kind(first)
     if kind in ("row", "item"):
-        top = first
-        while (
-            top > 0
-            and view.kind(top - 1) == kind
-            and _distance(view, top - 1, first) <= weights.lead_chars
-        ):
-            top -= 1
-        if top > 0 and view.kind(top - 1) == kind:
-            return first  # too far: half a table or list is of no use
-        announced = (
-            top > 0
-            and _ANNOUNCES.search(view.sentence(top - 1))
-            and view.kind(top - 1) != "heading"
-        )
-        if kind == "item" and not announced:
-            return first
-        return (
-            top - 1 if announced and _distance(view, top - 1, first) <= weights.lead_chars else top
-        )
-    before = view.sentence(first - 1)
-    if _distance(view, first - 1, first) > weights.lead_chars:
-        return first
-    text, kind_before = view.sentence(first), view.kind(first - 1)
-    may_be_antecedent = (
-        kind_before not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
-    )
-    is_needed = (
-        _ASKS.search(before)
-        or (_ANNOUNCES.search(before) and kind_before != "heading")
-        or (_QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text))
-        or (may_be_antecedent and _REFERS_BACK.match(text.lstrip()))
-    )
+        return _take_group(view, first, kind, weights.lead_chars)
+    is_near = _distance(view, first - 1, first) <= weights.lead_chars
+    is_needed = kind != "record" and is_near and _needs_before(view, first, weights)
     return first - 1 if is_needed else first
+
+
+def _take_group(view: DocumentView, first: int, kind: str, most: int) -> int:
+    """The first row of a table, or what announces it or a list; ``first`` where that is too far:
+    half a table or list is of no use.
+    """
+    top = first
+    while top > 0 and view.kind(top - 1) == kind:
+        top -= 1
+        if _distance(view, top, first) > most:
+            return first
+    is_announced = top > 0 and _announces(view, top - 1)
+    if is_announced and _distance(view, top - 1, first) <= most:
+        return top - 1
+    return top if kind == "row" or is_announced else first
+
+
+def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
+    """Whether a sentence can't be understood without the one before it."""
+    text, before = view.sentence(first), view.sentence(first - 1)
+    if _ASKS.search(before) or _announces(view, first - 1):
+        return True
+    if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
+        return True
+    is_antecedent = view.kind(first - 1) not in ("heading", "row", "code")
+    is_short = len(before) <= weights.antecedent_chars
+    return is_antecedent and is_short and _REFERS_BACK.match(text.lstrip()) is not None
+
+
+def _announces(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence, which is no heading, announces what follows it."""
+    return view.kind(ordinal) != "heading" and bool(_ANNOUNCES.search(view.sentence(ordinal)))
 
 
 def _distance(view: DocumentView, above: int, below: int) -> int:

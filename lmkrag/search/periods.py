@@ -51,23 +51,25 @@ def filter_period(expression: Expression | None, period: Period) -> PredicateFil
     """
     keeps = parse_filter(expression) if expression else None
     later = period._replace(until="")
+    read_name = cache(date_name)
 
     def read(value: Any) -> str:
         return find_date(str(value or ""), years=True)
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
         by_meta = match("kind", lambda kind: kind not in WITH_PROPERTIES)
-        open_, may, read_name = by_meta | True, by_meta & False, cache(date_name)
+        may, open_ = (
+            by_meta & False,
+            by_meta | True,
+        )  # in the period by its date, without a date yet
         for key in DATE_KEYS:
             if key != "modified":  # that of the file
-                may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
-                open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
-        may = may | open_ & match(
-            "kind", lambda kind: kind == "mail"
-        )  # a mailbox has mails of many days
-        may = may | open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
+                may |= open_ & by_meta & match(key, lambda value: period.has(read(value)))
+                open_ = open_ & ~(by_meta & match(key, lambda value: bool(read(value))))
+        may |= open_ & match("kind", lambda kind: kind == "mail")  # it has mails of many days
+        may |= open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
         open_ = open_ & match("doc_id", lambda name: not read_name(name or ""))
-        may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
+        may |= open_ & match("modified", lambda changed: not changed or later.has(changed))
         return may if keeps is None else may & keeps(match)
 
     return PredicateFilter(f"{period.since}..{period.until} {expression or ''}", predicate)

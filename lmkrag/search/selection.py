@@ -1,6 +1,5 @@
 """Select the documents of a snapshot that match a filter."""
 
-from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.search.filters import Expression, Filter, Test, parse_filter, to_expression
+from lmkrag.search.filters import Expression, Filter, Match, Test, parse_filter, to_expression
 from lmkrag.system.files import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
 from lmkrag.types.json_values import replace_surrogates
@@ -37,18 +36,13 @@ class FilterCache:
         :func:`list_documents`.
         """
         known = self._selections.get(expression)
-        if (
-            known is not None and known.documents is snapshot.documents
-        ):  # the same state of the same index
-            return known
+        if known is not None and known.documents is snapshot.documents:
+            return known  # of the same state of the same index
         mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
         selection = Selection(snapshot.documents, np.flatnonzero(mask))
         others = [item for item in self._selections.items() if item[0] != expression]
         self._selections = dict([*others[1 - _REMEMBERED :], (expression, selection)])
         return selection
-
-
-Match = Callable[[str, Test], Any]  # which documents have a field that passes a test
 
 
 def _match(match: Match, names_folders: bool) -> Match:

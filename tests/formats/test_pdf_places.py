@@ -5,6 +5,7 @@ import pytest
 from fpdf import FPDF
 
 from lmkrag.errors import DocumentError
+from lmkrag.formats.columns import Rectangle
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.pdf import find_rectangles, merge_boxes, read, render_page
 
@@ -93,7 +94,8 @@ def test_turned_pages(rotation):
 
 
 def test_boxes_of_one_line_merge():
-    boxes = [(0.1 * i, 0.1, 0.1 * i + 0.05, 0.12) for i in range(5)] + [(0.0, 0.2, 0.1, 0.22)]
+    boxes = [Rectangle(0.1 * i, 0.1, 0.1 * i + 0.05, 0.12) for i in range(5)]
+    boxes.append(Rectangle(0.0, 0.2, 0.1, 0.22))
     assert merge_boxes(boxes) == [(0.0, 0.1, pytest.approx(0.45), 0.12), (0.0, 0.2, 0.1, 0.22)]
     assert merge_boxes([]) == []
 
