@@ -73,15 +73,12 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         for number in claim.numbers:
             if number not in known:
                 warnings.append(f"citation [{number}] matches no retrieved span; removed")
-        supporting: list[int] = []
         for number in known:
-            cited = _cite(claim.text, number, spans[number - 1], warnings)
-            supporting += [number] if cited else []
-            for citation in cited:
+            for citation in _cite(claim.text, number, spans[number - 1], warnings):
                 citations.setdefault((number, citation.start, citation.end), citation)
         if not known:
             _check_uncited(claim.text, spans, warnings)
-        mark = "".join(f"[{number}]" for number in supporting)
+        mark = "".join(f"[{number}]" for number in known)
         pieces += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
         position = claim.resume
     pieces.append(text[position:])
@@ -210,11 +207,9 @@ def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Cita
         warnings.append(f"quotes words that do not stand in [{number}]")
     if not places:
         nearest, shares_words = _nearest_sentence(claim, span)
-        places = [nearest] if shares_words else []
+        places = [nearest]
         if not shares_words:
-            warnings.append(
-                f"citation [{number}] shares no word with what it was cited for; removed"
-            )
+            warnings.append(f"citation [{number}] shares no word with what it is cited for")
     return [
         Citation(number, span, span.text[start:end], span.start + start, span.start + end)
         for start, end in places

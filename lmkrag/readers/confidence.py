@@ -35,7 +35,7 @@ class AnswerWeights:
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
     value_bias: float = -0.92  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.072, 0.183, 0.162)
-    min_value: float = 0.75  # the least probability of a value that is shown
+    min_value: float = 0.73  # the least probability of a value that is shown
     partial: float = -0.5  # log-odds of completeness below which others complete a passage
 
     max_passages: int = 3  # passages that are read and shown, at most

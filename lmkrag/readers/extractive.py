@@ -107,12 +107,11 @@ class ExtractiveReader(Reader):
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
         short: list[ShortAnswer] = []
         if label in ("strong", "likely"):
-            best, *others = citations
+            best = citations[0]
             reading = read[best.number - 1].reading
             is_best = reading.score >= max(each.reading.score for each in read)
-            is_enough = label == "strong" and is_best and reading.complete > ANSWERS.partial
-            answering = {each.number for each in read if each.reading.score > 0 and not is_enough}
-            citations = [best, *(other for other in others if other.number in answering)]
+            if label == "strong" and is_best and reading.complete > ANSWERS.partial:
+                citations = [best]
             short = [*find_value(question, read[best.number - 1], best)]
         value = " ".join(short[0].text.split()) if short else ""
         first = f"{INTRODUCTIONS[label]} {value}".strip()

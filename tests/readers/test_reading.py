@@ -67,7 +67,12 @@ def test_a_value_is_right_or_not_given(engine, question, values):
     [("Which boat has a fee of 38?", "Plover"), ("When was the Plover hired?", "2022-02-22")],
 )
 def test_a_sure_value_is_given(engine, question, value):
-    assert [short.text for short in engine.ask(question).short] == [value]
+    answer = engine.ask(question)
+    (short,), (citation, *_) = answer.short, answer.citations
+    assert short.text == value == engine.read("boats.csv")[short.start : short.end]
+    assert answer.text.splitlines()[0].endswith(value)
+    assert citation.start <= short.start < short.end <= citation.end
+    assert short.number == citation.number
 
 
 def test_what_nothing_answers_is_not_strong(engine):

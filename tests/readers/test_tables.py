@@ -243,7 +243,7 @@ def lists(tmp_path_factory, encoder):
         ("What do 5 kg of rye flour cost?", ""),
         ("Has Falk paid?", ""),
         ("What else must I install for animated titles?", ""),  # a row's number is not asked for
-        ("When is the second part due and how much is it?", ""),
+        ("When is the second part due and how much is it?", "1 June"),
     ],
 )
 def test_the_value_is_of_the_kind_that_is_asked_for(lists, question, value):
