@@ -24,8 +24,7 @@ from scipy.stats import mannwhitneyu
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.metrics import paired_interval
-from lmkrag.readers.weights import ANSWERS
-from lmkrag.results import FOUND, weigh_evidence
+from lmkrag.results import FOUND, UNSURE, weigh_evidence
 from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"
@@ -119,7 +118,7 @@ def print_refusals(answered: Sequence[Reply], unanswerable: Sequence[Reply]) -> 
     """Print how well answered questions are told from unanswerable ones."""
     ways: dict[str, tuple[Callable[[Answer], float], float]] = {
         "evidence of the search": (lambda answer: weigh_evidence(answer.spans), FOUND),
-        "confidence": (lambda answer: answer.confidence or 0.0, ANSWERS.min_confidence),
+        "confidence": (lambda answer: answer.confidence or 0.0, UNSURE),
     }
     print(
         f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly"

@@ -1,43 +1,52 @@
-"""How sure is `ask` of its answers, and is it right? Fits the confidence of the reader without a language model.
+"""Fit how sure `ask` is of its answers and of their values.
 
-    python benchmarks/confidence.py DATA [CORPUS...] --work DIR [--queries 24]
+    python benchmarks/confidence.py CORPUS... --work DIR [--notes pipelines/train/notes.jsonl.gz]
 
-Searches for the questions of the sets below DATA in their own documents, in all documents but the one that answers, and
-in another set's; for those of `squad_unanswerable`, which its documents nearly answer; and for those of corpora with
-questions (see `asking.py`), which get two thirds of the weight. A question is answered if one of the first three
-passages holds at least half of what answers it. Prints the constants of `AnswerWeights` that a logistic regression
-gives, and how well the confidence separates (AUROC) and is calibrated, with the constants in use and fitted with each
-set left out. Documents of each set are drawn at random; indexes are kept in DIR and reused.
+Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
+`asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
+learns from, those of a language in one index. Prints the constants of `AnswerWeights` that logistic regressions
+give: of the confidence, on whether one of the first three passages answers, and of values, on
+whether the value of the first marked sentence is right; and how well both separate (AUROC) and are
+calibrated, with the constants in use and fitted with each corpus left out. Indexes are kept in DIR.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import gzip
+import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from real import read_questions
+from real import Question, read_questions
 from scipy.special import expit
-from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
-from trust import print_reliability, weigh
+from trust import print_reliability
 
-from lmkrag import Engine, Span
-from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, draw_sample, load_dataset
-from lmkrag.readers.weights import ANSWERS
-from lmkrag.search.filters import quote
-from lmkrag.types import Document
+from lmkrag import Document, Engine
+from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.readers.confidence import ANSWERS, confidence_features, value_features
+from lmkrag.readers.extractive import ExtractiveReader, cite_read, find_origin, find_words
+from lmkrag.readers.values import complete_value
+from lmkrag.reranker.sentences import SentenceReading
+from pipelines.train.contrasts.notes import is_held_out
 
-NEARLY = "squad_unanswerable"
+LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "pt", "ru", "zh")
 
 
 class Case(NamedTuple):
-    """A question of a set: whether the first passages answer it, and the features of the confidence."""
+    """A question: whether the first passages answer it, and whether the value found is right.
 
-    set: str
+    ``value`` has the features of the value, None without one.
+    """
+
+    corpus: str
+    is_foreign: bool
     answered: bool
     features: tuple[float, ...]
+    value: tuple[float, ...] | None
+    right: bool
 
 
 def main() -> None:
@@ -45,109 +54,107 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path)
     parser.add_argument("corpora", type=Path, nargs="*")
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--sets", default="", help="names, separated by commas; all without")
-    parser.add_argument(
-        "--characters", type=int, default=150_000, help="of the documents of each set, at least"
-    )
-    parser.add_argument("--queries", type=int, default=24, help="of each set")
+    parser.add_argument("--notes", type=Path)
     options = parser.parse_args()
-    names = sorted(
-        path.parent.name
-        for path in options.data.glob("*/docs.jsonl.gz")
-        if path.parent.name[:3] != "ml_"
-    )
-    names = [name for name in names if not options.sets or name in options.sets.split(",")]
-    sets = {name: load_dataset(options.data / name) for name in names}
-    others = [name for name in names if name != NEARLY and name not in WITHIN]
     cases: list[Case] = []
-    for place, name in enumerate(names):
-        with Engine.open(options.work / name, create=True) as engine:
-            if not engine.status().documents:
-                engine.add(sample_documents(sets[name], options.characters))
-            indexed = {document.doc_id for document in engine.documents()}
-            queries = [query for query in sets[name].queries if query.doc_id in indexed]
-            if name == NEARLY:
-                cases += ask(engine, name, draw_sample(queries, 2 * options.queries))
+    for folder in options.corpora:
+        with Engine.open(options.work / folder.name, create=True) as engine:
+            engine.add(folder / "files")
+            questions = read_questions(folder / "questions.jsonl")
+            cases += ask(engine, folder.name, questions)
+    for language in LANGUAGES if options.notes else ():
+        encoder = None if language == "en" else MULTILINGUAL_ENCODER
+        documents, questions = read_notes(options.notes, language)
+        name = f"notes-{language}"
+        with Engine.open(options.work / name, create=True, encoder=encoder) as engine:
+            engine.add(documents)
+            cases += ask(engine, name, questions)
+    for is_foreign, kind in enumerate(("confidence", "foreign")):
+        chosen = [case for case in cases if case.is_foreign == bool(is_foreign)]
+        if chosen:
+            report(kind, [(case.corpus, case.answered, case.features) for case in chosen])
+    report("value", [(case.corpus, case.right, case.value) for case in cases if case.value])
+
+
+def read_notes(path: Path, language: str) -> tuple[list[Document], list[Question]]:
+    """Return documents of groups that are held out, all in other languages, and their questions."""
+    documents: list[Document] = []
+    questions: dict[tuple[str, str], Question] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for number, record in enumerate(map(json.loads, lines)):
+            is_learnt = language == "en" and not is_held_out(record["group"])
+            if record["lang"] != language or is_learnt:
                 continue
-            queries = draw_sample([query for query in queries if query.spans], options.queries)
-            cases += ask(engine, name, queries, "=" if name in WITHIN else "")
-            if name not in WITHIN:
-                cases += ask(engine, name, queries[::2], "!=")
-            strangers = [other for other in others if other != name]
-            stranger = sets[
-                strangers[(7 * place) % len(strangers)]
-            ]  # 7: not the neighbour, which may be alike
-            unanswered = [
-                replace(query, spans=()) for query in choose_queries(stranger, options.queries // 3)
-            ]
-            cases += ask(engine, name, unanswered)
-    corpora = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
-    for corpus in corpora:
-        cases += ask_corpus(corpus, options.work)
-    report(cases, [corpus.name for corpus in corpora])
+            title, _, heading = record["place"].rpartition(" > ")
+            text = f"# {heading}\n\n{record['text']}"
+            name = f"{number}.md"
+            documents.append(Document(name, name, text, kind="markdown", title=title or heading))
+            for asked in record["questions"]:
+                key = record["group"], asked["question"]
+                if asked["sentence"] or key not in questions:
+                    questions[key] = _read_question(record["group"], asked)
+    return documents, list(questions.values())
 
 
-def sample_documents(dataset: Dataset, characters: int) -> list[Document]:
-    """Return random documents that answer questions, of at least ``characters`` characters in total."""
-    ids = {query.doc_id for query in dataset.queries}
-    documents = [document for document in dataset.documents if document.doc_id in ids]
-    sizes = np.array([len(document.text) for document in documents])
-    order = np.random.default_rng(0).permutation(len(documents))
-    return [
-        documents[number]
-        for number in order[: int(np.searchsorted(sizes[order].cumsum(), characters)) + 1]
-    ]
+def _read_question(group: str, asked: dict[str, str]) -> Question:
+    """A question of a note; other documents of its group may answer it, too."""
+    sentence, short = asked["sentence"], asked.get("short")
+    pattern = re.compile(re.escape(sentence)) if sentence else None
+    value = re.compile(match_value(short), re.IGNORECASE) if short else None
+    return Question(group, "", "", asked["question"], pattern, value, files=())
 
 
-def ask(engine: Engine, name: str, queries: Iterable[Query], operator: str = "") -> Iterator[Case]:
-    """Search for questions: with "=" only in the document that answers, with "!=" only in the others."""
-    for query in queries:
-        spans = engine.search(
-            query.query, filter=f"doc_id{operator}{quote(query.doc_id)}" if operator else None
-        )
-        if spans:
-            yield Case(
-                name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans)
-            )
-
-
-def holds(span: Span, query: Query) -> bool:
-    """Return whether a passage has half of a piece that answers, or the piece has half of the passage."""
-    return span.doc_id == query.doc_id and any(
-        2 * (min(span.end, end) - max(span.start, start)) >= min(end - start, span.end - span.start)
-        for start, end in query.spans
+def match_value(value: str) -> str:
+    """Return what matches a value, its words in another text, or half of its words alone."""
+    words = value.split()
+    parts = (
+        " ".join(words[first:stop])
+        for first in range(len(words))
+        for stop in range(first + 1, len(words) + 1)
     )
+    halves = "|".join(re.escape(part) for part in parts if 2 * len(part) >= len(value))
+    return rf"{re.escape(value)}|\A(?:{halves})\W*\Z"
 
 
-def ask_corpus(folder: Path, work: Path) -> Iterator[Case]:
-    """Ask the questions of a corpus."""
-    with Engine.open(work / folder.name, create=True) as engine:
-        engine.add(folder / "files")
-        for question in read_questions(folder / "questions.jsonl"):
-            spans = engine.search(question.text)
-            answered = question.pattern and any(
-                question.pattern.search(span.text) for span in spans[:3]
-            )
-            if spans:
-                yield Case(folder.name, bool(answered), weigh(question.text, spans))
+def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[Case]:
+    """Ask questions."""
+    reader = ExtractiveReader()
+    for question in questions:
+        spans = engine.search(question.text)
+        read = reader.read(question.text, spans)
+        if not read:
+            continue
+        is_foreign = isinstance(read[0].reading, SentenceReading)
+        pattern, short = question.pattern, question.short
+        answered = pattern is not None and any(pattern.search(span.text) for span in spans[:3])
+        features = confidence_features(spans, [each.reading for each in read])
+        citation = next(cite_read(read), None)
+        found = citation and find_words(read[citation.number - 1], citation)
+        value, right = None, False
+        if citation and found:
+            first = read[citation.number - 1]
+            value = value_features(first.reading, found)
+            start, end = complete_value(first.span.text, *find_origin(first.telling, found))
+            text = first.span.text[start:end]
+            right = short is not None and short.search(text) is not None
+        yield Case(corpus, is_foreign, answered, features, value, right)
 
 
-def report(cases: list[Case], corpora: list[str]) -> None:
-    """Fit, and print the constants and how they do."""
-    sets = np.array([case.set for case in cases])
-    answered = np.array([case.answered for case in cases])
-    features = np.array([case.features for case in cases])
-    is_corpus = np.isin(sets, corpora)
-    weights = np.where(is_corpus, 2 * (~is_corpus).sum() / max(1, is_corpus.sum()), 1.0)
-    model = LogisticRegression(C=10).fit(features, answered, weights)
-    in_use = expit(ANSWERS.bias + features @ np.array(ANSWERS.features))
-    print(
-        f"{len(cases)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
-    )
-    print_reliability(sets, answered, features, {"constants in use": in_use}, weights)
+def report(name: str, cases: Sequence[tuple[str, bool, tuple[float, ...]]]) -> None:
+    """Fit a regression on corpora, truths and features, and print its constants and how it does."""
+    corpora, truth, features = (np.array(column) for column in zip(*cases, strict=True))
+    bias, weights = {
+        "confidence": (ANSWERS.bias, ANSWERS.features),
+        "foreign": (ANSWERS.foreign_bias, ANSWERS.foreign_features),
+        "value": (ANSWERS.value_bias, ANSWERS.value_features),
+    }[name]
+    model = LogisticRegression(C=10).fit(features, truth)
+    constants = f"bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
+    print(f"\n{name}: {len(cases)} questions, {truth.sum()} right; fitted: {constants}")
+    in_use = expit(bias + features @ np.array(weights))
+    print_reliability(corpora, truth, features, {"constants in use": in_use})
 
 
 if __name__ == "__main__":

@@ -17,11 +17,10 @@ from real import Question, read_questions
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
-from lmkrag.readers.extractive import confidence_features
-from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.loading import load_passage_reranker
+from lmkrag.readers.confidence import confidence_features
+from lmkrag.readers.extractive import ExtractiveReader
 
-LABELS = ("strong", "likely", "fair", "unsure", "weak")
+LABELS = ("strong", "likely", "unsure", "weak")
 SHARED = 0.5  # of the words of the sentence that answers, which a marked one has
 T = TypeVar("T")
 
@@ -114,9 +113,8 @@ def measure(call: Callable[[str], T], question: str) -> tuple[T, float]:
 
 def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
     """Return the features that the confidence is estimated from."""
-    texts = [span.text for span in spans[: ANSWERS.max_passages]]
-    readings = load_passage_reranker().read_texts(question, texts)
-    return confidence_features(question, spans, readings)
+    readings = [each.reading for each in ExtractiveReader().read(question, spans)]
+    return confidence_features(spans, readings)
 
 
 def write_rate(flags: Sequence[bool]) -> str:

@@ -17,9 +17,17 @@ from lmkrag.search.request import AskOptions, SearchRequest, show_options
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 _SHORT = 3  # words of an incomplete question, at most
 
+# How a follow-up begins, in English, German, French, Spanish and Italian.
 _FOLLOWS = re.compile(
-    r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE
-)  # how a follow-up begins, in English
+    r"(?:and|or|but|so|what about|how about|und|oder|aber|et|ou|mais|y|pero|e|ma)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(r"(?:who|whom|whose|what|which|when|where|why|how|really)\b", re.IGNORECASE)
+# A question without a verb: "How often, and in one go?"
+_ELLIPTIC = re.compile(
+    r"(?:(?:since|until|by|for) )?(?:who|what|which|when|where|why|how(?: \w+)?)\s*(?:[,;?!.]|\Z)",
+    re.IGNORECASE,
+)
 _ABOUT = re.compile(
     rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE
 )
@@ -44,7 +52,8 @@ def carry_over(before: str, question: str) -> str:
     """
     subject = _ABOUT.sub("", question).strip(" ?.!")
     alike = [key for key in find_keys(before) if key[0].isdigit() == subject[:1].isdigit()]
-    if alike and find_keys(f"what {subject}") == (subject,):
+    is_key = find_keys(f"what {subject}") == (subject,) and not _ASKS.match(subject)
+    if alike and is_key:
         head, _, tail = before.rpartition(alike[-1])
         return head + subject + tail
     return f"{question} ({before})"
@@ -53,8 +62,8 @@ def carry_over(before: str, question: str) -> str:
 def complete_question(history: Sequence[str], question: str) -> str:
     """Return a question completed from those before it.
 
-    A question is incomplete if it begins like a follow-up, has a pronoun, or has at most three
-    words.
+    A question is incomplete if it begins like a follow-up, has a pronoun or no verb, or has at most
+    three words.
 
     Args:
         history: the questions before it, oldest first.
@@ -65,9 +74,13 @@ def complete_question(history: Sequence[str], question: str) -> str:
         whole = text
         if is_greeting(text):
             continue
-        if topic and (
-            _FOLLOWS.match(text) or _REFERS_BACK.search(text) or len(text.split()) <= _SHORT
-        ):
+        begins_anew = not (
+            _FOLLOWS.match(text)
+            or _ELLIPTIC.match(text)
+            or _REFERS_BACK.search(text)
+            or len(text.split()) <= _SHORT
+        )
+        if topic and not begins_anew:
             whole = carry_over(topic, text)
         # Where the question only had its topic added, the topic stays the earlier one.
         if whole == text or not whole.startswith(text):

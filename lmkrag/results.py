@@ -29,7 +29,12 @@ CUT_SHORT = (
 )
 """The note of a search that had no time to re-rank all passages that it would re-rank."""
 
-STRONG = 0.8  # the least confidence of a strong answer
+ABSTAINED = "Nothing in these documents answers this."
+"""What a search with ``abstain_below`` says instead of its results."""
+
+STRONG, LIKELY, UNSURE = 0.85, 0.6, 0.3
+"""The least probabilities with which an answer is strong, likely and unsure; below it is weak."""
+
 FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/log/confidence.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
@@ -316,11 +321,19 @@ class SpanList(list[Span]):
 
     Attributes:
         notes: sentences to show with the results, such as which of them are stale.
+        confidence: the probability that they answer, where a search with ``abstain_below`` found
+            nothing for it; else None.
     """
 
-    def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        spans: Iterable[Span] = (),
+        notes: Sequence[str] = (),
+        *,
+        confidence: float | None = None,
+    ) -> None:
         super().__init__(spans)
-        self.notes = tuple(notes)
+        self.notes, self.confidence = tuple(notes), confidence
 
     @property
     def cut_short(self) -> bool:
@@ -482,7 +495,7 @@ class Answer:
     quotes: tuple[Quote, ...] = ()
     answered_by: str = ""
     derived: ClassVar[Mapping[str, str]] = {
-        "label": "`strong`, `fair` or `weak`; empty where a language model answered."
+        "label": "`strong`, `likely`, `unsure` or `weak`; empty where a language model answered."
     }
     """Properties that its JSON has beside the fields, and what they are."""
 
@@ -493,17 +506,16 @@ class Answer:
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
 
     def with_notes(self, notes: Sequence[str]) -> "Answer":
-        """Return the answer with the notes of the search before its warnings."""
+        """Return the answer with the notes of the search, if it does not say them, before its
+        warnings.
+        """
+        notes = [note for note in notes if note != self.text]
         return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property
     def label(self) -> str:
-        """``strong``, ``fair`` or ``weak``, by its confidence; empty if the confidence is None."""
-        if self.confidence is None:
-            return ""
-        if not self.found:
-            return "weak"
-        return "strong" if self.confidence >= STRONG else "fair"
+        """How sure it is, in a word: see :func:`label_confidence`; empty without a confidence."""
+        return "" if self.confidence is None else label_confidence(self.confidence)
 
     def to_blocks(self) -> "list[Node]":
         """Return the answer as a tree of elements (:mod:`lmkrag.rendering`).
@@ -520,22 +532,17 @@ class Answer:
             numbers = {citation.number for citation in self.citations}
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
-        # The fewest words that answer come first, in bold. An answer without them that is not
-        # strong begins with its first sentence, such as "Most likely:".
+        # How sure it is and its value come first.
+        introduction = "" if self.label == "strong" else self.text.partition("\n\n")[0]
         if self.short:
-            shown = element("strong")
-            for number, short in enumerate(self.short):
-                words = " ".join(short.text.split())
-                parsed = parse_blocks(words, kind=self.spans[short.number - 1].kind)
-                inline = [node["tag"] for node in parsed] == ["p"]
-                separator = [text_node("; ")] if number else []
-                shown["children"] += [
-                    *separator,
-                    *(parsed[0]["children"] if inline else [text_node(words)]),
-                ]
-            nodes.append(element("p", shown))
-        elif self.label != "strong":
-            nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
+            words = " ".join(self.short[0].text.split())
+            introduction = introduction.removesuffix(words)
+            parsed = parse_blocks(words, kind=self.spans[self.short[0].number - 1].kind)
+            is_inline = [node["tag"] for node in parsed] == ["p"]
+            shown = parsed[0]["children"] if is_inline else [text_node(words)]
+            nodes.append(element("p", text_node(introduction), element("strong", *shown)))
+        elif introduction:
+            nodes.append(element("p", text_node(introduction)))
         # Then come the passages, each in a quotation block that ends with its citation.
         for passage in self.quotes:
             span = self.spans[passage.number - 1]
@@ -586,6 +593,16 @@ class Answer:
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
         notes = [*places, *self._notes()]
         return "\n".join([self.text, *([""] if notes else []), *notes])
+
+
+def label_confidence(confidence: float) -> str:
+    """Return ``strong``, ``likely``, ``unsure`` or ``weak``, by the probability of an answer.
+
+    >>> [label_confidence(each) for each in (0.9, 0.7, 0.3, 0.1)]
+    ['strong', 'likely', 'unsure', 'weak']
+    """
+    labels = {"strong": STRONG, "likely": LIKELY, "unsure": UNSURE}
+    return next((label for label, least in labels.items() if confidence >= least), "weak")
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:

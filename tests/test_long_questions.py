@@ -10,6 +10,7 @@ from lmkrag import Engine
 from lmkrag.conversation import Conversation
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import LanguageModelReader
+from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.highlights import highlight
 from lmkrag.reranker.loading import load_passage_reranker
 
@@ -51,7 +52,7 @@ def test_a_long_question_is_searched_and_answered(engine, question):
 
 
 def test_a_long_question_is_read_by_each_model(engine, question):
-    (score,) = load_passage_reranker().score_texts(question, [CHINESE * 40])
+    (score,) = load_passage_reranker().score(question, [PlacedText("", CHINESE * 40)])
     assert score == score  # no NaN
     assert len(highlight(question, "The lamp is lit. " * 3)) == 3
     assert engine.encoders.encoder.encode_query(question).shape == (384,)

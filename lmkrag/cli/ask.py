@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 from lmkrag.cli import output
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
-from lmkrag.results import Answer
+from lmkrag.results import ABSTAINED, Answer
 from lmkrag.serialization import answer_to_json
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ reader_options = output.add_options(
     ),
     click.option(
         "--llm",
-        is_flag=True,
+        type=click.Choice(["auto", "always"]),
+        metavar="[always]",
         help=(
             "Let a language model answer: of --base-url, or of Ollama, LM Studio, llama.cpp "
-            "or vLLM on this machine."
+            "or vLLM on this machine; always also where the passages probably do not answer."
         ),
     ),
     click.option(
@@ -77,6 +79,20 @@ reader_options = output.add_options(
 """Add the options that choose the reader and set it up."""
 
 
+class ReaderCommand(click.Command):
+    """A command with the options of a reader, whose ``--llm`` may stand alone."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give ``--llm`` its value, so that it does not take the word behind it."""
+        parsed: list[str] = []
+        for argument in args:
+            if argument == "always" and parsed[-1:] == ["--llm=auto"]:
+                parsed[-1] = "--llm=always"
+            else:
+                parsed.append("--llm=auto" if argument == "--llm" else argument)
+        return super().parse_args(ctx, parsed)
+
+
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of
     ``options``.
@@ -94,14 +110,15 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
     settings = {name: options.pop(name) for name in names}
     reader = options.pop("reader")
     found = False
-    if options.pop("llm"):
+    llm = options.pop("llm")
+    if llm:
         reader, found = "openai", settings["base_url"] is None
         if found:
             from lmkrag.readers.local_servers import find_local_server
 
             settings["base_url"], model = find_local_server()
             settings["model"] = settings["model"] or model
-    return {"name": reader, "found": found, **settings}
+    return {"name": reader, "found": found, "always": llm == "always", **settings}
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
@@ -112,7 +129,9 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
     return None if server is not None and unchosen else reader
 
 
-@click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
+@click.command(
+    cls=ReaderCommand, epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'"
+)
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
 @output.index_option
 @output.server_option
@@ -149,10 +168,14 @@ def ask(
         if batch is not None:
             _answer_batch(engine, batch, reader, options)
         elif as_json:
-            output.print_json(_to_record(question, engine.ask(question, reader=reader, **options)))
+            answer = engine.ask(question, reader=reader, **options)
+            output.print_json(_to_record(question, answer))
         else:
             stream = engine.ask_stream(question, reader=reader, **options)
             _print_answer(stream, live=not no_stream and _is_live(reader))
+            answer = stream.answer()
+    if batch is None and ABSTAINED in (answer.text, *answer.warnings):
+        sys.exit(1)
 
 
 def _to_record(question: str, answer: Answer) -> dict[str, Any]:
@@ -182,7 +205,10 @@ def _answer_batch(
     output.exit_if_failed(failed)
 
 
-@click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
+@click.command(
+    cls=ReaderCommand,
+    epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1",
+)
 @output.index_option
 @output.server_option
 @output.search_options("context_tokens")
@@ -273,12 +299,16 @@ def _is_live(reader: "Reader | None") -> bool:
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     from lmkrag.cli.printing import print_citations, print_note, print_stream, print_text
+    from lmkrag.readers.citations import PASSAGES
 
     if live:
         print_stream(stream)
     answer = stream.answer()
+    _, introduction, passages = answer.text.partition(PASSAGES)
     if not live:
         print_text(answer)
+    elif introduction:  # they came after what the model said
+        print_text(replace(answer, text=introduction + passages))
     if answer.citations:
         click.echo()
     print_citations(answer)

@@ -134,6 +134,7 @@ def to_click(*names: str) -> Callable[[Command], Command]:
     types: dict[str, Any] = {
         "count": click.IntRange(min=1),
         "number": click.FloatRange(min=0, min_open=True),
+        "share": click.FloatRange(min=0, max=1, min_open=True),
     }
 
     def add(command: Command) -> Command:

@@ -69,15 +69,15 @@ def print_span(
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, its rating, its date unless that is its file's, and warnings."""
-    fit = ("weak" if span.weak else "good") if any(hit.dense for hit in span.hits) else ""
+    """The score of a span, whether it is weak, its date unless that is its file's, and warnings."""
     marks = (
+        "weak" if span.weak else "",
         f"{span.date} ({span.date_source})" if span.date_source not in ("", "file") else "",
         f"superseded by {one_line(span.superseded_by)}" if span.superseded_by else "",
         f"({span.stale} since indexing)" if span.stale else "",
         "(speaks to a language model)" if span.instructs_model else "",
     )
-    return " ".join(filter(None, (f"{span.score:.3f}", fit, *marks)))
+    return " ".join(filter(None, (f"{span.score:.3f}", *marks)))
 
 
 def _above(span: Span) -> list[str]:

@@ -1,11 +1,14 @@
 """``lmkrag search``: one query, or a file of them."""
 
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmkrag.cli import output
 from lmkrag.errors import UsageError
+from lmkrag.results import ABSTAINED, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
 
@@ -51,11 +54,9 @@ def search(
     """Find the passages that answer a question, best first.
 
     QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket',
-    results with the phrase rank higher, and results with the last word are left out. Each result is
-    rated good or weak.
+    results with the phrase rank higher, and results with the last word are left out. A result with
+    little evidence is called weak.
     """
-    from lmkrag.cli.printing import print_explanation, print_note, print_span
-
     query = output.join_words(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
@@ -82,13 +83,24 @@ def search(
             )
     if as_json:
         output.print_json({"query": query, "spans": to_json(spans), "notes": spans.notes})
-        return
-    if not spans:
+    else:
+        _print_spans(query, spans, around, why, options["level"])
+    if ABSTAINED in spans.notes:
+        sys.exit(1)
+
+
+def _print_spans(
+    query: str, spans: SpanList, around: Sequence[tuple[str, str]], why: str, level: str
+) -> None:
+    """Print results, each with the text before and after it, or why there are none."""
+    from lmkrag.cli.printing import print_explanation, print_note, print_span
+
+    if not spans and ABSTAINED not in spans.notes:
         click.echo(output.one_line(why) or "nothing found", err=True)
     for note in spans.notes:
         print_note(note)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
-        print_span(number, span, query, level=options["level"], around=shown)
+        print_span(number, span, query, level=level, around=shown)
         if span.explanation is not None:
             print_explanation(span)
             click.echo()

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lmkrag.cli.ask import reader_options, take_reader, take_reader_settings
+from lmkrag.cli.ask import ReaderCommand, reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
 from lmkrag.index.location import absolute_index, locate_index
@@ -34,7 +34,7 @@ _indexes_option = click.option(
 )
 
 
-@click.command(epilog="Example: lmkrag serve docs/")
+@click.command(cls=ReaderCommand, epilog="Example: lmkrag serve docs/")
 @click.argument(
     "folders",
     nargs=-1,
@@ -163,7 +163,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
 
 
-@click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
+@click.command(cls=ReaderCommand, epilog="Example: lmkrag mcp --index indexes/handbook")
 @_indexes_option
 @click.option("--writable", is_flag=True, help="Allow the assistant to add and remove documents.")
 @click.option(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmkrag.evidence.abstaining import abstain
 from lmkrag.evidence.agreement import put_newer_first
 from lmkrag.evidence.dating import date_spans
 from lmkrag.evidence.freshness import find_boxes, mark_stale
@@ -44,7 +45,7 @@ class Passes(NamedTuple):
     """
 
     ordering: tuple[Pass, ...] = (date_spans, put_newer_first)
-    marking: tuple[Pass, ...] = (mark_stale, find_boxes)
+    marking: tuple[Pass, ...] = (abstain, mark_stale, find_boxes)
 
 
 PASSES = Passes()

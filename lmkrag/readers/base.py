@@ -24,6 +24,11 @@ from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
+NOT_ASKED = (
+    "no language model was asked, since the passages probably do not answer; --llm always asks it"
+)
+"""The warning of an answer that is only the nearest passage."""
+
 Exchange = tuple[str, str]  # a question of a conversation and its answer
 _CONVERSATION_TOKENS = (
     2_000  # of the exchanges that a follow-up question is rewritten from, at most
@@ -160,6 +165,10 @@ class Reader(Protocol):
         return AsyncAnswerStream(pieces(), lambda _: answers[0])
 
 
+async def _say_once(text: str) -> AsyncIterator[str]:
+    yield text
+
+
 def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | ReaderError:
     """Return an answer, or the error of a reader that fails, so that other questions are still
     answered.
@@ -181,9 +190,14 @@ def name_model(model: str) -> str:
 
 
 class LanguageModelReader(ABC):
-    """A reader that prompts a language model and checks what it cites."""
+    """A reader that prompts a language model and checks what it cites.
+
+    ``nearest`` answers in place of the model where it calls the passages weak, None to ask the
+    model all the same: see :func:`lmkrag.readers.choose.load_reader`.
+    """
 
     name: str
+    nearest: Reader | None = None
 
     def __init__(self, prompts: Prompts | None = None) -> None:
         """Take the prompts; defaults to the packaged ones that fit the model's size."""
@@ -274,9 +288,20 @@ class LanguageModelReader(ABC):
             yield answer_or_error(self.answer, question, its_spans)
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
-        """Answer piece by piece. Without spans the model is not asked."""
+        """Answer piece by piece. Without passages, or with weak ones, the model is not asked."""
+        weak = self.find_weak(question, spans)
+        if weak:
+            return AnswerStream(iter([weak.text]), lambda _: weak)
         shown = self.prompts.choose(spans)
         return AnswerStream(self._say(question, shown), partial(self._check, spans=shown))
+
+    def find_weak(self, question: str, spans: Sequence[Span]) -> Answer | None:
+        """Return the nearest passage as an answer if the passages probably do not answer."""
+        if self.nearest is None or not spans:
+            return None
+        answer = self.nearest.answer(question, spans)
+        warnings = (*answer.warnings, NOT_ASKED)
+        return replace(answer, warnings=warnings) if answer.label == "weak" else None
 
     def _check(self, text: str, spans: Sequence[Span]) -> Answer:
         """What the model said as a checked answer; without passages the model is not asked."""
@@ -316,8 +341,17 @@ class LanguageModelReader(ABC):
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
+        import asyncio
+
         shown = self.prompts.choose(spans)
-        return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
+
+        async def begin() -> AsyncAnswerStream:
+            weak = await asyncio.to_thread(self.find_weak, question, spans)
+            if weak:
+                return AsyncAnswerStream(_say_once(weak.text), lambda _: weak)
+            return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
+
+        return AsyncAnswerStream.begin_with(begin)
 
     async def _asay(self, question: str, spans: Sequence[Span]) -> AsyncIterator[str]:
         """The same as :meth:`_say`."""

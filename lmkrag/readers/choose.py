@@ -1,12 +1,16 @@
 """Load a reader by its name."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmkrag import plugins
 from lmkrag.errors import LmkragError, ReaderError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.readers.base import Reader
+
+if TYPE_CHECKING:
+    from lmkrag.readers.base import LanguageModelReader
+    from lmkrag.readers.prompt import Prompts
 
 
 def load_reader(
@@ -15,6 +19,7 @@ def load_reader(
     model: str | None = None,
     base_url: str | None = None,
     found: bool = False,
+    always: bool = False,
     timeout: float | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
@@ -23,11 +28,22 @@ def load_reader(
     """Return a reader by its name, one of :data:`lmkrag.readers.READERS` or of a plug-in, with its
     options.
 
-    ``model`` is what the server calls it, or a folder or hub name, ``base_url`` an
-    OpenAI-compatible server, ``found`` whether that was found on this machine and not named by the
-    user: it gets no key then, ``timeout`` seconds, ``prompts`` a folder of templates in place of
-    the packaged ones, or ``small``. Raises UsageError: no such reader, or options that do not fit
-    it. MissingExtra: its package is not installed. ReaderError: its model can't be loaded.
+    Args:
+        name: of a reader.
+        model: what the server calls it, or a folder or hub name.
+        base_url: an OpenAI-compatible server.
+        found: whether the user did not name it: it was found on this machine, and gets no key.
+        always: whether a language model is asked even where the passages probably do not answer;
+            by default the nearest passage is the answer there.
+        timeout: of an answer, in seconds.
+        max_tokens: that the model generates.
+        temperature: of its sampling.
+        prompts: a folder of templates in place of the packaged ones, or ``small``.
+
+    Raises:
+        UsageError: there is no such reader, or options do not fit it.
+        MissingExtra: its package is not installed.
+        ReaderError: its model can't be loaded.
     """
     options: dict[str, Any] = {
         "model": model,
@@ -46,28 +62,40 @@ def load_reader(
         )
     if base_url and name != "openai":
         raise UsageError(f"--base-url is for the reader 'openai', not {name!r}")
-    if name == "extractive":
-        from lmkrag.readers.extractive import ExtractiveReader
+    from lmkrag.readers.extractive import ExtractiveReader
 
+    if name == "extractive":
         if model:
             raise UsageError(
                 "the extractive reader has no model: choose --reader openai, vllm or transformers"
             )
         return ExtractiveReader()
 
+    if name != "openai":
+        settings.pop("base_url", None)
+        if not model:
+            raise UsageError(f"reader {name!r}: choose a model with --model")
     if prompts is not None:
-        from lmkrag.readers.prompt import Prompts
+        settings["prompts"] = _load_prompts(prompts)
+    reader = _load_language_model(name, settings, found=found)
+    reader.nearest = None if always else ExtractiveReader()
+    return reader
 
-        settings["prompts"] = (
-            Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
-        )
+
+def _load_prompts(prompts: Path) -> "Prompts":
+    from lmkrag.readers.prompt import Prompts
+
+    return Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
+
+
+def _load_language_model(
+    name: str, settings: dict[str, Any], *, found: bool
+) -> "LanguageModelReader":
+    """The reader of a name, whose package is imported only now."""
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
         return OpenAIReader(**settings, found=found)
-    if not model:
-        raise UsageError(f"reader {name!r}: choose a model with --model")
-    settings.pop("base_url", None)
     if name == "vllm":
         from lmkrag.readers.vllm import VllmReader
 

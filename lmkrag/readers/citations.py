@@ -9,11 +9,14 @@ from textwrap import shorten
 
 from lmkrag.language.terms import STRAIGHT, drop_stop_words, hash_content, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
-from lmkrag.results import Answer, Citation, Span
+from lmkrag.readers.quotes import write_quotes
+from lmkrag.results import Answer, Citation, Quote, Span
 from lmkrag.sentences.split import split_sentences
 
 _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited where the model cites none
 
+PASSAGES = "The passages that the model was given:"
+_SHOWN = 3  # passages below an answer that cites none
 CUT = " […]"  # the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"(?:(?<!\s)\s+)?\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
@@ -94,6 +97,8 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
             if citations
             else "the answer cites no passage, and none has its words"
         )
+    if not citations:
+        body = "\n\n".join([body, PASSAGES, *_quote_first(spans)])
     return Answer(
         body,
         tuple(citations.values()),
@@ -102,6 +107,12 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         found=bool(text),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _quote_first(spans: Sequence[Span]) -> Iterator[str]:
+    """The first passages, quoted."""
+    for number, span in enumerate(spans[:_SHOWN], 1):
+        yield "\n".join(write_quotes([Quote(number, span.start, span.end)], spans))
 
 
 def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]]:

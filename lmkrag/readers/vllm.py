@@ -61,8 +61,11 @@ class VllmReader(LanguageModelReader):
         self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
+        weak = [*map(self.find_weak, questions, spans)]
         spans = [self.prompts.choose(its_spans) for its_spans in spans]
-        answerable = [index for index, its_spans in enumerate(spans) if its_spans]
+        answerable = [
+            index for index, its_spans in enumerate(spans) if its_spans and not weak[index]
+        ]
         try:
             texts = self._chat(
                 [self.prompts.answer(questions[index], spans[index]) for index in answerable]
@@ -72,7 +75,7 @@ class VllmReader(LanguageModelReader):
             return
         answers = dict(zip(answerable, texts, strict=True))
         for index, its_spans in enumerate(spans):
-            yield self._check(answers.get(index, NOT_IN_DOCUMENTS), its_spans)
+            yield weak[index] or self._check(answers.get(index, NOT_IN_DOCUMENTS), its_spans)
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
         if not conversations:

@@ -24,6 +24,17 @@ class RerankPassage(NamedTuple):
     sentences: tuple[str, ...]
 
 
+class PlacedText(NamedTuple):
+    """A passage, and the place that tells it from passages of other documents.
+
+    ``place`` holds the document's title, date and sender as far as they are known, and the headings
+    that the passage stands under.
+    """
+
+    place: str
+    text: str
+
+
 class Reranker(Protocol):
     """Scores sentences by reading them with a question."""
 

@@ -33,11 +33,11 @@ def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
     return reranker
 
 
-def load_landmark_reranker() -> "LandmarkReranker":
-    """Return our own re-ranker; it is loaded once."""
+def load_landmark_reranker(name: str = DEFAULT_RERANKER) -> "LandmarkReranker":
+    """Return one of our own re-rankers of sentences; it is loaded once."""
     from lmkrag.reranker.landmark import LandmarkReranker
 
-    loaded = _load(DEFAULT_RERANKER)
+    loaded = _load(name)
     assert isinstance(loaded, LandmarkReranker)
     return loaded
 

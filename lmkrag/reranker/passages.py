@@ -1,8 +1,12 @@
-"""Cross-encoders of passages: BERT scores a pair of question and text, and the ends of an answer in
-the text.
+"""Cross-encoders of passages: BERT reads a question with a passage and the passage's place.
+
+It reads `[CLS] question [SEP] place passage [SEP]`. One reading gives all that is said about a
+passage: whether it answers, whether it has the whole answer, which of its sentences answers, and
+where a short answer begins and ends (Devlin et al., "BERT", 2019, section 4.3).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -16,128 +20,200 @@ from lmkrag.language.quantities import respell
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
+from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.landmark import find_reranker, read_folder
-from lmkrag.types.arrays import Scores, Vectors
+from lmkrag.types.arrays import Ids, Scores, Vectors
 
-SCORE, ENDS = OUTPUTS = ("score", "ends")
-"""Outputs of the graph for one question and text: ``[1, 1]`` and ``[tokens, 2]`` float32."""
+PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
+"""Outputs of the graph for one question and passage, float32.
 
-HEAD = tuple(
-    f"{layer}.{kind}"
-    for layer in ("pooler.dense", "classifier", "ends")
-    for kind in ("weight", "bias")
-)
-"""The layers above BERT, by the names that transformers gives them; their weights are ``[out,
-in]``.
+`[1, 2]`: that the passage answers, and that it has the whole answer. `[tokens, 3]`: that a short
+answer begins at the token, that it ends there, and that the token's sentence answers.
 """
 
-_TOKENS = 400  # of a question and a text that are read, with three special ones, at most
+HEADS = {"passage": ("classifier", "complete"), "token": ("ends", "sentence")}
+"""The layers behind each output, by the names that training gives them."""
+
+_TOKENS = 400  # of a question, a place and a passage that are read, with three special ones
 _QUESTION_TOKENS = 256  # of the question among them, at most
-_ANSWER_TOKENS = 24  # of the words that answer, at most
-_UNREAD = 40.0  # below every sum of scores
+_PLACE_TOKENS = 40  # of the place, at most
+_ANSWER_TOKENS = 24  # of a short answer, at most
 _REMEMBERED = 128  # readings: those of the last questions, at most 24 of each
+_IMPOSSIBLE = -1e9  # the logit of words that are no short answer
 
 
-class PassageReranker:
-    """Scores texts by reading each with a question. May be shared by threads.
+class Words(NamedTuple):
+    """Characters ``[start, end)`` of a passage that may be a short answer.
 
-    State: the model and its last readings, which a reader of answers reuses from the search.
-
-    >>> reranker = PassageReranker.load("landmark-reranker-l12")
-    >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
-    >>> int(reranker.score_texts("When are apples picked?", texts).argmax())
-    1
-    """
-
-    def __init__(self, name: str, session: Session, tokenizer: Tokenizer) -> None:
-        """Take the model and its tokenizer, whose settings are changed; :meth:`load` builds
-        them.
-        """
-        self.name, self._session, self._tokenizer = name, session, tokenizer
-        self._readings: dict[
-            tuple[str, str], Reading
-        ] = {}  # replaced, never changed: threads share it
-        prepare_tokenizer(tokenizer)
-
-    @classmethod
-    def load(cls, name: str) -> Self:
-        """Load a model of this package or a folder. Raises UsageError: no such folder.
-        EncoderError: it is broken.
-        """
-        folder = find_reranker(name)
-        try:
-            _, tokenizer, graph, weights = read_folder(folder)
-            return cls(name, Session(graph.read_bytes(), weights | read_head(folder)), tokenizer)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise EncoderError(
-                f"{folder}: can't be loaded as a re-ranker of passages ({error})"
-            ) from error
-
-    def score_texts(self, question: str, texts: Sequence[str]) -> Scores:
-        """Return how well each text answers a question, ``[texts]`` float32 log-odds."""
-        return np.array([reading.score for reading in self.read_texts(question, texts)], np.float32)
-
-    def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
-        """Return how well each text answers a question, and the words that do (Devlin et al., 2019,
-        section 4.3).
-        """
-        asked = tokenize(self._tokenizer, question, _QUESTION_TOKENS)
-        question = question[: asked.offsets[-1][1]] if asked.offsets else ""
-        pairs = [(question, text) for text in texts]
-        readings = self._readings
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
-        if new:
-            encodings = [self._encode(*pair) for pair in new]
-            inputs = [
-                bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each in encodings
-            ]
-            outputs = self._session.run_each(list(OUTPUTS), inputs)
-            readings = dict(readings)
-            for pair, encoding, (score, ends) in zip(new, encodings, outputs, strict=True):
-                readings[pair] = _read(encoding, float(score[0, 0]), ends)
-            self._readings = dict(list(readings.items())[-_REMEMBERED:])
-        return [readings[pair] for pair in pairs]
-
-    def _encode(self, question: str, text: str) -> Encoding:
-        asked = tokenize(self._tokenizer, respell(question, text), _QUESTION_TOKENS)
-        special = self._tokenizer.num_special_tokens_to_add(is_pair=True)
-        told = tokenize(self._tokenizer, text, _TOKENS - special - len(asked))
-        return self._tokenizer.post_process(asked, told)
-
-
-class Reading(NamedTuple):
-    """The scores of a text for a question.
-
-    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the short answer.
     ``strength``: its log-odds against no short answer. ``lead``: its log-odds against the best
     other words.
     """
 
-    score: float
     start: int
     end: int
     strength: float
     lead: float
 
 
-def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
-    """The score, and the words whose first and last token have the greatest sum of logits."""
-    inside = np.flatnonzero(np.array(encoding.type_ids) == 1)[:-1]  # without the border
-    size = len(inside)
-    if not size:
-        return Reading(score, 0, 0, -_UNREAD, 0.0)
-    is_answer = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(
-        size, size, -1, dtype=bool
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What a passage says to a question.
+
+    Attributes:
+        score: log-odds that the passage answers.
+        complete: log-odds that it has the whole answer.
+        offsets: ``[tokens, 2]``, the characters of each of its tokens.
+        logits: ``[tokens, 3]`` float32, of the last axis of :data:`TOKEN_LOGITS`.
+        no_answer: the sum of the logits of no short answer.
+    """
+
+    score: float
+    complete: float
+    offsets: Ids
+    logits: Vectors
+    no_answer: float
+
+    def score_sentence(self, start: int, end: int) -> float:
+        """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not read.
+
+        >>> reranker = PassageReranker.load("landmark-reranker-l12")
+        >>> text = "Pears ripen in October. Apples are picked in May."
+        >>> (reading,) = reranker.read("When are apples picked?", [PlacedText("", text)])
+        >>> reading.score_sentence(24, 49) > reading.score_sentence(0, 23)
+        True
+        """
+        inside = self._find_tokens(start, end)
+        return float(self.logits[inside, 2].mean()) if inside.stop > inside.start else -np.inf
+
+    def find_words(self, start: int, end: int) -> Words | None:
+        """Return the likeliest short answer within characters ``[start, end)``, None if not read.
+
+        >>> reranker = PassageReranker.load("landmark-reranker-l12")
+        >>> text = "Pears ripen in October. Apples are picked in May."
+        >>> (reading,) = reranker.read("When are apples picked?", [PlacedText("", text)])
+        >>> words = reading.find_words(24, 49)
+        >>> text[words.start : words.end]
+        'May'
+        """
+        inside = self._find_tokens(start, end)
+        size = inside.stop - inside.start
+        if size < 1:
+            return None
+        sums = self.logits[inside, None, 0] + self.logits[None, inside, 1]
+        is_short = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool)
+        is_forward = ~np.tri(size, size, -1, dtype=bool)
+        sums = np.where(is_short & is_forward, sums, _IMPOSSIBLE)
+        first, last = (int(place) for place in np.unravel_index(sums.argmax(), sums.shape))
+        best = float(sums[first, last])
+        sums[: last + 1, first:] = _IMPOSSIBLE  # words that share some with these
+        others = max(float(sums.max()), self.no_answer)
+        tokens = self.offsets[inside]
+        return Words(
+            int(tokens[first, 0]), int(tokens[last, 1]), best - self.no_answer, best - others
+        )
+
+    def _find_tokens(self, start: int, end: int) -> slice:
+        """The tokens that begin within characters ``[start, end)``."""
+        first, stop = np.searchsorted(self.offsets[:, 0], [start, end])
+        return slice(int(first), int(stop))
+
+
+class PassageReranker:
+    """Reads passages, each with a question. May be shared by threads.
+
+    State: the model and its last readings, which a reader of answers reuses from the search.
+
+    >>> reranker = PassageReranker.load("landmark-reranker-l12")
+    >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
+    >>> passages = [PlacedText("Fruit", text) for text in texts]
+    >>> int(reranker.score("When are apples picked?", passages).argmax())
+    1
+    """
+
+    def __init__(self, name: str, session: Session, tokenizer: Tokenizer) -> None:
+        """Take the model, and its tokenizer, whose settings are changed: see :meth:`load`."""
+        self.name, self._session, self._tokenizer = name, session, tokenizer
+        # Replaced, never changed: threads share it.
+        self._readings: dict[tuple[str, PlacedText], Reading] = {}
+        prepare_tokenizer(tokenizer)
+
+    @classmethod
+    def load(cls, name: str) -> Self:
+        """Load a model of this package, by its name, or one from a folder.
+
+        Raises:
+            UsageError: there is no such folder.
+            EncoderError: it is broken.
+        """
+        folder = find_reranker(name)
+        try:
+            _, tokenizer, graph, weights = read_folder(folder)
+            return cls(name, Session(graph.read_bytes(), weights | read_heads(folder)), tokenizer)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise EncoderError(
+                f"{folder}: can't be loaded as a re-ranker of passages ({error})"
+            ) from error
+
+    def score(self, question: str, passages: Sequence[PlacedText]) -> Scores:
+        """Return the log-odds that each passage answers a question, ``[passages]`` float32."""
+        return np.array([reading.score for reading in self.read(question, passages)], np.float32)
+
+    def read(self, question: str, passages: Sequence[PlacedText]) -> list[Reading]:
+        """Read passages with a question; one that was read lately with it is not read again."""
+        asked = tokenize(self._tokenizer, question, _QUESTION_TOKENS)
+        question = question[: asked.offsets[-1][1]] if asked.offsets else ""
+        pairs = [(question, passage) for passage in passages]
+        readings = self._readings
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
+        if new:
+            encoded = [self._encode(*pair) for pair in new]
+            inputs = [
+                bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each, _ in encoded
+            ]
+            outputs = self._session.run_each(list(OUTPUTS), inputs)
+            readings = dict(readings)
+            for pair, (encoding, place), (passage, tokens) in zip(
+                new, encoded, outputs, strict=True
+            ):
+                readings[pair] = _make_reading(encoding, place, passage[0], tokens)
+            self._readings = dict(list(readings.items())[-_REMEMBERED:])
+        return [readings[pair] for pair in pairs]
+
+    def _encode(self, question: str, passage: PlacedText) -> tuple[Encoding, int]:
+        """A question and a passage as tokens, and how many of these are the place."""
+        asked = tokenize(self._tokenizer, respell(question, passage.text), _QUESTION_TOKENS)
+        place = tokenize(self._tokenizer, passage.place, _PLACE_TOKENS)
+        special = self._tokenizer.num_special_tokens_to_add(is_pair=True)
+        room = _TOKENS - special - len(asked) - len(place)
+        told = Encoding.merge([place, tokenize(self._tokenizer, passage.text, room)], False)
+        return self._tokenizer.post_process(asked, told), len(place)
+
+
+def _make_reading(encoding: Encoding, place: int, passage: Scores, tokens: Vectors) -> Reading:
+    """A reading from the outputs of the graph; the passage's tokens follow those of its place."""
+    told = np.flatnonzero(np.array(encoding.type_ids) == 1)[place:-1]  # without the border
+    offsets = np.array(encoding.offsets, np.int64)[told].reshape(-1, 2)
+    return Reading(
+        score=float(passage[0]),
+        complete=float(passage[1]),
+        offsets=offsets,
+        logits=tokens[told],
+        no_answer=float(tokens[0, :2].sum()),
     )
-    sums = np.where(is_answer, ends[inside, :1] + ends[inside, 1], -_UNREAD)
-    first, last = np.unravel_index(int(sums.argmax()), sums.shape)
-    best = float(sums[first, last])
-    sums[: last + 1, first:] = -_UNREAD  # words that share some with these
-    start, end = encoding.offsets[inside[first]][0], encoding.offsets[inside[last]][1]
-    return Reading(score, start, end, best - float(ends[0].sum()), best - float(sums.max()))
 
 
-def read_head(folder: Path) -> dict[str, Vectors]:
-    """Return the weights of :data:`HEAD`."""
+def read_heads(folder: Path) -> dict[str, Vectors]:
+    """Return the weights above BERT: of the pooler, and of the layers of each of :data:`HEADS`."""
     with safe_open(folder / "model.safetensors", "np") as file:
-        return {name: file.get_tensor(name).astype(np.float32) for name in HEAD}
+
+        def read(layers: Sequence[str], kind: str) -> Vectors:
+            return np.concatenate([file.get_tensor(f"{layer}.{kind}") for layer in layers]).astype(
+                np.float32
+            )
+
+        heads = {"pooler.dense": ("pooler.dense",), **HEADS}
+        return {
+            f"{name}.{kind}": read(layers, kind)
+            for name, layers in heads.items()
+            for kind in ("weight", "bias")
+        }

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmkrag.reranker.base import PlacedText
+from lmkrag.reranker.telling import tell_passage
 from lmkrag.results import Span
 from lmkrag.search.merging import Results
 from lmkrag.search.sentence_ranking import SentenceRanking
@@ -48,7 +50,7 @@ class PassageRanking:
         self._question, self._load, self._weights = question, load, weights
         self._by_sentence, self.least = by_sentence, weights.ranked_in_doubt
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
-        self._known: dict[str, float] = {}
+        self._known: dict[PlacedText, float] = {}
         self._is_late = False
 
     @property
@@ -78,10 +80,10 @@ class PassageRanking:
         coverage = max((span.coverage for span in first[:_LEADING]), default=1.0)
         if coverage >= weights.paraphrase or _is_code(first):
             return None
-        texts = [span.text for span in first]
-        read = self._read(texts[: weights.ranked])
+        told = [tell_passage(span).passage for span in first]
+        read = self._read(told[: weights.ranked])
         if len(read) and read.max() < weights.doubt:
-            read = self._read(texts)
+            read = self._read(told)
         return _reorder(passages, read, weights.reading)
 
     def refine(self, passages: Sequence[Span]) -> list[Span]:
@@ -91,23 +93,21 @@ class PassageRanking:
         first = passages[: self._weights.refined]
         if _is_code(first):
             return list(passages)
-        return _reorder(
-            passages, self._read([span.text for span in first]), self._weights.refinement
-        )
+        told = [tell_passage(span).passage for span in first]
+        return _reorder(passages, self._read(told), self._weights.refinement)
 
-    def _read(self, texts: Sequence[str]) -> Floats:
-        """Scores of the first texts, as many as there is time for."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+    def _read(self, passages: Sequence[PlacedText]) -> Floats:
+        """Scores of the first passages, as many as there is time for."""
+        new = [passage for passage in dict.fromkeys(passages) if passage not in self._known]
         size = len(new) if self._deadline == math.inf else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             if time.monotonic() > self._deadline:
                 self._is_late = True
                 break
             part = new[start : start + size]
-            self._known |= zip(
-                part, self._load().score_texts(self._question, part).tolist(), strict=True
-            )
-        known = [self._known.get(text) for text in texts]
+            scores = self._load().score(self._question, part)
+            self._known |= zip(part, scores.tolist(), strict=True)
+        known = [self._known.get(passage) for passage in passages]
         count = known.index(None) if None in known else len(known)
         return np.array(known[:count], float)
 

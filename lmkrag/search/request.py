@@ -59,6 +59,7 @@ class CommonOptions(TypedDict, total=False):
     rerank_timeout_ms: float | None
     since: str | None
     until: str | None
+    abstain_below: float | None
 
 
 class AskOptions(CommonOptions, total=False):
@@ -81,11 +82,11 @@ class Option(NamedTuple):
     """The description of an option, from which every surface makes its argument.
 
     ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to
-    ``most``), ``flag``, ``switch`` (true, false or None), ``filter``, ``date`` or ``choice``, one
-    of ``choices``.
+    ``most``), ``share`` (above 0, up to 1), ``flag``, ``switch`` (true, false or None), ``filter``,
+    ``date`` or ``choice``, one of ``choices``.
     """
 
-    kind: Literal["count", "number", "flag", "switch", "filter", "choice", "date"]
+    kind: Literal["count", "number", "share", "flag", "switch", "filter", "choice", "date"]
     help: str
     most: int = 0
     choices: tuple[str, ...] = ()
@@ -126,6 +127,8 @@ class SearchRequest:
         since: only passages from this day, month or year on, such as ``2026-03``; see
             ``Span.date``.
         until: only passages up to this day, month or year, which is included.
+        abstain_below: find nothing if the probability that the best passages answer is lower, from
+            0 to 1: see ``Answer.confidence``.
 
     Raises:
         UsageError: an option is out of range, or the filter can't be parsed.
@@ -220,6 +223,14 @@ class SearchRequest:
         metavar="DATE",
         agents=True,
     )
+    abstain_below: float | None = _option(
+        None,
+        "share",
+        "Find nothing if the probability that the best passages answer is lower, from 0 to 1.",
+        most=1,
+        metavar="P",
+        agents=True,
+    )
 
     def __new__(cls, **options: Any) -> Self:
         """Refuse unknown options, with a hint where another library has an option of that name."""
@@ -312,7 +323,7 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
         limits: dict[str, Any] = {}
         if option.kind == "count":
             limits = {"ge": 1, "le": option.most}
-        elif option.kind == "number":
+        elif option.kind in ("number", "share"):
             limits = {"gt": 0, "le": option.most}
         elif option.kind == "filter":
             kind, limits = str | None, {"max_length": option.most}
@@ -401,7 +412,9 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
             raise UsageError(f"{name} must be at least 1, not {value}")
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
-    elif option.kind == "number":
+    elif option.kind in ("number", "share"):
+        most = 1.0 if option.kind == "share" else sys.float_info.max
         is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not 0 < cast(float, value) <= sys.float_info.max:
-            raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")
+        if not is_number or not 0 < cast(float, value) <= most:
+            wanted = "above 0, up to 1" if option.kind == "share" else "a positive number"
+            raise UsageError(f"{name} must be {wanted}, not {str(value)[:50]}")

@@ -21,7 +21,7 @@ from pydantic import Field
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
-from lmkrag.readers.extractive import find_missing
+from lmkrag.readers.confidence import find_missing
 from lmkrag.results import Span, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline

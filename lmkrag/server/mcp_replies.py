@@ -92,7 +92,7 @@ class AnswerWithQuotations(BaseModel):
         description="The language model that wrote it, and its server; empty for quotations."
     )
     label: str = Field(
-        description="strong, fair or weak: how probable it is that the citations answer."
+        description="strong, likely, unsure or weak: how probable it is that the citations answer."
     )
     citations: list[Quotation]
     warnings: list[str] = Field(

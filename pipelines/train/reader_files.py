@@ -98,7 +98,7 @@ def write_graphs(folder: Path) -> None:
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     layers = int(settings["layers"])
     config, body = read_body(folder, find_model(settings["base"]), layers)
-    head, ranges = passages.read_head(folder), read_ranges(folder)
+    head, ranges = passages.read_heads(folder), read_ranges(folder)
     bodies = {"float32": body}
     if ranges is not None:
         bodies["int8"] = quantize(body, ranges, layers)
@@ -110,15 +110,14 @@ def write_graphs(folder: Path) -> None:
 
 def head_nodes() -> str:
     """Return what computes :data:`lmkrag.reranker.passages.OUTPUTS`."""
-    pooler, pooler_bias, classifier, classifier_bias, ends, ends_bias = passages.HEAD
     return f"""
         first = Constant <value_ints = [0]> ()
         second = Constant <value_ints = [1]> ()
         state = Slice({AFTER}, first, second)
-        pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
+        pooled = Gemm <transB = 1> (state, "pooler.dense.weight", "pooler.dense.bias")
         bent = Tanh(pooled)
-        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")
-        {passages.ENDS} = Gemm <transB = 1> ({AFTER}, "{ends}", "{ends_bias}")"""
+        {passages.PASSAGE_LOGITS} = Gemm <transB = 1> (bent, "passage.weight", "passage.bias")
+        {passages.TOKEN_LOGITS} = Gemm <transB = 1> ({AFTER}, "token.weight", "token.bias")"""
 
 
 def main() -> None:

@@ -89,9 +89,10 @@ def repeating():
 
 FILE = r"(?:\S*/)?(?:fake|winter)\.md"
 OWN = re.compile(
-    rf"\[\d\] {FILE}:\d+(?:  \w+)?|\d\. {FILE}:\d+  \d\.\d+ \w+"  # places
+    rf"\[\d\] {FILE}:\d+(?:  \w+)?|\d\. {FILE}:\d+  \d\.\d+(?: \w+)?"  # places
     rf"|{FILE}|\d+[:-] .*|--"  # of grep
-    r"|noon|Most likely:|Probably not in these documents\. Closest:"  # first lines of answers
+    r"|(?:Probably: ?)?(?:noon)?|Perhaps one of these:"  # first lines of answers
+    r"|Probably not in these documents\. Closest:"
 )
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.language.terms import STRAIGHT
-from lmkrag.readers.citations import check_answer, find_quotations, locate_quote
+from lmkrag.readers.citations import PASSAGES, check_answer, find_quotations, locate_quote
 from lmkrag.results import Span
 from lmkrag.types import Hit
 
@@ -106,7 +106,11 @@ def test_a_quotation_that_is_not_there_is_told():
 )
 def test_numbers(said, text, numbers):
     answer = check(said)
-    assert answer.text == text
+    said, introduction, passages = answer.text.partition(f"\n\n{PASSAGES}\n\n> ")
+    assert said == text
+    assert bool(introduction and passages) is (
+        not numbers
+    )  # what cites nothing is followed by them
     assert [citation.number for citation in answer.citations] == numbers
 
 

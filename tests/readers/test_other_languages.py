@@ -88,5 +88,4 @@ def test_words_that_begin_questions_in_several_languages(question, is_english):
 )
 def test_what_is_about_something_else_is_refused(engine, question):
     answer = engine.ask(question)
-    assert not answer.found
-    assert answer.citations == ()
+    assert (answer.found, answer.label) == (False, "weak")

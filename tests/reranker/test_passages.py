@@ -13,9 +13,10 @@ from lmkrag.models.bert import bert_inputs, read_weights
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, unpack_weights
 from lmkrag.models.quantization import write_ranges
 from lmkrag.models.session import Session
+from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.landmark import read_body
 from lmkrag.reranker.loading import load_passage_reranker
-from lmkrag.reranker.passages import PassageReranker
+from lmkrag.reranker.passages import OUTPUTS, PassageReranker
 from lmkrag.training.calibration import RangeMeter
 from pipelines.train.four_bits import Rounding, pack_blocks
 from pipelines.train.reader_files import write_graphs
@@ -63,7 +64,11 @@ def folder(model, base, tmp_path_factory):
         for name, value in weights.items()
         if name != WORDS and value.dtype == np.float32
     }
-    weights |= {"ends.weight": np.ones((2, 384), np.float32), "ends.bias": np.zeros(2, np.float32)}
+    weights |= {
+        f"{head}.{kind}": np.ones((outputs, 384)[: 2 if kind == "weight" else 1], np.float32)
+        for head, outputs in (("complete", 1), ("sentence", 1), ("ends", 2))
+        for kind in ("weight", "bias")
+    }
     save_file(pack_blocks(weights), folder / "model.safetensors")
     (folder / "reranker.json").write_text(
         json.dumps({"format": 1, "base": "landmark-mini", "layers": 2})
@@ -75,6 +80,11 @@ def folder(model, base, tmp_path_factory):
     write_ranges(folder, meter.ranges)
     write_graphs(folder)
     return folder
+
+
+def place(texts):
+    """Passages without a place."""
+    return [PlacedText("", text) for text in texts]
 
 
 def encode(base, text):
@@ -104,7 +114,7 @@ def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, 
         ids, types = map(torch.from_numpy, encode(base, text))
         with torch.no_grad():
             expected.append(model(input_ids=ids, token_type_ids=types).logits.item())
-    scores = PassageReranker.load(str(folder)).score_texts(QUESTION, TEXTS)
+    scores = PassageReranker.load(str(folder)).score(QUESTION, place(TEXTS))
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, atol=tolerance)
     assert len(set(scores.tolist())) == len(TEXTS)
@@ -112,30 +122,34 @@ def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, 
 
 def test_no_texts_and_long_texts(folder):
     reranker = PassageReranker.load(str(folder))
-    assert reranker.score_texts(QUESTION, []).shape == (0,)
+    assert reranker.score(QUESTION, []).shape == (0,)
     long = "Apples are picked in May. " * 2_000
-    first, second = reranker.score_texts("\ud800 " + QUESTION, [long, long + "More."])
+    first, second = reranker.score("\ud800 " + QUESTION, place([long, long + "More."]))
     assert first == second  # what is behind the limit is not read
     assert np.isfinite(first)
 
 
 def test_words_that_answer():
-    text = "The ferry to Skerry leaves at noon from the northern quay. In winter it leaves from the harbour at ten."
+    text = (
+        "The ferry to Skerry leaves at noon from the northern quay. "
+        "In winter it leaves from the harbour at ten."
+    )
     reranker = PassageReranker.load("landmark-reranker-l12")
     questions = {
         "When does the ferry leave in winter?": "ten",
         "Where does the ferry to Skerry leave at noon?": "quay",
     }
-    for question, words in questions.items():
-        (reading,) = reranker.read_texts(question, [text])
-        assert words in text[reading.start : reading.end]
-        assert reading.strength > 0
-        assert reading.lead > 0
-        assert reading.score == pytest.approx(reranker.score_texts(question, [text])[0])
-    strange, empty = reranker.read_texts("How do I reset a router?", [text, ""])
-    assert strange.strength < 0
-    assert (empty.start, empty.end) == (0, 0)
-    assert empty.strength < strange.strength
+    for question, answer in questions.items():
+        (reading,) = reranker.read(question, place([text]))
+        words = reading.find_words(0, len(text))
+        assert answer in text[words.start : words.end]
+        assert words.strength > 0
+        assert words.lead > 0
+        assert reading.score == pytest.approx(reranker.score(question, place([text]))[0])
+    strange, empty = reranker.read("How do I reset a router?", place([text, ""]))
+    assert strange.find_words(0, len(text)).strength < 0
+    assert empty.find_words(0, 10) is None
+    assert empty.score_sentence(0, 10) == -np.inf
 
 
 @pytest.fixture
@@ -145,7 +159,7 @@ def runs(monkeypatch):
     run_each = Session.run_each
 
     def record(session, outputs, inputs):
-        read.extend(inputs if "ends" in outputs else [])
+        read.extend(inputs if outputs == list(OUTPUTS) else [])
         return run_each(session, outputs, inputs)
 
     monkeypatch.setattr(Session, "run_each", record)
@@ -154,15 +168,16 @@ def runs(monkeypatch):
 
 def test_what_was_read_last_is_not_read_again(folder, runs):
     reranker = PassageReranker.load(str(folder))
-    scores = reranker.score_texts(QUESTION, [*TEXTS, TEXTS[0]])
-    readings = reranker.read_texts(QUESTION, TEXTS[::-1])
+    scores = reranker.score(QUESTION, place([*TEXTS, TEXTS[0]]))
+    readings = reranker.read(QUESTION, place(TEXTS[::-1]))
     assert len(runs) == len(TEXTS)
     assert [reading.score for reading in readings[::-1]] == scores.tolist()[:-1]
-    (other,) = reranker.read_texts("Who picks pears?", TEXTS[:1])
-    assert other != readings[-1]
+    (other,) = reranker.read("Who picks pears?", place(TEXTS[:1]))
+    assert other is not readings[-1]
     for number in range(200):
-        reranker.read_texts(QUESTION, [f"Row {number}"])
-    assert reranker.read_texts(QUESTION, TEXTS[:1]) == [readings[-1]]
+        reranker.read(QUESTION, place([f"Row {number}"]))
+    (again,) = reranker.read(QUESTION, place(TEXTS[:1]))
+    assert again.score == readings[-1].score
     assert len(runs) == len(TEXTS) + 1 + 200 + 1  # it was forgotten
 
 
@@ -212,6 +227,7 @@ def test_a_number_is_read_as_the_passage_writes_it():
     reranker = load_passage_reranker()
     texts = ["The mole cost 1,250,000 euros.", "Le môle a coûté 1 250 000 euros."]
     plain, grouped = (
-        reranker.score_texts(f"What cost {cost} euros?", texts) for cost in ("1250000", "1,250,000")
+        reranker.score(f"What cost {cost} euros?", place(texts))
+        for cost in ("1250000", "1,250,000")
     )
     assert (plain == grouped).all()

@@ -15,9 +15,9 @@ class Reader:
     def __init__(self):
         self.read = []
 
-    def score_texts(self, question, texts):
-        self.read += texts
-        return np.array([float(text.split()[-1]) for text in texts], np.float32)
+    def score(self, question, passages):
+        self.read += [text for _, text in passages]
+        return np.array([float(text.split()[-1]) for _, text in passages], np.float32)
 
 
 def spans(*numbers, coverage=0.0):

@@ -89,7 +89,7 @@ def test_re_ranking_that_was_cut_short_is_told_over_http(hasty):
         ]
         assert found["notes"] == batched["notes"] == [CUT_SHORT]
         asked = client.post("/api/ask", json={"question": QUESTION}).json()
-        assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
+        assert (asked["label"], asked["warnings"]) == ("likely", [CUT_SHORT])
         whole = client.post(
             "/api/ask", json={"question": QUESTION, "rerank_timeout_ms": 60_000}
         ).json()
@@ -100,13 +100,13 @@ def test_re_ranking_that_was_cut_short_is_told_over_http(hasty):
         assert engine.search(QUESTION, rerank_timeout_ms=0.001).notes == (CUT_SHORT,)
         for reader in (None, load_reader("extractive")):
             answer = engine.ask(QUESTION, reader=reader, rerank_timeout_ms=0.001)
-            assert (answer.label, answer.warnings) == ("fair", (CUT_SHORT,))
+            assert (answer.label, answer.warnings) == ("likely", (CUT_SHORT,))
 
 
 async def test_re_ranking_that_was_cut_short_is_told_to_assistants(hasty):
     async with Client(f"{hasty.url}/mcp") as client:
         asked = (await client.call_tool("ask", {"question": QUESTION})).structured_content
-        assert (asked["label"], asked["warnings"]) == ("fair", [CUT_SHORT])
+        assert (asked["label"], asked["warnings"]) == ("likely", [CUT_SHORT])
         found = (await client.call_tool("search", {"query": QUESTION})).structured_content
         gathered = (
             await client.call_tool("gather_evidence", {"question": QUESTION})

@@ -14,6 +14,7 @@ from torch import nn
 
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
+from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.passages import PassageReranker
 from pipelines.train.loop import Loop
 from pipelines.train.mine import mine_set
@@ -315,7 +316,8 @@ def test_a_reader_that_is_written_scores_as_in_training(trained, monkeypatch):
         with torch.no_grad():
             states = model.bert(ids, token_type_ids=types).last_hidden_state
             expected.append(float(model.classifier(model.bert.pooler(states))))
-    scores = PassageReranker.load(str(trained)).score_texts(QUESTION, TEXTS)
+    passages = [PlacedText("", text) for text in TEXTS]
+    scores = PassageReranker.load(str(trained)).score(QUESTION, passages)
     np.testing.assert_allclose(scores, expected, atol=0.05)  # both layers are in 8 bits
     assert len({path.stat().st_mode for path in trained.iterdir()}) == 1  # for everybody to read
     assert {"float32.onnx", "int8.onnx", "ranges.npz"} < {path.name for path in trained.iterdir()}

@@ -107,7 +107,7 @@ function Reply({ reply, link, retry }) {
 
 function Passage({ span, number, link, onlyHere }) {
   return html`<li class="result" value=${number}>
-    <h3><a ...${link(span)}>${span.place}</a> <span class=${span.weak ? "weak" : "good"}>${span.weak ? "weak" : "good"}</span>
+    <h3><a ...${link(span)}>${span.place}</a> ${span.weak && html` <span class="weak">weak</span>`}
       ${span.date && span.date_source !== "file" && html` <span class="weak" title=${span.date_source}>${span.date}</span>`}
       ${span.superseded_by && html` <span class="weak">superseded by ${span.superseded_by}</span>`}
       ${span.instructs_model && html` <span class="weak">speaks to a language model</span>`}

@@ -1,0 +1,110 @@
+"""How sure an answer is: a probability that means what it says.
+
+It is estimated by logistic regressions on what the search and the reading of the passages say.
+`benchmarks/confidence.py` fits the constants on corpora that are named for it in
+`benchmarks/asking/corpora.toml`; other corpora prove them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+from lmkrag.language.dates import MONTHS
+from lmkrag.language.keys import find_keys, holds
+from lmkrag.reranker.passages import Reading, Words
+from lmkrag.reranker.sentences import SentenceReading
+from lmkrag.results import Span, best_similarity
+
+_STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
+
+
+AnyReading = Reading | SentenceReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerWeights:
+    """The constants of an answer. Probabilities are those that the passages shown answer."""
+
+    bias: float = -0.64  # of the regression on :func:`confidence_features`, like the next
+    features: tuple[float, ...] = (0.576, 0.15, 3.73)
+    # The same in other languages than English: the mean of a fit on questions that their documents
+    # nearly answer and of one on questions about something else.
+    foreign_bias: float = -2.5
+    foreign_features: tuple[float, ...] = (0.29, -0.23, 7.6)
+    max_unread: float = 0.84  # the greatest probability of these, and without time to re-rank all
+    log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
+    value_bias: float = -0.92  # of the regression on :func:`value_features`, like the next
+    value_features: tuple[float, ...] = (0.072, 0.183, 0.162)
+    min_value: float = 0.73  # the least probability of a value that is shown
+    partial: float = -0.5  # log-odds of completeness below which others complete a passage
+
+    max_passages: int = 3  # passages that are read and shown, at most
+    max_items: int = 12  # items of a list that is quoted with the sentence that announces it
+    language_passages: int = 3  # passages that the language of the documents is detected from
+    language_chars: int = 1_500  # characters of them
+
+
+ANSWERS = AnswerWeights()
+
+
+def estimate_confidence(
+    spans: Sequence[Span], readings: Sequence[AnyReading], *, is_foreign: bool
+) -> float:
+    """Return the probability that one of the passages shown answers a question.
+
+    Args:
+        spans: passages, best first.
+        readings: of the first of them.
+        is_foreign: whether they are in another language than English.
+    """
+    if not spans:
+        return 0.0
+    bias = ANSWERS.foreign_bias if is_foreign else ANSWERS.bias
+    weights = ANSWERS.foreign_features if is_foreign else ANSWERS.features
+    return _estimate(bias, weights, confidence_features(spans, readings))
+
+
+def confidence_features(spans: Sequence[Span], readings: Sequence[AnyReading]) -> tuple[float, ...]:
+    """Return the features from which the confidence is estimated.
+
+    The log-odds that the first passage answers; by how much those of another are greater; the best
+    similarity of the search.
+    """
+    low, high = ANSWERS.log_odds
+    scores = [min(high, max(low, reading.score)) for reading in readings]
+    return scores[0], max(scores) - scores[0], best_similarity(spans)
+
+
+def value_features(reading: AnyReading, words: Words) -> tuple[float, ...]:
+    """Return the features from which it is estimated whether a value is right."""
+    low, high = ANSWERS.log_odds
+    return words.strength, words.lead, min(high, max(low, reading.score))
+
+
+def is_sure(reading: AnyReading, words: Words) -> bool:
+    """Return whether a value is likely enough to be right to be shown."""
+    features = value_features(reading, words)
+    return _estimate(ANSWERS.value_bias, ANSWERS.value_features, features) >= ANSWERS.min_value
+
+
+def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
+    """Return the names, numbers and codes of a question that no passage has, its place included."""
+    texts = [_add_place(span) for span in spans]
+    return tuple(
+        word for word in find_keys(question) if not any(holds(text, word) for text in texts)
+    )
+
+
+def _add_place(span: Span) -> str:
+    """The text of a passage with its table's header, headings, title, name and month."""
+    parts = [span.text, span.header, *span.headings, span.title, span.doc_id]
+    year, _, rest = span.date.partition("-")
+    if rest and span.date_source in _STATED:
+        parts.append(f"{MONTHS[int(rest[:2]) - 1].partition('|')[0].capitalize()} {year}")
+    return "\n".join(parts)
+
+
+def _estimate(bias: float, weights: Sequence[float], features: Sequence[float]) -> float:
+    """The probability of a logistic regression."""
+    weighted = sum(weight * value for weight, value in zip(weights, features, strict=True))
+    return 1 / (1 + exp(-bias - weighted))
