@@ -223,9 +223,8 @@ class Span:
             return f"{self.doc_id}:{start}-{self.end}"
         heading = self.headings[-1] if self.headings else ""
         head, separator, rest = before.rpartition(heading) if heading else ("", "", before)
-        if separator and not head.rpartition("\n")[2].strip(
-            "# "
-        ):  # the span begins before its heading
+        # the span begins before its heading
+        if separator and not head.rpartition("\n")[2].strip("# "):
             number = number_paragraph(rest, line_at(self.text, start - self.start), self.kind)
         else:
             number = self.paragraph + count_paragraphs(before, self.kind)

@@ -4,15 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
-ENGLISH, CODE = (
-    "en",
-    "code",
-)  # languages of documents, as ISO 639-1 names them, and that of source code
+# languages of documents, as ISO 639-1 names them, and that of source code
+ENGLISH, CODE = ("en", "code")
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = get_args(SentenceKind)
-BLOCK_KINDS = frozenset(
-    {"heading", "row", "code", "record", "metadata"}
-)  # of sentences that are no part of prose
+# of sentences that are no part of prose
+BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})
 
 
 class Text(Protocol):

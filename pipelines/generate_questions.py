@@ -151,9 +151,8 @@ def synthesise(
 
 def _read_journal(path: Path) -> dict[int, dict[str, Any]]:
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
-    records = [
-        json.loads(line) for line in lines if line.endswith("\n")
-    ]  # a killed run may leave half a line
+    # a killed run may leave half a line
+    records = [json.loads(line) for line in lines if line.endswith("\n")]
     if records and not lines[-1].endswith("\n"):
         path.write_text("".join(lines[:-1]), "utf-8")
     return {record["number"]: record for record in records}

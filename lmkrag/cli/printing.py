@@ -163,10 +163,8 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
     from rich.style import Style
     from rich.text import Text
 
-    path, heading = (
-        Path(span.path),
-        Text(label, overflow="ignore"),
-    )  # a path is left whole, so that it can be copied
+    # a path is left whole, so that it can be copied
+    path, heading = (Path(span.path), Text(label, overflow="ignore"))
     link = span.url or (path.as_uri() if path.is_absolute() and os.path.exists(path) else None)  # noqa: PTH110
     heading.append(_collapse(place), style=Style(bold=True, link=link))
     heading.append(rating, style="dim")

@@ -49,9 +49,8 @@ class EncoderInput(NamedTuple):
     title: str = ""
 
 
-Recall = Callable[
-    [int, int, int], Vectors | None
-]  # vectors by document, hash of the window, and number
+# vectors by document, hash of the window, and number
+Recall = Callable[[int, int, int], Vectors | None]
 
 
 class Encoded(NamedTuple):

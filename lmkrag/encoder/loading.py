@@ -47,9 +47,8 @@ class _ModelFolder(NamedTuple):
     free: int  # tokens that fit beside the special ones
     tokenizer: Tokenizer
     pad: int
-    build: Callable[
-        [SentenceTokenizer], WindowModel
-    ]  # makes the model, by the tokenizer as an encoder uses it
+    # makes the model, by the tokenizer as an encoder uses it
+    build: Callable[[SentenceTokenizer], WindowModel]
 
 
 def load_parts(
@@ -83,10 +82,8 @@ def load_parts(
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
-    is_ours = runtime == "numpy" and name in (
-        None,
-        *SHIPPED,
-    )  # the encoder of documents checks their hashes
+    # the encoder of documents checks their hashes
+    is_ours = runtime == "numpy" and name in (None, *SHIPPED)
     weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
     if named not in (None, weights):
         raise EncoderError(
@@ -112,10 +109,8 @@ def load_parts(
             f"a window of {chosen} tokens is longer than the {loaded.free} that "
             f"{folder.name} has positions for"
         )
-    if overlap is None and name not in (
-        None,
-        *SHIPPED,
-    ):  # in ours, half a window gains 0.5 points, in twice the time
+    # in ours, half a window gains 0.5 points, in twice the time
+    if overlap is None and name not in (None, *SHIPPED):
         overlap = settings.get("overlap", DEFAULT_OVERLAP)
     share = float(overlap or 0)
     if not 0 <= share < 1:

@@ -8,11 +8,8 @@ from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert, LateBert
 from lmkrag.types.arrays import Ids, Vectors
 
-POOLINGS = (
-    "mean",
-    "lmk",
-    "lmk+mean",
-)  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
+# of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
+POOLINGS = ("mean", "lmk", "lmk+mean")
 
 
 class OnnxModel:
@@ -93,9 +90,8 @@ class OnnxModel:
         elif self._pooling == "mean":
             ends = ends - landmark
         borders = np.stack([starts, ends], axis=1).ravel()
-        padded = np.concatenate(
-            [states, np.zeros((1, states.shape[1]), np.float32)]
-        )  # the last border is its end
+        # the last border is its end
+        padded = np.concatenate([states, np.zeros((1, states.shape[1]), np.float32)])
         sums = np.add.reduceat(padded, borders, axis=0)[::2]
         sums[starts == ends] = 0
         vectors: Vectors = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)

@@ -204,9 +204,8 @@ class TorchModel:
         Returns:
             Vectors ``[sentences, dimensions]`` float32 of length one.
         """
-        if (
-            os.getpid() != self._process
-        ):  # forked: torch would wait for ever for the parent's threads
+        # forked: torch would wait for ever for the parent's threads
+        if os.getpid() != self._process:
             torch.set_num_threads(1)
         batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))
         return read_sentences(self.network, self.pooling, batch).cpu().numpy()

@@ -25,20 +25,14 @@ _PARAGRAPHS = frozenset(
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _LISTS, _CELLS = ("ol", "ul"), ("td", "th")
 _BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre"])
-_FORMATS = {
-    "a": "lowerLetter",
-    "A": "upperLetter",
-    "i": "lowerRoman",
-    "I": "upperRoman",
-}  # of ordered lists
+# of ordered lists
+_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
-_SOURCES = (
-    "application/x-tex",
-    "StarMath 5.0",
-)  # of annotations that say the same as people type it
+# of annotations that say the same as people type it
+_SOURCES = ("application/x-tex", "StarMath 5.0")
 _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
@@ -208,9 +202,8 @@ class _Renderer:
         number = read_whole(element.get("value"), last + 1)
         self._lists[-1] = kind, number
         shown = format_ordinal(number, kind)
-        return (
-            f"{shown}. " if kind == "decimal" else f"({shown}) "
-        )  # "a. " might be somebody's initial
+        # "a. " might be somebody's initial
+        return f"{shown}. " if kind == "decimal" else f"({shown}) "
 
     def finish(self) -> str:
         lines = self._lines[0].text().split("\n")

@@ -54,9 +54,8 @@ SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
 OCR_SECONDS_PER_MEGABYTE = (
     1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
 )
-_IDLE = (
-    160 << 20
-)  # bytes of data with which a process that has read a file may wait for the next, at most
+# bytes of data with which a process that has read a file may wait for the next, at most
+_IDLE = 160 << 20
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process that its parent has not killed ends itself
 _HINT = "note: run with `RUST_BACKTRACE"  # how a panic in Rust ends, below what says why
@@ -69,9 +68,8 @@ sys.path[:] = json.loads(sys.argv[2])
 from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
-_SETTINGS = {
-    "OPENBLAS_NUM_THREADS": "1"
-}  # each thread would take 40 MiB of address space when NumPy is imported
+# each thread would take 40 MiB of address space when NumPy is imported
+_SETTINGS = {"OPENBLAS_NUM_THREADS": "1"}
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 
 

@@ -38,10 +38,8 @@ _TELLING = re.compile(
 )
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
-_LONG_HEADER, _MOST_ENCODED = (
-    2_000,
-    20_000,
-)  # characters, of which the standard parsers take time by their square
+# characters, of which the standard parsers take time by their square
+_LONG_HEADER, _MOST_ENCODED = (2_000, 20_000)
 _CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
 _STAMP, _ZONE = (
     re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"),
@@ -179,9 +177,8 @@ def _find_postmarks(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _parse(data: bytes) -> EmailMessage:
-    data = re.sub(
-        rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data
-    )  # with a blank line or a postmark there are no headers
+    # with a blank line or a postmark there are no headers
+    data = re.sub(rb"\A\s*(?:>?From [^\r\n]*\s)?\s*", b"", data)
     policy: Any = _Policy()
     return email.message_from_bytes(data, policy=policy)
 

@@ -288,9 +288,8 @@ class PageText:
                 yield start, stop, "\n", None
             else:
                 yield start, stop, " " if has_blank or gap > _CLOSE else "", None
-        for place in (
-            item.end() for item in _ITEM.finditer(self._raw)
-        ):  # "1.Call" of a number beside an item
+        # "1.Call" of a number beside an item
+        for place in (item.end() for item in _ITEM.finditer(self._raw)):
             if (gap := self._gap(place - 1, place)) is not None and gap > _CLOSE:
                 yield place, place, " ", None
 

@@ -299,9 +299,8 @@ def unpack_gzip(data: bytes, name: str) -> bytes:
     """
     if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")
-    allow_unpacked(
-        min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED)
-    )  # the size that the file itself names
+    # the size that the file itself names
+    allow_unpacked(min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED))
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         unpacked = file.read(_MOST_UNPACKED + 1)
     if len(unpacked) > _MOST_UNPACKED:

@@ -31,11 +31,8 @@ _NEARBY = 250  # names on each side of one that is not there, among which one li
 _CACHE = 8_192  # KiB of pages each connection keeps
 
 _FIXED = ("format", "encoder", "recipe")  # never change; under one checksum
-_FACTORS = (
-    0x9E3779B97F4A7C15,
-    0xC2B2AE3D27D4EB4F,
-    0x165667B19E3779F9,
-)  # odd: one changed value changes the sum
+# odd: one changed value changes the sum
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 
 
 @dataclass(frozen=True, slots=True)

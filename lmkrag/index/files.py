@@ -23,9 +23,8 @@ from lmkrag.types.arrays import Hashes, Ids, Mask
 
 Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
-_BLOCK = (
-    1 << 14
-)  # bytes under one checksum: a vector that is read alone brings the others of its block with it
+# bytes under one checksum: a vector that is read alone brings the others of its block with it
+_BLOCK = 1 << 14
 _HEADER = 1_024  # bytes of a file of arrays before the first
 
 
@@ -185,9 +184,8 @@ def write_tables(path: Path, tables: Tables) -> File:
         The record of the file for the catalog.
     """
     header, stop = {}, 0
-    ordered = dict(
-        sorted(tables.items(), key=lambda item: -item[1].itemsize)
-    )  # each begins at a multiple of its size
+    # each begins at a multiple of its size
+    ordered = dict(sorted(tables.items(), key=lambda item: -item[1].itemsize))
     for name, array in ordered.items():
         dtype = next(dtype for dtype, known in _DTYPES.items() if known == array.dtype)
         header[name] = {
@@ -307,9 +305,8 @@ def lock_index(path: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # slow to import, and reading needs no lock
 
-    lock = FileLock(
-        str(path / LOCK), timeout=0, is_singleton=False
-    )  # a forked child needs one of its own
+    # a forked child needs one of its own
+    lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)
     try:
         lock.acquire()
     except Timeout:

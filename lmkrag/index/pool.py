@@ -101,10 +101,8 @@ class IndexReader:
     def _forget(self) -> None:
         """Forget the last state and its open segments."""
         self._state = _UNREAD
-        self._documents = (
-            _UNREAD.generation,
-            _UNREAD.documents,
-        )  # those last read, and their generation
+        # those last read, and their generation
+        self._documents = (_UNREAD.generation, _UNREAD.documents)
         self._segments: dict[str, Segment] = {}
 
     @contextlib.contextmanager

@@ -125,7 +125,6 @@ class Description(NamedTuple):
     documents: Ids
     paragraphs: Ids  # the ids of their paragraphs' first sentences
     roles: Bytes  # the bits of their structure
-    title_match: (
-        Scores | None
-    )  # share of its title's words that the question names; None when words do not count
+    # share of its title's words that the question names; None when words do not count
+    title_match: Scores | None
     document_score: Scores | None  # BM25 of the document as one text; None when words do not count

@@ -300,9 +300,8 @@ class Snapshot:
         lengths = np.zeros((len(words), len(positions)), np.int64)
         first, stop = self.documents.first[positions], self.documents.stop[positions]
         for live in self.segments:
-            inside, rows = find_rows(
-                live.by_sentence, np.where(first < stop, first, 0)
-            )  # no sentence has id 0
+            # no sentence has id 0
+            inside, rows = find_rows(live.by_sentence, np.where(first < stop, first, 0))
             lengths[:, inside] = live.segment.postings.find_titled(words, rows)
         return lengths
 

@@ -247,9 +247,8 @@ class IndexStore:
         """
         with self.locked():
             try:
-                remove_leftovers(
-                    self.path, job=job
-                )  # first: a full disk has no room for the catalog's log
+                # first: a full disk has no room for the catalog's log
+                remove_leftovers(self.path, job=job)
                 self.reader.check_encoder()
                 self._collect_orphans()
                 yield
@@ -383,9 +382,8 @@ class IndexStore:
             self._merge(merged, snapshot.documents.sentences)
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("VACUUM")
-            connection.execute(
-                "PRAGMA busy_timeout = 0"
-            )  # while somebody reads, the log stays as it is
+            # while somebody reads, the log stays as it is
+            connection.execute("PRAGMA busy_timeout = 0")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
@@ -484,9 +482,8 @@ class IndexStore:
                 refresh_columns(connection)
                 connection.execute("COMMIT")
             except BaseException:
-                if (
-                    connection.in_transaction
-                ):  # SQLite itself has rolled back where the disk is full
+                # SQLite itself has rolled back where the disk is full
+                if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
 

@@ -36,9 +36,8 @@ class WorkingFolder:
         """Return whether the job was interrupted, and no process goes on with it."""
         if not os.path.isfile(self.path / _MARKER):  # noqa: PTH113  # Path's raises
             return False
-        return not any(
-            map(_is_locked, (self.path, self.index, self.old))
-        )  # one of which the job locks
+        # one of which the job locks
+        return not any(map(_is_locked, (self.path, self.index, self.old)))
 
     def claim(self) -> None:
         """Create the folder, or take over that of an interrupted job.
@@ -47,9 +46,8 @@ class WorkingFolder:
             UsageError: the name is taken by something that lmkrag did not create.
         """
         marker = self.path / _MARKER
-        empty = self.path.is_dir() and not any(
-            self.path.iterdir()
-        )  # of a job that was killed right here
+        # of a job that was killed right here
+        empty = self.path.is_dir() and not any(self.path.iterdir())
         if os.path.lexists(self.path) and not marker.is_file() and not empty:
             raise UsageError(
                 f"{self.path}: exists and was not created by lmkrag; move it elsewhere"
@@ -93,10 +91,8 @@ class WorkingFolder:
     def remove(self) -> None:
         """Remove the folder and what is in it, if lmkrag created it."""
         if (self.path / _MARKER).is_file():
-            for part in (
-                self.new,
-                self.old,
-            ):  # the marker last: killed here, the folder is still ours
+            # the marker last: killed here, the folder is still ours
+            for part in (self.new, self.old):
                 shutil.rmtree(part, ignore_errors=True)
             (self.path / LOCK).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
@@ -119,10 +115,8 @@ def remove_leftovers(index: Path, *, job: str) -> None:
         work = WorkingFolder(index, other)
         if other == job or not (work.path / _MARKER).is_file():
             continue
-        with (
-            contextlib.suppress(IndexLocked),
-            lock_index(work.path),
-        ):  # a backup locks its own folder
+        # a backup locks its own folder
+        with contextlib.suppress(IndexLocked), lock_index(work.path):
             work.remove()
 
 

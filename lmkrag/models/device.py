@@ -63,9 +63,8 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
     return torch.bfloat16 if torch.cpu._is_amx_tile_supported() else torch.float32
 
 
-Precision = Literal[
-    "auto", "float32", "int8"
-]  # ``auto`` is the fastest that suits the model and the machine
+# ``auto`` is the fastest that suits the model and the machine
+Precision = Literal["auto", "float32", "int8"]
 PRECISION = "LMKRAG_PRECISION"  # the environment variable with the default :data:`Precision`
 _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 

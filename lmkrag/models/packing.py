@@ -23,10 +23,8 @@ kept as they are.
 
 _INT8, INT4, SCALES = ".int8", ".int4", ".scales"
 
-ROWS, ROW_SCALES = (
-    WORDS + _INT8,
-    WORDS + SCALES,
-)  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
+# ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
+ROWS, ROW_SCALES = (WORDS + _INT8, WORDS + SCALES)
 _TABLES = {WORDS, ROWS, ROW_SCALES, CODES}  # with a row for each word
 BLOCK = 32  # weights of a row with one scale, in 4 bits
 
@@ -55,9 +53,8 @@ def unpack_weights(tensors: Mapping[str, Any]) -> Weights:
         if name in tensors:
             weights[name] = tensors[name]
         elif name + _INT8 in tensors:
-            scales = (
-                tensors[name + SCALES].astype(np.float32).reshape(-1, 1)
-            )  # ``[rows]`` or ``[rows, 1]``
+            # ``[rows]`` or ``[rows, 1]``
+            scales = tensors[name + SCALES].astype(np.float32).reshape(-1, 1)
             weights[name] = tensors[name + _INT8].astype(np.float32) * scales
         elif name + INT4 in tensors:
             weights[name] = _decode_blocks(

@@ -20,14 +20,11 @@ from lmkrag.types.arrays import Vectors
 
 # beside a model's weights: least and greatest values of each channel that is multiplied
 RANGES = "ranges.npz"
-Ranges = Mapping[
-    str, Vectors
-]  # ``[2, channels]``, least and greatest, by the name of a product's weights
+# ``[2, channels]``, least and greatest, by the name of a product's weights
+Ranges = Mapping[str, Vectors]
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
-SMOOTHED = (
-    "attention.self.",
-    "intermediate.dense.",
-)  # their inputs are states, with a few far larger channels
+# their inputs are states, with a few far larger channels
+SMOOTHED = ("attention.self.", "intermediate.dense.")
 _SMOOTHING = 0.7  # alpha: the share of an input's magnitude that is moved to the weights
 _OUTLIERS = 16  # channels
 _LEAST = 1e-5

@@ -75,9 +75,8 @@ class Session:
     def _restart_if_forked(self) -> None:
         """Start a session of its own in a forked process."""
         if os.getpid() != self._process:
-            pythonapi.Py_IncRef(
-                py_object(self._session)
-            )  # never freed: a thread of the parent may hold its locks
+            # never freed: a thread of the parent may hold its locks
+            pythonapi.Py_IncRef(py_object(self._session))
             self._start()
 
     def _start(self) -> None:

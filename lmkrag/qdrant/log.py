@@ -31,19 +31,11 @@ VECTOR = "sentence"  # the name of vectors in the collection
 SESSION = 1 << 32  # ids that begin with the number of an entry
 _VECTORS = 256  # in one call
 _AHEAD = 64  # entries looked for at once
-_DETAILS = (
-    "doc_id",
-    "path",
-    "title",
-    "kind",
-    "page_starts",
-    "meta",
-    "fingerprint",
-)  # of a document, beside its text
+# of a document, beside its text
+_DETAILS = ("doc_id", "path", "title", "kind", "page_starts", "meta", "fingerprint")
 
-UploadedRows = tuple[
-    int, int, Tables, Tables
-]  # the first point and the number of some rows; words and structure
+# the first point and the number of some rows; words and structure
+UploadedRows = tuple[int, int, Tables, Tables]
 
 
 class Header(NamedTuple):

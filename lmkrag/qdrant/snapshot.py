@@ -192,9 +192,8 @@ class QdrantSnapshot(Snapshot):
         )
         codes = models.QuantizationSearchParams(ignore=exact, rescore=True, oversampling=2.0)
         search = models.SearchParams(exact=exact, hnsw_ef=max(256, limit), quantization=codes)
-        params = (
-            None if self.qdrant.is_local else search
-        )  # the local mode is always exact, and warns
+        # the local mode is always exact, and warns
+        params = None if self.qdrant.is_local else search
         return models.QueryRequest(
             query=vector.tolist(), using=VECTOR, filter=keep, limit=limit, params=params
         )

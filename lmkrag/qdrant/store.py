@@ -72,9 +72,8 @@ class QdrantStore(IndexStore):
         self.log = Log(connection, folder)
         self.reader = QdrantReader(folder, encoder, connection, self.refresh)
         self._connection, self._start = connection, json.dumps([1, settings["token"]])
-        self._replaying = (
-            threading.local()
-        )  # ``position``: the entry that is being written to the copy
+        # ``position``: the entry that is being written to the copy
+        self._replaying = threading.local()
         self._encoder = encoder  # as it was when this writer began
         self._session, self._began, self._next_point = 0, 0.0, 0
         self._uploaded: dict[str, UploadedRows] = {}

@@ -264,9 +264,8 @@ class LanguageModelReader(ABC):
             await worker
         finally:
             closed.set()
-            worker.add_done_callback(
-                lambda task: task.cancelled() or task.exception()
-            )  # else asyncio logs it
+            # else asyncio logs it
+            worker.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     def count_tokens(self, text: str) -> int | None:
         """Return how many tokens the model reads ``text`` as; None when only a server knows."""

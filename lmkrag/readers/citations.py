@@ -33,9 +33,8 @@ _QUOTED = re.compile(
     r"|^>[ \t]?((?![ \t]*(?:[—–]|--)).+(?:\n>(?![ \t]*(?:[—–]|--|$)).+)*)$",
     re.MULTILINE,
 )
-_CLOSING = re.compile(
-    r"'(?!\w)|\n|\Z"
-)  # what ends words behind an apostrophe that opens a quotation, or is none
+# what ends words behind an apostrophe that opens a quotation, or is none
+_CLOSING = re.compile(r"'(?!\w)|\n|\Z")
 _MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
 
 
@@ -291,9 +290,8 @@ def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
     for sentence in split_sentences(span.text):
         text = span.text[sentence.start : sentence.end]
         words = {word.casefold() for word in _WORD.findall(text)}
-        shared = (
-            len(words & claim_words) / (len(words) + 4) if words else 0.0
-        )  # a word or two alone are no evidence
+        # a word or two alone are no evidence
+        shared = len(words & claim_words) / (len(words) + 4) if words else 0.0
         fit = not content.isdisjoint(hash_content(text)), shared
         if fit > best:
             best, bounds = fit, (sentence.start, sentence.end)

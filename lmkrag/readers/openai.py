@@ -119,9 +119,8 @@ class OpenAIReader(LanguageModelReader):
             while (piece := run(ask_next())) is not None:
                 yield piece
         finally:
-            with suppress(
-                RuntimeError
-            ):  # interrupted: the piece that was asked for is not cancelled yet
+            # interrupted: the piece that was asked for is not cancelled yet
+            with suppress(RuntimeError):
                 run(pieces.aclose())
                 run(loop.shutdown_asyncgens())  # the client leaves some behind
             loop.call_soon_threadsafe(loop.stop)
@@ -156,9 +155,8 @@ class OpenAIReader(LanguageModelReader):
                         self._drop_refused(error)
                 chunks = aiter(stream)
                 while (chunk := await in_time(anext(chunks, None))) is not None:
-                    for choice in (
-                        chunk.choices[:1] if chunk.choices else ()
-                    ):  # none with the usage, at the end
+                    # none with the usage, at the end
+                    for choice in chunk.choices[:1] if chunk.choices else ():
                         finished = choice.finish_reason or finished
                         if choice.delta.content:
                             yield choice.delta.content
@@ -246,7 +244,6 @@ class OpenAIReader(LanguageModelReader):
                 return message
             case ValueError() | AttributeError() | TypeError() | LookupError():
                 return f"sent what is no chat completion ({message})"
-        event = (
-            "went silent" if "Timeout" in type(error).__name__ else "broke off"
-        )  # of httpx or httpx2
+        # of httpx or httpx2
+        event = "went silent" if "Timeout" in type(error).__name__ else "broke off"
         return f"{event} in the middle of an answer ({message})"

@@ -15,9 +15,8 @@ from lmkrag.errors import UsageError
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Context, Span
 
-Messages = list[
-    dict[str, str]
-]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
+# a conversation as chat models take it: ``{"role": ..., "content": ...}``
+Messages = list[dict[str, str]]
 NOT_IN_DOCUMENTS = (
     "NOT IN THESE DOCUMENTS"  # the reply that prompts ask for when the spans do not answer
 )

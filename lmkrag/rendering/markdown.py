@@ -97,9 +97,8 @@ def _skip_unseen(state: StateInline, silent: bool) -> bool:
     if match is not None:
         state.pending = state.pending.rstrip()
         if not silent:
-            state.push(
-                "unseen", "", 0
-            )  # divides the texts, whose places in the source are looked up
+            # divides the texts, whose places in the source are looked up
+            state.push("unseen", "", 0)
         state.pos = match.end()
     return match is not None
 

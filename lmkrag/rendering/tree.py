@@ -7,12 +7,10 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-Node = dict[
-    str, Any
-]  # ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
-Marks = Sequence[
-    tuple[int, int, str]
-]  # ``[start, end)`` of the document, and what is there, such as ``"quoted"``
+# ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
+Node = dict[str, Any]
+# ``[start, end)`` of the document, and what is there, such as ``"quoted"``
+Marks = Sequence[tuple[int, int, str]]
 _INSIDE_PARAGRAPHS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6")
 _STYLES = {
     "table": "border-collapse: collapse",

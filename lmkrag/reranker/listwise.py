@@ -25,10 +25,8 @@ from lmkrag.types.arrays import Scores, Vectors
 # a file beside a re-ranker's; without it, ranks are added to the search's scores
 WEIGHTS = "listwise.safetensors"
 GRAPH = "listwise.onnx"  # the file with the graph of its members
-FEATURES, LOGITS = (
-    "features",
-    "logits",
-)  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
+# ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
+FEATURES, LOGITS = ("features", "logits")
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """The configuration of the model in the file, by the names of transformers."""
 

@@ -7,9 +7,8 @@ import numpy as np
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types.arrays import Floats, Ids, Mask, Scores
 
-Grown = tuple[
-    int, int, int
-]  # a span: positions of its first candidate, after its last, of the hit it grew from
+# a span: positions of its first candidate, after its last, of the hit it grew from
+Grown = tuple[int, int, int]
 
 
 def grow_spans(
@@ -40,9 +39,8 @@ def grow_spans(
     (1, 3, 2)
     """
     sentences_before, reach = weights.sentences_before, weights.reach
-    joined = (np.diff(sentences) == 1) & (
-        np.diff(documents) == 0
-    )  # position i and i + 1 are neighbours
+    # position i and i + 1 are neighbours
+    joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)
     if record is not None and sentences_before is None:
         joined &= ~(record[1:] | record[:-1])
     if heading is not None and sentences_before is None:

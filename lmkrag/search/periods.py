@@ -58,10 +58,8 @@ def filter_period(expression: Expression | None, period: Period) -> PredicateFil
 
     def predicate(match: Callable[[str, Test], Any]) -> Any:
         by_meta = match("kind", lambda kind: kind not in WITH_PROPERTIES)
-        may, open_ = (
-            by_meta & False,
-            by_meta | True,
-        )  # in the period by its date, without a date yet
+        # in the period by its date, without a date yet
+        may, open_ = (by_meta & False, by_meta | True)
         for key in DATE_KEYS:
             if key != "modified":  # that of the file
                 may |= open_ & by_meta & match(key, lambda value: period.has(read(value)))

@@ -39,9 +39,8 @@ _CHAPTER = re.compile(
     r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|§{1,2}\s?\d{1,4}[a-z]?\.?\s+(?=[^\W\d_])"
     r"|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]"
 )
-_ENTRY = re.compile(
-    rf"(?:\d{{1,3}}|{ROMAN})[.)]\s[^\n]*\S {{3,}}\d+(?:[-–]\d+)?$", re.MULTILINE
-)  # of contents
+# of contents
+_ENTRY = re.compile(rf"(?:\d{{1,3}}|{ROMAN})[.)]\s[^\n]*\S {{3,}}\d+(?:[-–]\d+)?$", re.MULTILINE)
 _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
@@ -111,9 +110,8 @@ def mark_headings(
             line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
         if line.kind == "heading":
             marks += 2 if line.single else 1
-        has_marks = (
-            marks > 1 if kind == "text" else marks > 0
-        )  # a text may have its title underlined and no other
+        # a text may have its title underlined and no other
+        has_marks = marks > 1 if kind == "text" else marks > 0
         are_all_marked = kind in _SLIDES or (kind in _PAGES and has_marks)
         may_head = not are_all_marked and not headings.is_question(line)
         if may_head and _may_head(line, marked=has_marks or kind in _PAGES):
@@ -316,9 +314,8 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
             return False  # "She asked", before what she says
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
-    return not (
-        _ASKS.search(last.body) and (following.bold or body[:1] in "_*")
-    )  # else someone speaks
+    # else someone speaks
+    return not (_ASKS.search(last.body) and (following.bold or body[:1] in "_*"))
 
 
 def _is_list(lines: Sequence[_Line]) -> bool:

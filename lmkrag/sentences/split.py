@@ -27,10 +27,8 @@ MAX_CHARS = (
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # characters that are split at a time
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
-_CODE_GROUP, _SAMPLE_GROUP = (
-    700,
-    400,
-)  # characters that share a landmark, of source code and of code in a text
+# characters that share a landmark, of source code and of code in a text
+_CODE_GROUP, _SAMPLE_GROUP = (700, 400)
 _HARD_WRAP = 120  # a longer line is a whole paragraph, not part of a wrapped one
 _SHORT = 0.6  # of the width of a paragraph: its author ended such a line
 _WRAPPED = frozenset({"markdown", "rst"})  # kinds whose markup says where a line ends
@@ -41,18 +39,16 @@ _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
 _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
-_ADOC_TITLE = re.compile(
-    r"={1,6} +\S.*[^=\s]\s*$"
-)  # of AsciiDoc, whose blocks lie between two rules
+# of AsciiDoc, whose blocks lie between two rules
+_ADOC_TITLE = re.compile(r"={1,6} +\S.*[^=\s]\s*$")
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
     re.IGNORECASE,
 )
-_LEADER = re.compile(
-    r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S"
-)  # Tar - - - - - 4 barrels
+# Tar - - - - - 4 barrels
+_LEADER = re.compile(r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S")
 _ROW = re.compile(
     r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
     r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
@@ -76,10 +72,8 @@ _FRONT_MATTER_END, _PREAMBLE_END = (
 )
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
-_ADOC_HEAD, _ADOC_SLACK = (
-    20,
-    2,
-)  # lines that may have the title; characters by which a rule below one may differ
+# lines that may have the title; characters by which a rule below one may differ
+_ADOC_HEAD, _ADOC_SLACK = (20, 2)
 _NO_SENTENCE = re.compile(
     r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$"
 )
@@ -173,9 +167,8 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
             before, held = pending
             if text.isspace():
                 sentence = Sentence(before.start, sentence.end, before.kind)
-                text = (
-                    held + text if len(held) <= 2 * MAX_CHARS else held
-                )  # a gigabyte of blanks is cut short
+                # a gigabyte of blanks is cut short
+                text = held + text if len(held) <= 2 * MAX_CHARS else held
             elif held.isspace():
                 sentence = Sentence(before.start, sentence.end, kind)
             else:
@@ -349,9 +342,8 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
     """
     if not _ADOC_RULE.match(line):
         return False
-    is_below = (
-        block and not blank and block[-1][0] not in "[."
-    )  # of an attribute, or of the title of a block
+    # of an attribute, or of the title of a block
+    is_below = block and not blank and block[-1][0] not in "[."
     return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
 
 

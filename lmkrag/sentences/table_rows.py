@@ -19,10 +19,8 @@ _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x
 _YEAR = re.compile(rf"(?:.*\D)?{YEAR}\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
-_STOPS, _FEWEST_WORDS = (
-    (".", "!", "?"),
-    7,
-)  # a sentence ends with one of these, has as many words, and is no caption
+# a sentence ends with one of these, has as many words, and is no caption
+_STOPS, _FEWEST_WORDS = ((".", "!", "?"), 7)
 _LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
 _RUNNING = re.compile(r"^\d+ |\b[ivxl]+$|^\D* \d{1,3}$")  # a header of a page
 _LABELS = 1  # lines in a row that may stand between the rows of one table

@@ -68,10 +68,8 @@ def _transport(url: str) -> dict[str, Any]:
 
     if not _is_here(url):
         return {}
-    return {
-        "trust_env": False,
-        "verify": httpx.create_ssl_context(),
-    }  # with the certificates of the environment
+    # with the certificates of the environment
+    return {"trust_env": False, "verify": httpx.create_ssl_context()}
 
 
 def open_client(url: str, **settings: Any) -> "httpx.Client":

@@ -27,47 +27,50 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 TOKENS = {
-    "": 15_799,  # one module makes all HTTP clients, one all folders of the cache
-    "cli": 15_342,  # what is quoted is marked; left-overs and emptied folders are named
-    "encoder": 7_910,
-    "evaluation": 5_680,
-    "formats": 46_736,  # memory by the size of a file, forms that draw themselves
-    "index": 29_178,  # rows are counted, a full disk is read
-    "ingest": 12_448,
-    "integrations": 1_508,
-    "language": 6_790,
-    "models": 5_424,
-    "qdrant": 6_098,
-    "readers": 18_781,  # whose server answers; a check within a request's time
-    "rendering": 6_228,
-    "reranker": 5_643,
-    "search": 32_794,  # words that a quotation repeats often do not place it
-    "sentences": 8_019,
-    "server": 23_928,  # sessions that end, clients that learn no folder
-    "training": 10_323,
+    "": 10_408,  # one module makes all HTTP clients, one all folders of the cache
+    "cli": 15_714,  # what is quoted is marked; left-overs and emptied folders are named
+    "encoder": 7_935,
+    "evaluation": 5_676,
+    "evidence": 9_217,  # dates, agreement, freshness and checks, which search had
+    "formats": 46_359,  # memory by the size of a file, forms that draw themselves
+    "index": 29_415,  # rows are counted, a full disk is read
+    "ingest": 14_592,
+    "integrations": 1_510,
+    "language": 6_713,
+    "models": 5_367,
+    "qdrant": 6_127,
+    "readers": 14_112,  # whose server answers; a check within a request's time
+    "rendering": 6_711,
+    "reranker": 7_085,
+    "search": 24_718,  # words that a quotation repeats often do not place it
+    "sentences": 8_693,
+    "server": 23_702,  # sessions that end, clients that learn no folder
+    "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
+    "training": 10_390,
+    "types": 1_847,  # arrays and values of JSON, too
 }
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 258_629,
-    "tokens of pipelines": 29_932,
-    "tokens of benchmarks": 56_829,
+    "tokens": 257_536,
+    "tokens of pipelines": 30_562,
+    "tokens of benchmarks": 57_129,
     "lines of JavaScript": 1_373,
-    "files": 232,
-    "files at the top": 19,
-    "functions of radon's rank D": 15,
-    "functions of rank E or F": 6,
-    "mean complexity, in hundredths": 414,
-    "private attributes in tests": 181,  # two are of python-docx, to write an odd table
-    "base dependencies": 25,
+    "files": 248,
+    "files at the top": 11,
+    "functions of radon's rank D": 3,
+    "functions of rank E or F": 0,
+    "mean complexity, in hundredths": 388,
+    "private attributes in tests": 152,  # two are of python-docx, to write an odd table
+    "base dependencies": 26,
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 201,
+    "options": 204,
     "environment variables": 10,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 160}
+LEAST = {"words of docstrings per 1,000 tokens": 245}
 
 LAYOUT = {
     tokenize.NL,

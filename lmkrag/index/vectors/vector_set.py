@@ -35,10 +35,8 @@ _LEAST_SAMPLE = 32_768
 _CODED = 40_960  # vectors, about, that 8-bit codes are learned from: FAISS copies them twice
 _ITERATIONS = 8  # of k-means: with FAISS's 25, half a point of recall in three times the time
 _FEW = 1_000  # rows that are compared one by one rather than searched
-_FLAT_HEAD, _FLOAT16 = (
-    81,
-    4,
-)  # of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
+# of a file of exact vectors: bytes before them, and the kind that FAISS notes in byte 37
+_FLAT_HEAD, _FLOAT16 = (81, 4)
 _FIRST = (
     20_000  # exact vectors that the first search reads, in less time than it takes to import FAISS
 )
@@ -112,9 +110,8 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
     if not index.is_trained:
         sample = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
         vectors = _sample(read(), rows, sample, dimensions)
-        if (
-            type(index) is faiss.IndexIVFScalarQuantizer
-        ):  # learn the clusters first, the codes from fewer vectors
+        # learn the clusters first, the codes from fewer vectors
+        if type(index) is faiss.IndexIVFScalarQuantizer:
             index.train_q1(sample, faiss.swig_ptr(vectors), False, index.metric_type)
             vectors = vectors[:: max(1, sample // _CODED)].copy()
         index.train(vectors)
@@ -269,19 +266,16 @@ class VectorFile:
             IndexCorrupt: the file is damaged, or FAISS can't read it.
         """
         file.read(0, file.file.head or None)
-        self._file, self._content = (
-            file,
-            np.frombuffer(file.content, np.uint8),
-        )  # the index has views of it
+        # the index has views of it
+        self._file, self._content = (file, np.frombuffer(file.content, np.uint8))
         self.rows = rows
         self._recipe = recipe
         self._codes = _find_codes(self._content, rows)
         self._is_first = self._codes is not None and rows <= _FIRST
         if self._codes is None:
             _ = self._index
-        if (
-            file.file.head
-        ):  # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
+        # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
+        if file.file.head:
             sizes = np.fromiter(
                 map(self._index.invlists.list_size, range(self._index.nlist)), np.int64
             )

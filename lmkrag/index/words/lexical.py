@@ -137,9 +137,8 @@ def score_documents(
     counts = np.zeros((len(terms.weights), len(positions)))
     for live, postings in zip(segments, terms.postings, strict=True):
         runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
-        borders = np.array(
-            [runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32
-        )  # else each posting would be copied
+        # else each posting would be copied
+        borders = np.array([runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32)
         for number, posting in enumerate(postings):
             first, stop = np.searchsorted(posting.rows, borders)
             matching = posting.counts[expand_ranges(first, stop - first)]

@@ -32,12 +32,8 @@ SETS = {
 }
 """Sets, and questions of each."""
 
-SHORT = {
-    "squad",
-    "squadshifts_wiki",
-    "covidqa",
-    "policyqa",
-}  # sets whose evidence is a short answer
+# sets whose evidence is a short answer
+SHORT = {"squad", "squadshifts_wiki", "covidqa", "policyqa"}
 _JOINED = 0.6  # of the passages about something else also stand in one passage with the answer
 
 
