@@ -10,6 +10,7 @@ import pytest
 
 from lmkrag import Engine, RemoteEngine
 from lmkrag.errors import LmkragError
+from lmkrag.qdrant import connection
 from lmkrag.readers.openai import OpenAIReader
 from lmkrag.results import Span
 
@@ -92,7 +93,7 @@ CALLS = [search, ask, ask_for_the_model, open_on_qdrant]
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 def test_this_machine_is_asked_through_no_proxy(proxied, call, host, monkeypatch):
-    monkeypatch.setattr("lmkrag.qdrant.connection._PAUSES", ())
+    monkeypatch.setattr(connection, "_PAUSES", ())
     with pytest.raises(LmkragError):  # nothing listens on this port
         call(f"http://{host}:9")
     assert proxied == []
@@ -106,7 +107,7 @@ async def test_nor_on_an_event_loop(proxied):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_other_machines_are_asked_through_the_proxy(proxied, call, monkeypatch):
-    monkeypatch.setattr("lmkrag.qdrant.connection._PAUSES", ())
+    monkeypatch.setattr(connection, "_PAUSES", ())
     with pytest.raises(LmkragError):
         call("http://harbour.example")
     assert proxied and all("harbour.example" in path for path in proxied)

@@ -118,7 +118,7 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
 
             settings["base_url"], model = find_local_server()
             settings["model"] = settings["model"] or model
-    return {"name": reader, "found": found, "always": llm == "always", **settings}
+    return {"name": reader, "found": found, "always": llm != "auto", **settings}
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 MOST_MATTER = 30  # lines of the front matter of a slide
 UNSEEN = re.compile(
-    r"[ \t]*(?:\{\s*[:#.][^{}\n]*\}"  # {#id .class} of Pandoc, {: .class} of kramdown
+    r"[ \t]{0,4}(?:\{\s*[:#.][^{}\n]*\}"  # {#id .class} of Pandoc, {: .class} of kramdown
     r"|\{\{[<%][^\n]{0,300}?[>%]\}\}"  # a shortcode of Quarto and Hugo
     r"|\\(?:index|label)\{[^{}\n]*\})"  # of LaTeX
 )

@@ -135,8 +135,9 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
     if name != store.encoder.name:
         store.change_encoder(load_encoder(name).spec)
     if name == MULTILINGUAL_ENCODER:
+        share = foreign / (english + foreign)
         run.warnings.append(
-            f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen"
+            f"{share:.0%} of the text sampled is not in English: encoder {name} was chosen"
         )
 
 

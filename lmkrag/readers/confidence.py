@@ -36,6 +36,7 @@ class AnswerWeights:
     value_bias: float = -0.92  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.072, 0.183, 0.162)
     min_value: float = 0.73  # the least probability of a value that is shown
+    near: float = 2.0  # by how much others may read worse than the first of a likely answer
     partial: float = -0.5  # log-odds of completeness below which others complete a passage
 
     max_passages: int = 3  # passages that are read and shown, at most

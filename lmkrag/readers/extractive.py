@@ -108,10 +108,12 @@ class ExtractiveReader(Reader):
         short: list[ShortAnswer] = []
         if label in ("strong", "likely"):
             best = citations[0]
-            reading = read[best.number - 1].reading
-            is_best = reading.score >= max(each.reading.score for each in read)
-            if label == "strong" and is_best and reading.complete > ANSWERS.partial:
+            scores = {each.number: each.reading.score for each in read}
+            least = scores[best.number] - ANSWERS.near
+            is_best = scores[best.number] == max(scores.values())
+            if label == "strong" and is_best and read[0].reading.complete > ANSWERS.partial:
                 citations = [best]
+            citations = [each for each in citations if scores[each.number] >= least]
             short = [*find_value(question, read[best.number - 1], best)]
         value = " ".join(short[0].text.split()) if short else ""
         first = f"{INTRODUCTIONS[label]} {value}".strip()

@@ -34,7 +34,9 @@ DEFAULT_TOP_K = 8
 MOST_RESULTS = 10_000
 _BLANK = "the question is empty"
 
-_ISO_DATE = re.compile(r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")
+_ISO_DATE = re.compile(
+    r"^(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"
+)
 
 _SYNONYMS = (
     ("top_k", "similarity_top_k", "k", "n", "top_n", "n_results", "num_results", "limit"),

@@ -86,7 +86,7 @@ def find_patterns() -> list[Found]:
 
 def _patterns_of_others() -> Iterator[Found]:
     """The patterns that the package takes from another one while it runs."""
-    language = vars(type(prose._load_punkt()._lang_vars))
+    language = vars(type(prose._load_punkt("en")._lang_vars))
     yield Found("sentences/prose.py", language["contexts"], ("finditer",))
     yield Found("sentences/prose.py", language["words"], ("finditer",))
 

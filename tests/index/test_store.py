@@ -209,7 +209,7 @@ def test_any_sequence_of_writes_leaves_exactly_what_was_written(tmp_path, steps)
 
 
 def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
-    model = {f"d{i}": f"alpha no{i} here. beta no{i} there." for i in range(12)}
+    model = {f"d{i}": f"alpha no{i} here! beta no{i} there." for i in range(12)}
     for doc_id, text in model.items():
         put(store, {doc_id: text})
     assert store.status().segments == 12
@@ -238,7 +238,7 @@ def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkey
         merge(group, sentences)
 
     monkeypatch.setattr(store, "_merge", count)
-    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(81)}
+    model = {f"d{i:02}": f"alpha no{i} here! beta no{i} there." for i in range(81)}
     for number, (doc_id, text) in enumerate(model.items(), 1):
         put(store, {doc_id: text})
         with store.writing():
@@ -264,7 +264,7 @@ def test_exact_segments_get_clusters_when_the_index_outgrows_them(tmp_path):
                 for part in snapshot.segments
             }
 
-    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(40)}
+    model = {f"d{i:02}": f"alpha no{i} here! beta no{i} there." for i in range(40)}
     with contextlib.closing(
         IndexStore.create(tmp_path / "index", encoder=SPEC, recipe=recipe)
     ) as index:
@@ -283,7 +283,7 @@ def test_exact_segments_get_clusters_when_the_index_outgrows_them(tmp_path):
 
 def test_words_are_merged_a_share_at_a_time(store, monkeypatch):
     monkeypatch.setattr("lmkrag.index.words.postings._AT_ONCE", 5)
-    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(9)}
+    model = {f"d{i:02}": f"alpha no{i} here! beta no{i} there." for i in range(9)}
     for doc_id, text in model.items():
         put(store, {doc_id: text})
     with store.writing():
@@ -318,7 +318,7 @@ def test_titles_are_known_by_their_words(store):
 
 def test_neighbours_are_one_run(store):
     for number in range(0, 30, 10):
-        put(store, {f"d{each:02}": f"alpha {each}. beta." for each in range(number, number + 10)})
+        put(store, {f"d{each:02}": f"alpha {each}! beta." for each in range(number, number + 10)})
 
     def count_runs() -> list[int]:
         with store.reader.snapshot() as snapshot:
@@ -337,7 +337,7 @@ def test_neighbours_are_one_run(store):
         store.compact()
     assert count_runs() == [3]
     check_against(
-        store, {f"d{n:02}": f"alpha {n}. beta." for n in range(30) if n not in (7, 8, 20)}
+        store, {f"d{n:02}": f"alpha {n}! beta." for n in range(30) if n not in (7, 8, 20)}
     )
 
 
@@ -408,7 +408,7 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
 
 
 def test_a_document_may_spread_over_segments(store):
-    text = "alpha one. beta two. gamma three. alpha four."
+    text = "alpha one! beta two! gamma three! alpha four."
     sentences = split_sentences(text)
     pieces = [text[s.start : s.end] for s in sentences]
     staged = Staged(Document("a", "a", text), text, SentenceTable.of(sentences), "", (1, 1))
@@ -421,7 +421,7 @@ def test_a_document_may_spread_over_segments(store):
 
 def test_a_commit_with_too_few_vectors_changes_nothing(store):
     put(store, {"a": "alpha."})
-    text = "beta. gamma."
+    text = "beta! gamma."
     staged = Staged(
         Document("b", "b", text), text, SentenceTable.of(split_sentences(text)), "", (1, 1)
     )
@@ -539,7 +539,7 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("damage", [*STATEMENTS, ".faiss", ".words", ".structure"])
 def test_verify_finds_damage(store, damage):
-    put(store, {"a": "alpha one. beta two.", "b": "gamma."})
+    put(store, {"a": "alpha one! beta two.", "b": "gamma."})
     if damage.startswith("."):
         path = next((store.path / "segments").glob(f"*{damage}"))
         path.write_bytes(path.read_bytes()[:-1])
@@ -558,7 +558,7 @@ def test_verify_finds_damage(store, damage):
 
 
 def test_a_file_is_compared_with_its_checksum_when_it_is_first_used(store):
-    put(store, {"a": "alpha one. beta two.", "b": "gamma."})
+    put(store, {"a": "alpha one! beta two.", "b": "gamma."})
     path = next((store.path / "segments").glob("*.faiss"))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -574,7 +574,7 @@ def test_a_file_is_compared_with_its_checksum_when_it_is_first_used(store):
 
 
 def test_files_with_one_checksum_for_all_are_read_merged_and_compared(store):
-    texts = {"a": "alpha one. beta two.", "b": "gamma."}
+    texts = {"a": "alpha one! beta two.", "b": "gamma."}
     put(store, texts)
     right = search(store.path)
     with store.writing(), store.transaction() as connection:
@@ -631,7 +631,7 @@ def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(
     store.recipe = replace(
         load_recipe(recipe), minimum=20, search={"nprobe": 2} if recipe == "ivf-sq8" else {}
     )
-    put(store, {"a": "alpha one. beta two. " * 40, "b": "gamma three. " * 30})
+    put(store, {"a": "alpha one! beta two. " * 40, "b": "gamma three. " * 30})
     put(store, {"c": "alpha beta gamma."})
     with store.writing():
         store.commit([], removed=["a"])
