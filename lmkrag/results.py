@@ -539,7 +539,8 @@ class Answer:
             parsed = parse_blocks(words, kind=self.spans[self.short[0].number - 1].kind)
             is_inline = [node["tag"] for node in parsed] == ["p"]
             shown = parsed[0]["children"] if is_inline else [text_node(words)]
-            nodes.append(element("p", text_node(introduction), element("strong", *shown)))
+            before = [text_node(introduction)] if introduction else []
+            nodes.append(element("p", *before, element("strong", *shown)))
         elif introduction:
             nodes.append(element("p", text_node(introduction)))
         # Then come the passages, each in a quotation block that ends with its citation.

@@ -101,7 +101,7 @@ def test_a_question_whose_passages_do_not_fit_fails_alone(engine):
     first, second = engine.ask_many(
         [SHORT, "how long must the lamp burn?"], reader=CountingReader(), top_k=1
     )
-    assert first.text == "Nothing." and "hold no span" in str(second)
+    assert first.text.startswith("Nothing.\n\n") and "hold no span" in str(second)
 
 
 @pytest.fixture(scope="module")

@@ -113,12 +113,13 @@ OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MANIFEST = "META-INF/manifest.xml"  # of OpenDocument
 # The content types of documents with macros and of templates; below, those of plain documents.
-_WORD_VARIANT, _SLIDES_VARIANT = (
-    re.compile(
-        rb"(?<=application/vnd\.)(?:ms-%s\.\w+\.macroEnabled\w*"
-        rb"|openxmlformats-officedocument\.%s\.(?:template|slideshow))(?=\.main\+xml)" % names
-    )
-    for names in ((b"word", b"wordprocessingml"), (b"powerpoint", b"presentationml"))
+_WORD_VARIANT = re.compile(
+    rb"(?<=application/vnd\.)(?:ms-word\.\w+\.macroEnabled\w*"
+    rb"|openxmlformats-officedocument\.wordprocessingml\.template)(?=\.main\+xml)"
+)
+_SLIDES_VARIANT = re.compile(
+    rb"(?<=application/vnd\.)(?:ms-powerpoint\.\w+\.macroEnabled\w*"
+    rb"|openxmlformats-officedocument\.presentationml\.(?:template|slideshow))(?=\.main\+xml)"
 )
 _WORD = b"openxmlformats-officedocument.wordprocessingml.document"
 _SLIDES = b"openxmlformats-officedocument.presentationml.presentation"

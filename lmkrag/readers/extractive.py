@@ -111,7 +111,8 @@ class ExtractiveReader(Reader):
             scores = {each.number: each.reading.score for each in read}
             least = scores[best.number] - ANSWERS.near
             is_best = scores[best.number] == max(scores.values())
-            if label == "strong" and is_best and read[0].reading.complete > ANSWERS.partial:
+            is_whole = read[best.number - 1].reading.complete > ANSWERS.partial
+            if label == "strong" and is_best and is_whole:
                 citations = [best]
             citations = [each for each in citations if scores[each.number] >= least]
             short = [*find_value(question, read[best.number - 1], best)]

@@ -255,7 +255,7 @@ def test_a_row_of_a_pdf_is_shown_with_its_header(statements):
     answer = statements.ask("What were the harbour dues of Skerry for February 2020?")
     assert [short.text for short in answer.short] in (["8"], [])
     quoted = [line for line in answer.text.splitlines() if line.startswith(">")]
-    assert quoted[0].startswith("> Years ended May 31,\t2021\t2020\t2019")
+    assert any(line.startswith("> Years ended May 31,\t2021\t2020\t2019") for line in quoted)
 
 
 def test_why_a_number_changed_is_no_cell(statements):

@@ -253,14 +253,20 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
 
 def test_a_short_answer_is_rendered():
     found = span("Run `lmkrag index` or **wait**. A*b is less.")
-    shorts = (ShortAnswer(1, "`lmkrag index` or **wait**", 4, 30), ShortAnswer(1, "A*b", 32, 35))
+    shorts = (ShortAnswer(1, "`lmkrag index` or **wait**", 4, 30),)
     answer = Answer(
-        "...", (), (found,), "extractive", True, short=shorts, quotes=(Quote(1, 0, 31),)
+        f"{shorts[0].text}\n\n...",
+        (),
+        (found,),
+        "extractive",
+        True,
+        short=shorts,
+        quotes=(Quote(1, 0, 31),),
     )
     paragraph = outline(answer.to_blocks())[0]
     assert paragraph == (
         "p",
-        ("strong", ("code", "lmkrag index"), " or ", ("strong", "wait"), "; ", "A*b"),
+        ("strong", ("code", "lmkrag index"), " or ", ("strong", "wait")),
     )
 
 

@@ -149,9 +149,8 @@ def test_ask(client, local):
     )
     expected = answer_to_json("who approves leave?", local.ask("who approves leave?"))
     assert reply["text"] == expected["text"]
-    assert reply["text"].startswith("harbour master\n\n> 3. Leave and relief\n>\n> ")
-    assert "harbour master" in reply["short"][0]["text"]
-    assert reply["confidence"] > 0.5
+    assert "> 3. Leave and relief\n>\n> The harbour master approves leave." in reply["text"]
+    assert reply["label"] in ("strong", "likely") and reply["confidence"] > 0.5
     assert reply["citations"] == [
         {**citation, "path": citation["doc_id"]} for citation in expected["citations"]
     ]
@@ -184,7 +183,7 @@ def test_nothing_answers(client):
     reply = (
         client.post("/api/ask", json={"question": "xqzzt vwoop grfbl?"}).raise_for_status().json()
     )
-    assert not reply["found"] and not reply["citations"]
+    assert (reply["found"], reply["label"]) == (False, "weak")
 
 
 def test_a_language_model_reads_and_its_citations_are_checked(
