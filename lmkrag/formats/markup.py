@@ -12,13 +12,15 @@ UNSEEN = re.compile(
 """Mark-up within a line."""
 
 UNSEEN_LINE = re.compile(
-    r"\s*(?::{3,}[ \t]*(?:\{[^\n]*\}|[\w.-]+(?:[ \t]*\{[^\n]*\})?)?[ \t:]*"  # a fence: ::: note
+    r"\s*+(?::{3,}+[ \t]*+(?:\{[^\n]*\}|[\w.-]+(?:[ \t]*\{[^\n]*\})?)?[ \t:]*"  # a fence: ::: note
     r"|\([\w.:-]+\)="  # a target of MyST
     rf"|\+\+\+(?:[ \t]*\{{[^\n]*)?|(?:{UNSEEN.pattern})+)\s*"
 )
 """A line of marked text that has nothing else, to be matched in full."""
 
-_ADMONITION = re.compile(r"\s*:{3,}[ \t]*[\w-]+[ \t]*\[?")  # before the title of an admonition
+_ADMONITION = re.compile(
+    r"\A\s*+:{3,}[ \t]*+[\w-]++[ \t]*+\[?"
+)  # before the title of an admonition
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _KEY = re.compile(r"[\w-]+:(?:\s|$)|\s+\S|-\s|#")
 _RULE = re.compile(r"\s?---\s*$")

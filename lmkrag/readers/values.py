@@ -20,8 +20,8 @@ _UNIT = re.compile(
 )
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]{0,60}\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
-_LOOSE_END = re.compile(r"[\s.,;:]+\Z")
-_OPEN = re.compile(r"\s*\([^()]*\Z")
+_LOOSE_END = re.compile(r"(?<![\s.,;:])[\s.,;:]+\Z")
+_OPEN = re.compile(r"(?<!\s)\s*+\([^()]*+\Z")
 
 
 def complete_value(text: str, start: int, end: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ _LOGGED = re.compile(
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _OPENING = " \t\"'“‘„«»¿¡(["
-_LINE_BREAK = re.compile(r"(?:[ ]{2}|\\| \+)\s*$")  # of Markdown, of LaTeX, of AsciiDoc
+_LINE_BREAKS = ("  ", "\\", " +")  # ends of a line, of Markdown, of LaTeX, of AsciiDoc
 _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
@@ -394,10 +394,12 @@ def _close(
 
 
 def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -> bool:
-    """Return whether the line of a record holds prose, such as a review or an article, instead of
-    values.
+    """Return whether a line ends its paragraph although the next one is not blank.
+
+    In marked text only lines of their own do, and line breaks that are marked; in plain text short
+    lines and very long ones before a capital letter or a digit.
     """
-    if is_marked and not _LINE_BREAK.search(line):
+    if is_marked and not line.rstrip("\r\n").endswith(_LINE_BREAKS):
         return OWN_LINE.match(line) is not None and OWN_LINE.match(following) is not None
     length = len(line.rstrip())
     first = following.lstrip(_OPENING)[:1]

@@ -43,7 +43,7 @@ TOKENS = {
     "rendering": 6_711,
     "reranker": 7_085,
     "search": 24_718,  # words that a quotation repeats often do not place it
-    "sentences": 8_693,
+    "sentences": 8_699,
     "server": 23_702,  # sessions that end, clients that learn no folder
     "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
     "training": 10_390,
@@ -52,7 +52,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 257_594,
+    "tokens": 257_600,
     "tokens of pipelines": 30_562,
     "tokens of benchmarks": 57_129,
     "lines of JavaScript": 1_373,
