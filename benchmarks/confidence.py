@@ -136,7 +136,7 @@ def ask(engine: Engine, corpus: str, questions: Sequence[Question]) -> Iterator[
         if citation and found:
             first = read[citation.number - 1]
             value = value_features(first.reading, found)
-            start, end = complete_value(first.span.text, *find_origin(first.telling, found))
+            start, end = complete_value(first.span.text, *find_origin(first.input, found))
             text = first.span.text[start:end]
             right = short is not None and short.search(text) is not None
         yield Case(corpus, is_foreign, answered, features, value, right)

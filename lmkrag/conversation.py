@@ -74,13 +74,13 @@ def complete_question(history: Sequence[str], question: str) -> str:
         whole = text
         if is_greeting(text):
             continue
-        begins_anew = not (
+        is_incomplete = (
             _FOLLOWS.match(text)
             or _ELLIPTIC.match(text)
             or _REFERS_BACK.search(text)
             or len(text.split()) <= _SHORT
         )
-        if topic and not begins_anew:
+        if topic and is_incomplete:
             whole = carry_over(topic, text)
         # Where the question only had its topic added, the topic stays the earlier one.
         if whole == text or not whole.startswith(text):

@@ -29,6 +29,9 @@ CUT_SHORT = (
 )
 """The note of a search that had no time to re-rank all passages that it would re-rank."""
 
+STATED_DATES = ("heading", "front matter", "header", "file name")
+"""Sources of a date that a document itself states: see ``Span.date_source``."""
+
 ABSTAINED = "Nothing in these documents answers this."
 """What a search with ``abstain_below`` says instead of its results."""
 

@@ -206,7 +206,7 @@ class EvidenceFinder:
         results = self.search(questions, request, cost=framed_cost(count_tokens, layout))
         contexts = []
         for question, spans in zip(questions, results, strict=True):
-            if not spans:  # either no passage matches, or none fits
+            if not spans and spans.confidence is None:  # no passage matches, or none fits
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
             context = build_context(
                 question, spans, budget=budget, count_tokens=count_tokens, layout=layout

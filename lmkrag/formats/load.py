@@ -70,7 +70,6 @@ _EXTRAS = {  # a reader, the module it needs, and the message without it
         "old Excel file: pip install 'lmkrag[xls]' reads it",
     ),
 }
-_Read = Callable[[bytes, str], Loaded]  # of the bytes of a file and its name
 _HEAD = 8_192  # bytes by which a mail is recognized
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes

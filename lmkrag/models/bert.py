@@ -300,16 +300,7 @@ class LateBert:
     def read(
         self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True
     ) -> Vectors:
-        """Return the last states of texts, each read alone.
-
-        Args:
-            ids: ``[tokens]``, the token ids of all texts, end to end.
-            lengths: the number of tokens of each text.
-            exact: whether to compute in float32 even if the model has ranges for int8.
-
-        Returns:
-            ``[tokens, dimensions]`` float32.
-        """
+        """Return the last states of texts, each read alone: see :meth:`Bert.read`."""
         if self._is_first and exact and len(lengths) == 1 and len(ids) <= _LONGEST:
             self._is_first = False
             return read_text(self._weights, self._config, np.asarray(ids, np.int64))

@@ -251,10 +251,7 @@ class QdrantStore(IndexStore):
     ) -> SegmentFile:
         """Upload vectors; they are part of the index once :meth:`commit` names the segment.
 
-        Args:
-            vectors: arrays ``[n, dimensions]`` float32 of length one, in order.
-            words: the tables of the same sentences' words.
-            structure: the tables of their structure.
+        The arguments are those of :meth:`lmkrag.index.store.IndexStore.stage_segment`.
 
         Raises:
             StorageError: the server can't be reached.

@@ -13,10 +13,7 @@ from lmkrag.language.dates import MONTHS
 from lmkrag.language.keys import find_keys, holds
 from lmkrag.reranker.passages import Reading, Words
 from lmkrag.reranker.sentences import SentenceReading
-from lmkrag.results import Span, best_similarity
-
-_STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
-
+from lmkrag.results import STATED_DATES, Span, best_similarity
 
 AnyReading = Reading | SentenceReading
 
@@ -31,7 +28,8 @@ class AnswerWeights:
     # nearly answer and of one on questions about something else.
     foreign_bias: float = -2.5
     foreign_features: tuple[float, ...] = (0.29, -0.23, 7.6)
-    max_unread: float = 0.84  # the greatest probability of these, and without time to re-rank all
+    # The greatest probability in other languages, and where there was no time to re-rank all.
+    max_unread: float = 0.84
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
     value_bias: float = -0.92  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.072, 0.183, 0.162)
@@ -71,15 +69,19 @@ def confidence_features(spans: Sequence[Span], readings: Sequence[AnyReading]) -
     The log-odds that the first passage answers; by how much those of another are greater; the best
     similarity of the search.
     """
-    low, high = ANSWERS.log_odds
-    scores = [min(high, max(low, reading.score)) for reading in readings]
+    scores = [_limit_score(reading) for reading in readings]
     return scores[0], max(scores) - scores[0], best_similarity(spans)
+
+
+def _limit_score(reading: AnyReading) -> float:
+    """The log-odds of a reading, as far as they count."""
+    low, high = ANSWERS.log_odds
+    return min(high, max(low, reading.score))
 
 
 def value_features(reading: AnyReading, words: Words) -> tuple[float, ...]:
     """Return the features from which it is estimated whether a value is right."""
-    low, high = ANSWERS.log_odds
-    return words.strength, words.lead, min(high, max(low, reading.score))
+    return words.strength, words.lead, _limit_score(reading)
 
 
 def is_sure(reading: AnyReading, words: Words) -> bool:
@@ -100,7 +102,7 @@ def _add_place(span: Span) -> str:
     """The text of a passage with its table's header, headings, title, name and month."""
     parts = [span.text, span.header, *span.headings, span.title, span.doc_id]
     year, _, rest = span.date.partition("-")
-    if rest and span.date_source in _STATED:
+    if rest and span.date_source in STATED_DATES:
         parts.append(f"{MONTHS[int(rest[:2]) - 1].partition('|')[0].capitalize()} {year}")
     return "\n".join(parts)
 

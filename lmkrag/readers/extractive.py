@@ -17,10 +17,10 @@ from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, is_sure
 from lmkrag.readers.quotes import write_quotes
 from lmkrag.readers.values import complete_value
+from lmkrag.reranker.inputs import PassageInput, prepare_passage, prepare_unchanged
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading, Words
 from lmkrag.reranker.sentences import SentenceReading, read_sentences
-from lmkrag.reranker.telling import Telling, repeat_passage, tell_passage
 from lmkrag.results import (
     ABSTAINED,
     UNSURE,
@@ -61,11 +61,11 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ReadPassage(NamedTuple):
-    """A passage that was read: its number from 1, how it was told to the model, and its reading."""
+    """A passage that was read: its number from 1, what the model read of it, and its reading."""
 
     number: int
     span: Span
-    telling: Telling
+    input: PassageInput
     reading: Reading | SentenceReading
 
 
@@ -105,20 +105,13 @@ class ExtractiveReader(Reader):
             is_other = is_english and not is_in_english(question)
             introduction = OTHER_LANGUAGE if is_other else INTRODUCTIONS[label]
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
-        short: list[ShortAnswer] = []
+        value = None
         if label in ("strong", "likely"):
-            best = citations[0]
-            scores = {each.number: each.reading.score for each in read}
-            least = scores[best.number] - ANSWERS.near
-            is_best = scores[best.number] == max(scores.values())
-            is_whole = read[best.number - 1].reading.complete > ANSWERS.partial
-            if label == "strong" and is_best and is_whole:
-                citations = [best]
-            citations = [each for each in citations if scores[each.number] >= least]
-            short = [*find_value(question, read[best.number - 1], best)]
-        value = " ".join(short[0].text.split()) if short else ""
-        first = f"{INTRODUCTIONS[label]} {value}".strip()
-        return self._make(spans, first, citations, confidence, short)
+            citations = choose_citations(citations, read, is_strong=label == "strong")
+            value = find_value(question, read[citations[0].number - 1], citations[0])
+        words = " ".join(value.text.split()) if value else ""
+        first = f"{INTRODUCTIONS[label]} {words}".strip()
+        return self._make(spans, first, citations, confidence, [value] if value else [])
 
     def estimate(self, question: str, spans: Sequence[Span]) -> float:
         """Return the probability that one of the first passages answers a question."""
@@ -140,14 +133,14 @@ class ExtractiveReader(Reader):
         question, spans = add_fiscal_years(question), spans[: ANSWERS.max_passages]
         readings: Sequence[Reading | SentenceReading]
         if is_foreign(question, spans):
-            tellings = [repeat_passage(span) for span in spans]
-            readings = read_sentences(question, [telling.passage for telling in tellings])
+            inputs = [prepare_unchanged(span) for span in spans]
+            readings = read_sentences(question, [each.passage for each in inputs])
         else:
-            tellings = [tell_passage(span) for span in spans]
+            inputs = [prepare_passage(span) for span in spans]
             reranker = self._reranker or load_passage_reranker()
-            readings = reranker.read(question, [telling.passage for telling in tellings])
+            readings = reranker.read(question, [each.passage for each in inputs])
         numbers = range(1, len(spans) + 1)
-        return [*map(ReadPassage, numbers, spans, tellings, readings)]
+        return [*map(ReadPassage, numbers, spans, inputs, readings)]
 
     def _make(
         self,
@@ -197,8 +190,8 @@ def is_foreign(question: str, spans: Sequence[Span]) -> bool:
     if asks_in_english(question) or not spans:
         return False
     passages = " ".join(span.text for span in spans[: ANSWERS.language_passages])
-    told = passages[: ANSWERS.language_chars]
-    return ENGLISH not in (detect_language(question), detect_language(told))
+    sample = passages[: ANSWERS.language_chars]
+    return ENGLISH not in (detect_language(question), detect_language(sample))
 
 
 def is_greeting(text: str) -> bool:
@@ -208,9 +201,9 @@ def is_greeting(text: str) -> bool:
 
 def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
     """Yield the sentence of each passage that answers best by its reading."""
-    for number, span, telling, reading in read:
+    for number, span, passage, reading in read:
         sentences = [(each.start, each.end) for each in split_sentences(span.text)]
-        scores = [reading.score_sentence(*locate(telling, *bounds)) for bounds in sentences]
+        scores = [reading.score_sentence(*locate(passage, *bounds)) for bounds in sentences]
         for place in np.argsort(scores)[::-1]:
             citation = cite_sentence(number, span, *sentences[place])
             if citation is not None:
@@ -218,34 +211,50 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
                 break
 
 
-def locate(telling: Telling, start: int, end: int) -> tuple[int, int]:
+def choose_citations(
+    citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
+) -> list[Citation]:
+    """Return the citations of the passages that an answer shows, the first one among them.
+
+    Others are shown if they read nearly as well, but for a strong answer whose first passage reads
+    best and has the whole answer.
+    """
+    first = read[citations[0].number - 1].reading
+    is_best = first.score == max(each.reading.score for each in read)
+    if is_strong and is_best and first.complete > ANSWERS.partial:
+        return [citations[0]]
+    least = first.score - ANSWERS.near
+    return [each for each in citations if read[each.number - 1].reading.score >= least]
+
+
+def locate(passage: PassageInput, start: int, end: int) -> tuple[int, int]:
     """Return where characters ``[start, end)`` of a passage stand in what was read of it."""
-    first, stop = np.searchsorted(telling.origins, [start, end])
+    first, stop = np.searchsorted(passage.origins, [start, end])
     return int(first), int(stop)
 
 
 def find_words(read: ReadPassage, citation: Citation) -> Words | None:
     """Return the words of a cited sentence, as they were read, that may be its value."""
     begin = read.span.start
-    sentence = locate(read.telling, citation.start - begin, citation.end - begin)
+    sentence = locate(read.input, citation.start - begin, citation.end - begin)
     return read.reading.find_words(*sentence)
 
 
-def find_value(question: str, read: ReadPassage, citation: Citation) -> Iterator[ShortAnswer]:
-    """Yield the value in a cited sentence that answers, if it is sure enough."""
+def find_value(question: str, read: ReadPassage, citation: Citation) -> ShortAnswer | None:
+    """Return the value in a cited sentence that answers; None unless it is sure enough."""
     span, words = read.span, find_words(read, citation)
     if words is None or not is_sure(read.reading, words):
-        return
-    start, end = find_origin(read.telling, words)
-    start, end = complete_value(span.text, start, end)
+        return None
+    start, end = complete_value(span.text, *find_origin(read.input, words))
     text = span.text[start:end]
-    if text.lower() not in question.lower():
-        yield ShortAnswer(citation.number, text, span.start + start, span.start + end)
+    if text.lower() in question.lower():
+        return None
+    return ShortAnswer(citation.number, text, span.start + start, span.start + end)
 
 
-def find_origin(telling: Telling, words: Words) -> tuple[int, int]:
+def find_origin(passage: PassageInput, words: Words) -> tuple[int, int]:
     """Return the characters of a passage that words of what was read of it stand at."""
-    start, last = telling.origins[[words.start, words.end - 1]].tolist()
+    start, last = passage.origins[[words.start, words.end - 1]].tolist()
     return start, last + 1
 
 

@@ -11,15 +11,14 @@ import numpy as np
 
 from lmkrag.language.terms import split_words
 from lmkrag.reranker.base import PlacedText
-from lmkrag.results import Span
+from lmkrag.results import STATED_DATES, Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, split_row
 from lmkrag.types.arrays import Ids
 
-_STATED = ("heading", "front matter", "header", "file name")  # dates that a document itself states
 _BETWEEN = " | "  # cells of a row
 
 
-class Telling(NamedTuple):
+class PassageInput(NamedTuple):
     """A passage as it is read.
 
     ``origins`` ``[characters + 1]`` has the place in the span's text of each character that is
@@ -41,25 +40,32 @@ class _Piece(NamedTuple):
     is_copy: bool = True
 
 
-def tell_passage(span: Span) -> Telling:
+def prepare_passage(span: Span) -> PassageInput:
     r"""Return a passage as it is read.
 
     >>> table = "| Boat | Seats |\n|---|---|\n| Swift | 9 |"
     >>> span = Span("a.md", "a.md", 0, len(table), table, 1.0, title="Boats")
-    >>> tell_passage(span).passage
+    >>> prepare_passage(span).passage
     PlacedText(place='Boats > a', text='Boat | Seats\nBoat: Swift | Seats: 9')
     """
-    pieces = list(_tell_lines(span.text, span.header))
-    origins = [piece.start + np.arange(len(piece.text)) * int(piece.is_copy) for piece in pieces]
-    return Telling(
+    pieces = list(_write_lines(span.text, span.header))
+    origins = [_find_origins(piece) for piece in pieces]
+    return PassageInput(
         PlacedText(find_place(span), "".join(piece.text for piece in pieces)),
         np.concatenate([*origins, [len(span.text)]]).astype(np.int64),
     )
 
 
-def repeat_passage(span: Span) -> Telling:
+def _find_origins(piece: _Piece) -> Ids:
+    """Where each character of a piece stands in the span's text."""
+    if piece.is_copy:
+        return np.arange(piece.start, piece.start + len(piece.text))
+    return np.full(len(piece.text), piece.start)
+
+
+def prepare_unchanged(span: Span) -> PassageInput:
     """Return a passage with its title, its text unchanged."""
-    return Telling(PlacedText(span.title, span.text), np.arange(len(span.text) + 1))
+    return PassageInput(PlacedText(span.title, span.text), np.arange(len(span.text) + 1))
 
 
 def find_place(span: Span) -> str:
@@ -69,7 +75,7 @@ def find_place(span: Span) -> str:
     words; a mail's sender; the headings.
     """
     name = PurePath(span.doc_id).stem
-    date = span.date if span.date_source in _STATED else ""
+    date = span.date if span.date_source in STATED_DATES else ""
     parts = [span.title]
     for part in (name, date, str(span.meta.get("from") or "")):
         if not set(split_words(part)) <= set(split_words(" ".join(parts))):
@@ -77,7 +83,7 @@ def find_place(span: Span) -> str:
     return " > ".join(dict.fromkeys(part for part in (*parts, *span.headings) if part))
 
 
-def _tell_lines(text: str, header: str) -> Iterator[_Piece]:
+def _write_lines(text: str, header: str) -> Iterator[_Piece]:
     """The lines of a text; rows below a header with the names of its columns, rules left out."""
     names = [value for value, _ in split_row(header, 0)] if is_row(header) else []
     start = 0
@@ -90,13 +96,13 @@ def _tell_lines(text: str, header: str) -> Iterator[_Piece]:
             cells = split_row(row, start)
             values = [value for value, _ in cells]
             begins = is_header(values) if is_tabbed(line) else not names
-            yield from _tell_row([""] * len(cells) if begins else names, cells)
+            yield from _write_row([""] * len(cells) if begins else names, cells)
             yield _Piece(line[len(row) :], start + len(row))
             names = values if begins else names
         start += len(line)
 
 
-def _tell_row(names: Sequence[str], cells: Sequence[tuple[str, int]]) -> Iterator[_Piece]:
+def _write_row(names: Sequence[str], cells: Sequence[tuple[str, int]]) -> Iterator[_Piece]:
     """The cells of a row, each with the name of its column where the row has as many as names."""
     labels = names if len(names) == len(cells) else [""] * len(cells)
     for number, (label, (value, start)) in enumerate(zip(labels, cells, strict=True)):

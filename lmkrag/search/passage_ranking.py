@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmkrag.reranker.base import PlacedText
-from lmkrag.reranker.telling import tell_passage
+from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.merging import Results
 from lmkrag.search.sentence_ranking import SentenceRanking
@@ -80,10 +80,10 @@ class PassageRanking:
         coverage = max((span.coverage for span in first[:_LEADING]), default=1.0)
         if coverage >= weights.paraphrase or _is_code(first):
             return None
-        told = [tell_passage(span).passage for span in first]
-        read = self._read(told[: weights.ranked])
+        inputs = [prepare_passage(span).passage for span in first]
+        read = self._read(inputs[: weights.ranked])
         if len(read) and read.max() < weights.doubt:
-            read = self._read(told)
+            read = self._read(inputs)
         return _reorder(passages, read, weights.reading)
 
     def refine(self, passages: Sequence[Span]) -> list[Span]:
@@ -93,8 +93,8 @@ class PassageRanking:
         first = passages[: self._weights.refined]
         if _is_code(first):
             return list(passages)
-        told = [tell_passage(span).passage for span in first]
-        return _reorder(passages, self._read(told), self._weights.refinement)
+        inputs = [prepare_passage(span).passage for span in first]
+        return _reorder(passages, self._read(inputs), self._weights.refinement)
 
     def _read(self, passages: Sequence[PlacedText]) -> Floats:
         """Scores of the first passages, as many as there is time for."""
