@@ -29,7 +29,7 @@ from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.readers.confidence import ANSWERS, confidence_features, value_features
 from lmkrag.readers.extractive import ExtractiveReader, cite_read, find_origin, find_words
 from lmkrag.readers.values import complete_value
-from lmkrag.reranker.sentences import SentenceReading
+from lmkrag.reranker.landmark import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "pt", "ru", "zh")

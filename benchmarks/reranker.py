@@ -2,7 +2,7 @@
 
     python benchmarks/reranker.py [--data ../shared/data/dev/squad] [--characters 300000] [--queries 60]
 
-Indexes a part of a set, searches with and without `rerank`, and reads 1 to 16 passages of each question. Prints medians
+Indexes a part of a set, searches with and without `rerank`, and reads 1 to 24 passages of each question. Prints medians
 and 95th percentiles in milliseconds, of a process that has loaded the re-ranker, and what the first reading costs.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
-from lmkrag.reranker.landmark import LandmarkReranker
-from lmkrag.sentences.split import split_sentences
+from lmkrag.reranker.base import PlacedText
+from lmkrag.reranker.inputs import prepare_passage
+from lmkrag.reranker.passages import PassageReranker
 
-DEPTHS = (1, 2, 4, 8, 12, 16)
+DEPTHS = (1, 4, 8, 16, 24)
 
 
 def main() -> None:
@@ -43,9 +43,9 @@ def main() -> None:
         : options.queries
     ]
     began = time.perf_counter()
-    reranker = LandmarkReranker.load()
+    reranker = PassageReranker.load()
     loaded = time.perf_counter()
-    reranker.score("What is it?", [RerankPassage("", ("It is a lamp.",))])
+    reranker.score("What is it?", [PlacedText("", "It is a lamp.")])
     print(
         f"loading {1_000 * (loaded - began):.0f} ms, first reading {1_000 * (time.perf_counter() - loaded):.0f} ms"
     )
@@ -53,8 +53,8 @@ def main() -> None:
         engine.add(documents)
         passages = [
             [
-                passage_of(span.text, span.title)
-                for span in engine.search(question, top_k=16, rerank=False)
+                prepare_passage(span).passage
+                for span in engine.search(question, top_k=24, rerank=False)
             ]
             for question in questions
         ]
@@ -80,13 +80,6 @@ def main() -> None:
                 for q, p in zip(questions, passages, strict=True)
             ],
         )
-
-
-def passage_of(text: str, title: str) -> RerankPassage:
-    """Return a text as a passage of its first sentences, about as many as the re-ranker reads."""
-    return RerankPassage(
-        title, tuple(text[s.start : s.end] for s in split_sentences(text[:PASSAGE_CHARS]))
-    )
 
 
 def measure(call: Callable[[], object]) -> float:

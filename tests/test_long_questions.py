@@ -12,7 +12,7 @@ from lmkrag.errors import UsageError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.highlights import highlight
-from lmkrag.reranker.loading import load_passage_reranker
+from lmkrag.reranker.loading import load_ours
 
 CHINESE = "灯塔的管理员应该在黄昏时点亮灯吗当风暴来临时他要关闭北面的门"
 LONG = {
@@ -52,7 +52,7 @@ def test_a_long_question_is_searched_and_answered(engine, question):
 
 
 def test_a_long_question_is_read_by_each_model(engine, question):
-    (score,) = load_passage_reranker().score(question, [PlacedText("", CHINESE * 40)])
+    (score,) = load_ours().score(question, [PlacedText("", CHINESE * 40)])
     assert score == score  # no NaN
     assert len(highlight(question, "The lamp is lit. " * 3)) == 3
     assert engine.encoders.encoder.encode_query(question).shape == (384,)

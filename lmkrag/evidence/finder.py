@@ -1,6 +1,6 @@
 """Find evidence: search, and let passes order and mark the results in the same snapshot."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,8 +19,8 @@ from lmkrag.language.question import Question
 from lmkrag.language.terms import query_words
 from lmkrag.reranker.base import Reranker
 from lmkrag.results import Context, Span, SpanList
-from lmkrag.search.packing import Cost, fill_budget
-from lmkrag.search.ranking import Rankers
+from lmkrag.search.packing import Cost, exclude_known, fill_budget, take_spans
+from lmkrag.search.ranking import Rankers, Unranked
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.search.selection import FilterCache
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.readers.base import Reader
     from lmkrag.readers.prompt import Layout
+
+
+_FIRST_PART = 24  # results that are found first, whatever number is wanted
+_MORE = 4  # times as many are found after that, where they are wanted
 
 
 class Passes(NamedTuple):
@@ -132,26 +136,35 @@ class EvidenceFinder:
     ) -> SpanList:
         index = self._encoders.path if self.names_folders else None
         context = SearchContext(snapshot, question.read, request, self.pages, index)
-        find = partial(self._find_ordered, context, question)
+        parts = self._find_parts(context, question)
         if request.token_limit is None:
-            spans = find(request.limit or 0)
+            spans = take_spans(parts, request.limit or 0)
         else:
             spans = fill_budget(
-                find, limit=request.limit, budget=request.token_limit, cost=cost or self._cost
+                parts, limit=request.limit, budget=request.token_limit, cost=cost or self._cost
             )
         for mark in self.passes.marking:
             spans = mark(spans, context)
         return spans
 
-    def _find_ordered(
-        self, context: SearchContext, question: SearchQuestion, count: int
-    ) -> SpanList:
-        """The best results, ``count`` at most, as passes order them."""
-        request = replace(context.request, top_k=count)
-        spans = find_spans(context.snapshot, question, request)
-        for order in self.passes.ordering:
-            spans = order(spans, context)
-        return SpanList(spans[:count], spans.notes)
+    def _find_parts(self, context: SearchContext, question: SearchQuestion) -> Iterator[SpanList]:
+        """Yield all results, best first, in parts, each as passes order it.
+
+        How many results are wanted changes neither which are first nor their order: the best are
+        found among the sentences for 24 results, and what a search for more finds follows them.
+        """
+        size, best = _FIRST_PART, SpanList()
+        while True:
+            request = replace(context.request, top_k=size)
+            found = find_spans(context.snapshot, question, request)
+            part = SpanList(exclude_known(found, best, request.per_document), found.notes)
+            for order in self.passes.ordering:
+                part = order(part, context)
+            yield part
+            if len(found) < size:
+                return
+            best = SpanList([*best, *part])
+            question, size = replace(question, ranker=Unranked()), size * _MORE
 
     def _cost(self, _: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)

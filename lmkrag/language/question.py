@@ -56,6 +56,7 @@ class Question(NamedTuple):
 
     Attributes:
         text: the question without its exclusions, its dates and numbers also as tables spell them.
+        asked: the question without its exclusions, as models read it with a passage.
         keys: its exact words, numbers and names.
         exact: the codes, versions and identifiers outside its quoted phrases.
         phrases: its quoted phrases, in the form of :func:`normalize_phrase`.
@@ -65,6 +66,7 @@ class Question(NamedTuple):
     """
 
     text: str
+    asked: str
     keys: Keys
     exact: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ class Question(NamedTuple):
         searched = add_spellings(text if excluded else query)
         return cls(
             searched,
+            text,
             read_keys(searched),
             find_exact_words(unquoted)[:_MOST_PHRASES],
             tuple(phrases)[:_MOST_PHRASES],

@@ -11,11 +11,8 @@ from math import exp
 
 from lmkrag.language.dates import MONTHS
 from lmkrag.language.keys import find_keys, holds
-from lmkrag.reranker.passages import Reading, Words
-from lmkrag.reranker.sentences import SentenceReading
+from lmkrag.reranker.base import AnyReading, Words
 from lmkrag.results import STATED_DATES, Span, best_similarity
-
-AnyReading = Reading | SentenceReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, is_sure
 from lmkrag.readers.quotes import write_quotes
 from lmkrag.readers.values import complete_value
+from lmkrag.reranker.base import MULTILINGUAL_RERANKER, AnyReading, ReadingReranker, Words
 from lmkrag.reranker.inputs import PassageInput, prepare_passage, prepare_unchanged
-from lmkrag.reranker.loading import load_passage_reranker
-from lmkrag.reranker.passages import PassageReranker, Reading, Words
-from lmkrag.reranker.sentences import SentenceReading, read_sentences
+from lmkrag.reranker.landmark import SentenceReading
+from lmkrag.reranker.loading import load_ours
 from lmkrag.results import (
     ABSTAINED,
     UNSURE,
@@ -66,7 +66,7 @@ class ReadPassage(NamedTuple):
     number: int
     span: Span
     input: PassageInput
-    reading: Reading | SentenceReading
+    reading: AnyReading
 
 
 class ExtractiveReader(Reader):
@@ -74,7 +74,7 @@ class ExtractiveReader(Reader):
 
     name = "extractive"
 
-    def __init__(self, *, reranker: PassageReranker | None = None) -> None:
+    def __init__(self, *, reranker: ReadingReranker | None = None) -> None:
         """Take a model that reads passages; our own by default."""
         self._reranker = reranker
 
@@ -101,7 +101,7 @@ class ExtractiveReader(Reader):
         if label == "weak":
             nearest = citations[0]
             quote = Quote(nearest.number, nearest.start, nearest.end)
-            is_english = isinstance(read[0].reading, Reading)
+            is_english = not isinstance(read[0].reading, SentenceReading)
             is_other = is_english and not is_in_english(question)
             introduction = OTHER_LANGUAGE if is_other else INTRODUCTIONS[label]
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
@@ -131,14 +131,11 @@ class ExtractiveReader(Reader):
         What is in another language than English is read by the model that scores its sentences.
         """
         question, spans = add_fiscal_years(question), spans[: ANSWERS.max_passages]
-        readings: Sequence[Reading | SentenceReading]
-        if is_foreign(question, spans):
-            inputs = [prepare_unchanged(span) for span in spans]
-            readings = read_sentences(question, [each.passage for each in inputs])
-        else:
-            inputs = [prepare_passage(span) for span in spans]
-            reranker = self._reranker or load_passage_reranker()
-            readings = reranker.read(question, [each.passage for each in inputs])
+        foreign = is_foreign(question, spans)
+        prepare = prepare_unchanged if foreign else prepare_passage
+        reranker = load_ours(MULTILINGUAL_RERANKER) if foreign else self._reranker or load_ours()
+        inputs = [prepare(span) for span in spans]
+        readings = reranker.read(question, [each.passage for each in inputs])
         numbers = range(1, len(spans) + 1)
         return [*map(ReadPassage, numbers, spans, inputs, readings)]
 
@@ -203,7 +200,7 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
     """Yield the sentence of each passage that answers best by its reading."""
     for number, span, passage, reading in read:
         sentences = [(each.start, each.end) for each in split_sentences(span.text)]
-        scores = [reading.score_sentence(*locate(passage, *bounds)) for bounds in sentences]
+        scores = [reading.score_sentence(*passage.locate(*bounds)) for bounds in sentences]
         for place in np.argsort(scores)[::-1]:
             citation = cite_sentence(number, span, *sentences[place])
             if citation is not None:
@@ -227,16 +224,10 @@ def choose_citations(
     return [each for each in citations if read[each.number - 1].reading.score >= least]
 
 
-def locate(passage: PassageInput, start: int, end: int) -> tuple[int, int]:
-    """Return where characters ``[start, end)`` of a passage stand in what was read of it."""
-    first, stop = np.searchsorted(passage.origins, [start, end])
-    return int(first), int(stop)
-
-
 def find_words(read: ReadPassage, citation: Citation) -> Words | None:
     """Return the words of a cited sentence, as they were read, that may be its value."""
     begin = read.span.start
-    sentence = locate(read.input, citation.start - begin, citation.end - begin)
+    sentence = read.input.locate(citation.start - begin, citation.end - begin)
     return read.reading.find_words(*sentence)
 
 

@@ -1,27 +1,19 @@
-"""The protocols of re-rankers, and the scores that they return."""
+"""The protocols of re-rankers, and what they read."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from lmkrag.types.arrays import Ids, Scores
+from lmkrag.types.arrays import Scores
 
-DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
-MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages than English
-PASSAGE_RERANKER = (
-    "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
-)
-SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
-PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer
-PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
+DEFAULT_RERANKER = "landmark-reranker-l12"  # our own, which reads English
+MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages
+SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers in this package
+PASSAGE_CHARS = 520  # characters of a text that are read at once to find the sentence that answers
 
-
-class RerankPassage(NamedTuple):
-    """Sentences of a document that follow one another, to be read together with a question."""
-
-    title: str
-    sentences: tuple[str, ...]
+_UNREAD = -30.0  # log-odds of a sentence that was not read
 
 
 class PlacedText(NamedTuple):
@@ -36,75 +28,82 @@ class PlacedText(NamedTuple):
 
 
 class Reranker(Protocol):
-    """Scores sentences by reading them with a question."""
+    """Scores passages by reading them with a question."""
 
     name: str
 
-    weight: float
-    """The factor of its scores before they are added to similarities."""
-
-    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return how well the sentences of each passage answer a question: ``[sentences]`` float32
-        each, finite.
+    def score(self, question: str, passages: Sequence[PlacedText]) -> Scores:
+        """Return the log-odds that each passage answers a question, ``[passages]`` float32, finite.
 
         Higher is better; only differences count.
         """
         ...
 
 
-class PassageScores(NamedTuple):
-    """The scores of the sentences of a passage by our own re-ranker.
+class Words(NamedTuple):
+    """Characters ``[start, end)`` of a passage that may be a short answer.
 
-    Sentences that did not fit rank as the lowest of the others and have no short answer.
+    ``strength``: its log-odds against no short answer. ``lead``: its log-odds against the best
+    other words.
     """
 
-    rank: Scores  # ``[sentences]``
-    answers: Scores  # ``[sentences]``, the log-odds that each answers
-    short: Ids  # ``[sentences, 2]``, the characters of each that would be the short answer
-    strength: (
-        Scores  # ``[sentences]``, the log-probability that these, of all in the passage, are it
-    )
+    start: int
+    end: int
+    strength: float
+    lead: float
 
 
-_NEVER = -20  # log-odds of sentences that were not read
+class AnyReading(Protocol):
+    """What a passage says to a question."""
 
-
-def unread_scores(sentences: int) -> PassageScores:
-    """Return the scores of a passage whose sentences were not read."""
-    return PassageScores(
-        np.zeros(sentences, np.float32),
-        np.full(sentences, _NEVER, np.float32),
-        np.zeros((sentences, 2), np.int64),
-        np.full(sentences, _NEVER, np.float32),
-    )
-
-
-class ScoredSentences(NamedTuple):
-    """Sentences that were read for a question, by increasing id; arrays are ``[n]``, scores
-    float32.
-    """
-
-    sentences: Ids  # ids
-    documents: Ids  # ids
-    passages: Ids  # the passage that each was read in, from 0, best first
-    lengths: Ids  # in characters
-    score: Scores  # of the search, like ``similarity``
-    similarity: Scores
-    rank: Scores  # of the re-ranker, like the following: see :class:`PassageScores`
-    answers: Scores
-    strength: Scores
-
-
-@runtime_checkable
-class ListwiseReranker(Reranker, Protocol):
-    """A re-ranker that also compares the sentences of different passages with each other."""
-
-    def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
-        """Read passages together with a question."""
+    @property
+    def score(self) -> float:
+        """The log-odds that the passage answers."""
         ...
 
-    def compare(self, read: ScoredSentences) -> Scores:
-        """Return the scores of all sentences that were read, ``[n]`` float32, in place of their
-        ranks.
+    @property
+    def complete(self) -> float:
+        """The log-odds that it has the whole answer; 0 where that is not known."""
+        ...
+
+    def score_sentence(self, start: int, end: int) -> float:
+        """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not
+        read.
         """
+        ...
+
+    def find_words(self, start: int, end: int) -> Words | None:
+        """Return the likeliest short answer within characters ``[start, end)``, None if there is
+        none.
+        """
+        ...
+
+
+def score_sentences(reading: AnyReading, sentences: Sequence[tuple[int, int]]) -> Scores:
+    """Return the log-odds that each sentence of a passage answers, ``[sentences]`` float32.
+
+    The best sentence has those of the passage, the others less, by how much worse they read.
+
+    Args:
+        reading: of the passage.
+        sentences: the characters ``[start, end)`` of each.
+    """
+    scores = np.array([reading.score_sentence(*bounds) for bounds in sentences], np.float32)
+    best = scores.max(initial=_UNREAD)
+    log_odds: Scores = reading.score + np.maximum(_UNREAD, scores - best)
+    return log_odds
+
+
+class ReadingReranker(ABC):
+    """A re-ranker of ours, which also says which sentence of a passage answers."""
+
+    name: str
+
+    def score(self, question: str, passages: Sequence[PlacedText]) -> Scores:
+        """Return the log-odds that each passage answers a question, ``[passages]`` float32."""
+        return np.array([reading.score for reading in self.read(question, passages)], np.float32)
+
+    @abstractmethod
+    def read(self, question: str, passages: Sequence[PlacedText]) -> Sequence[AnyReading]:
+        """Read passages with a question."""
         ...

@@ -6,14 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
-from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.language.languages import detect_language
+from lmkrag.reranker.base import (
+    DEFAULT_RERANKER,
+    MULTILINGUAL_RERANKER,
+    PASSAGE_CHARS,
+    PlacedText,
+    score_sentences,
+)
+from lmkrag.reranker.loading import load_ours
 from lmkrag.sentences.split import split_sentences
-from lmkrag.specs import Sentence
+from lmkrag.specs import ENGLISH, Sentence
 from lmkrag.system.deadline import stop_if_late
 
 THRESHOLD = 0.2  # the least probability with which a sentence is kept when a text is pruned
 _AT_A_TIME = 32  # passages read in one pass
+_SAMPLE = 1_500  # characters by which a text's language is detected
 
 
 class Highlight(NamedTuple):
@@ -42,18 +50,20 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
     >>> text[best.sentence.start : best.sentence.end]
     'Apples are picked in May.'
     """  # noqa: E501
-    reranker = load_landmark_reranker()
-    passages = list(split_passages(text))
+    is_english = ENGLISH in (detect_language(question), detect_language(text[:_SAMPLE]))
+    reranker = load_ours(DEFAULT_RERANKER if is_english else MULTILINGUAL_RERANKER)
+    passages = list(_split_passages(text))
     highlights: list[Highlight] = []
     for start in range(0, len(passages), _AT_A_TIME):
         stop_if_late()
         part = passages[start : start + _AT_A_TIME]
-        read = [
-            RerankPassage(title, tuple(text[each.start : each.end] for each in passage))
-            for passage in part
-        ]
+        read = [PlacedText(title, text[each[0].start : each[-1].end]) for each in part]
         for passage, reading in zip(part, reranker.read(question, read), strict=True):
-            probabilities = 1 / (1 + np.exp(-reading.answers.astype(np.float64)))
+            first = passage[0].start
+            scores = score_sentences(
+                reading, [(each.start - first, each.end - first) for each in passage]
+            )
+            probabilities = 1 / (1 + np.exp(-scores.astype(np.float64)))
             highlights += map(Highlight, passage, probabilities.tolist())
     return highlights
 
@@ -86,7 +96,7 @@ def _join(text: str, highlights: Sequence[Highlight]) -> str:
     return "".join(pieces).strip()
 
 
-def split_passages(text: str) -> Iterator[Sequence[Sentence]]:
+def _split_passages(text: str) -> Iterator[Sequence[Sentence]]:
     """Yield the sentences of a text, as many together as are read at a time."""
     passage: list[Sentence] = []
     for sentence in split_sentences(text):

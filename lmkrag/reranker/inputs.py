@@ -28,6 +28,11 @@ class PassageInput(NamedTuple):
     passage: PlacedText
     origins: Ids
 
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where characters ``[start, end)`` of the span stand in what is read of it."""
+        first, stop = np.searchsorted(self.origins, [start, end])
+        return int(first), int(stop)
+
 
 class _Piece(NamedTuple):
     """Text that is read, and the place in the span's text where it stands.

@@ -3,62 +3,57 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
 from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
-    PASSAGE_RERANKER,
     SHIPPED,
+    PlacedText,
+    ReadingReranker,
     Reranker,
-    RerankPassage,
 )
 from lmkrag.types.arrays import Scores
 
 if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
     from sentence_transformers import CrossEncoder
 
-    from lmkrag.reranker.landmark import LandmarkReranker
-    from lmkrag.reranker.passages import PassageReranker
-
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Load a re-ranker by its name, or return a loaded one unchanged. Raises UsageError,
-    EncoderError, MissingExtra.
+    """Load a re-ranker by its name, or return a loaded one unchanged.
+
+    Args:
+        reranker: the name of one of ours, a folder, or a name of the model hub; our own for English
+            by default.
+
+    Raises:
+        UsageError: there is no such folder.
+        EncoderError: it can't be loaded.
+        MissingExtra: it needs sentence-transformers.
     """
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
     return reranker
 
 
-def load_landmark_reranker(name: str = DEFAULT_RERANKER) -> "LandmarkReranker":
-    """Return one of our own re-rankers of sentences; it is loaded once."""
-    from lmkrag.reranker.landmark import LandmarkReranker
-
-    loaded = _load(name)
-    assert isinstance(loaded, LandmarkReranker)
-    return loaded
-
-
-@lru_cache(maxsize=1)
-def load_passage_reranker() -> "PassageReranker":
-    """Return our re-ranker of passages; it is loaded once. Raises EncoderError: it can't be
-    loaded.
-    """
-    from lmkrag.reranker.passages import PassageReranker
-
-    return PassageReranker.load(PASSAGE_RERANKER)
+def load_ours(name: str = DEFAULT_RERANKER) -> ReadingReranker:
+    """Load a re-ranker of this package, once. Raises EncoderError: it can't be loaded."""
+    assert name in SHIPPED
+    return cast("ReadingReranker", _load(name))
 
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> Reranker:
     folder = Path(name).expanduser()
     if name in SHIPPED or (folder / "reranker.json").is_file():
+        from lmkrag.reranker.folders import find_reranker, reads_sentences
         from lmkrag.reranker.landmark import LandmarkReranker
+        from lmkrag.reranker.passages import PassageReranker
 
-        return LandmarkReranker.load(name)
+        is_multilingual = reads_sentences(find_reranker(name))
+        return (LandmarkReranker if is_multilingual else PassageReranker).load(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise UsageError(f"re-ranker {name!r}: no such folder")
     return CrossEncoderReranker.load(name)
@@ -70,8 +65,6 @@ class CrossEncoderReranker:
     >>> reranker = CrossEncoderReranker.load("cross-encoder/ms-marco-MiniLM-L6-v2")  # doctest: +SKIP
     >>> engine.search("who approves leave?", rerank=True)  # doctest: +SKIP
     """  # noqa: E501
-
-    weight = 1.0  # its score outweighs similarities, which differ by less
 
     def __init__(self, model: "CrossEncoder", name: str) -> None:
         """Take a loaded model that gives one score for a pair of texts, and what it is called."""
@@ -95,21 +88,14 @@ class CrossEncoderReranker:
             )
         return cls(model, name)
 
-    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return the score of each passage, once for every sentence: see
+    def score(self, question: str, passages: Sequence[PlacedText]) -> Scores:
+        """Return the score of each passage before any activation, which is its log-odds: see
         :class:`lmkrag.reranker.base.Reranker`.
         """
+        from torch.nn import Identity
+
         if not passages:
-            return []
-        pairs = [
-            (
-                question,
-                "".join([passage.title, "\n\n"] * bool(passage.title)) + "".join(passage.sentences),
-            )
-            for passage in passages
-        ]
-        scores = np.asarray(self._model.predict(pairs, show_progress_bar=False), np.float32)
-        return [
-            np.full(len(passage.sentences), score, np.float32)
-            for passage, score in zip(passages, scores, strict=True)
-        ]
+            return np.zeros(0, np.float32)
+        pairs = [(question, "\n\n".join(filter(None, passage))) for passage in passages]
+        scores = self._model.predict(pairs, show_progress_bar=False, activation_fn=Identity())
+        return np.asarray(scores, np.float32)

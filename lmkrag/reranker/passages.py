@@ -8,7 +8,7 @@ where a short answer begins and ends (Devlin et al., "BERT", 2019, section 4.3).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -20,8 +20,8 @@ from lmkrag.language.quantities import respell
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
-from lmkrag.reranker.base import PlacedText
-from lmkrag.reranker.landmark import find_reranker, read_folder
+from lmkrag.reranker.base import DEFAULT_RERANKER, PlacedText, ReadingReranker, Words
+from lmkrag.reranker.folders import find_reranker, read_folder
 from lmkrag.types.arrays import Ids, Scores, Vectors
 
 PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
@@ -40,19 +40,6 @@ _PLACE_TOKENS = 40  # of the place, at most
 _ANSWER_TOKENS = 24  # of a short answer, at most
 _REMEMBERED = 128  # readings: those of the last questions, at most 24 of each
 _IMPOSSIBLE = -1e9  # the logit of words that are no short answer
-
-
-class Words(NamedTuple):
-    """Characters ``[start, end)`` of a passage that may be a short answer.
-
-    ``strength``: its log-odds against no short answer. ``lead``: its log-odds against the best
-    other words.
-    """
-
-    start: int
-    end: int
-    strength: float
-    lead: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +63,7 @@ class Reading:
     def score_sentence(self, start: int, end: int) -> float:
         """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not read.
 
-        >>> reranker = PassageReranker.load("landmark-reranker-l12")
+        >>> reranker = PassageReranker.load()
         >>> text = "Pears ripen in October. Apples are picked in May."
         >>> (reading,) = reranker.read("When are apples picked?", [PlacedText("", text)])
         >>> reading.score_sentence(24, 49) > reading.score_sentence(0, 23)
@@ -88,7 +75,7 @@ class Reading:
     def find_words(self, start: int, end: int) -> Words | None:
         """Return the likeliest short answer within characters ``[start, end)``, None if not read.
 
-        >>> reranker = PassageReranker.load("landmark-reranker-l12")
+        >>> reranker = PassageReranker.load()
         >>> text = "Pears ripen in October. Apples are picked in May."
         >>> (reading,) = reranker.read("When are apples picked?", [PlacedText("", text)])
         >>> words = reading.find_words(24, 49)
@@ -118,12 +105,12 @@ class Reading:
         return slice(int(first), int(stop))
 
 
-class PassageReranker:
+class PassageReranker(ReadingReranker):
     """Reads passages, each with a question. May be shared by threads.
 
     State: the model and its last readings, which a reader of answers reuses from the search.
 
-    >>> reranker = PassageReranker.load("landmark-reranker-l12")
+    >>> reranker = PassageReranker.load()
     >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
     >>> passages = [PlacedText("Fruit", text) for text in texts]
     >>> int(reranker.score("When are apples picked?", passages).argmax())
@@ -138,7 +125,7 @@ class PassageReranker:
         prepare_tokenizer(tokenizer)
 
     @classmethod
-    def load(cls, name: str) -> Self:
+    def load(cls, name: str = DEFAULT_RERANKER) -> Self:
         """Load a model of this package, by its name, or one from a folder.
 
         Raises:
@@ -148,15 +135,9 @@ class PassageReranker:
         folder = find_reranker(name)
         try:
             _, tokenizer, graph, weights = read_folder(folder)
-            return cls(name, Session(graph.read_bytes(), weights | read_heads(folder)), tokenizer)
+            return cls(name, Session(graph, weights | read_heads(folder)), tokenizer)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise EncoderError(
-                f"{folder}: can't be loaded as a re-ranker of passages ({error})"
-            ) from error
-
-    def score(self, question: str, passages: Sequence[PlacedText]) -> Scores:
-        """Return the log-odds that each passage answers a question, ``[passages]`` float32."""
-        return np.array([reading.score for reading in self.read(question, passages)], np.float32)
+            raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
     def read(self, question: str, passages: Sequence[PlacedText]) -> list[Reading]:
         """Read passages with a question; one that was read lately with it is not read again."""

@@ -21,10 +21,8 @@ def explain_span(
     grown: Growth,
     start: int,
     end: int,
-    score: float,
 ) -> Explanation:
-    """Explain the span ``[start, end)``, in characters, of a document, which is ordered by
-    ``score``.
+    """Explain the span ``[start, end)``, in characters, of a document.
 
     ``hits`` are the positions of its candidates, best first.
     """
@@ -42,9 +40,7 @@ def explain_span(
     factors = tuple(
         ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1
     )
-    fused_score = float(candidates.score[hit])
-    if score != fused_score and fused_score:
-        factors += (ScoreFactor("re-ranking", score / fused_score),)
+    score = float(candidates.score[hit])
     explanation = Explanation(score, parts, factors, tuple(dict.fromkeys(words))[:_MOST_WORDS])
     runs = [grown[other] for other in hits if other in grown]
     if not runs:

@@ -11,14 +11,16 @@ import numpy as np
 
 from lmkrag.index.view import DocumentView
 from lmkrag.rendering.places import LINED
+from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
 from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
+from lmkrag.search.surroundings import SpanInput, prepare_surroundings
 from lmkrag.search.weights import Weights
-from lmkrag.types.arrays import Ids, Scores
+from lmkrag.types.arrays import Ids
 
 # positions of the first candidate, after the last, and of the hits, best first
 Run = tuple[int, int, tuple[int, ...]]
@@ -32,50 +34,52 @@ class Results:
         candidates: the sentences that were found.
         request: says which level the results have, how many are of one document, and whether they
             are explained.
-        count: results to make, at most; more than are asked for where a ranker reads them.
+        count: results to make, at most.
         is_code: whether they are of source code, which rankers of prose leave as it is.
-        collapse: of passages, return the best of each document, with the lines of the others in
-            ``more``; where fewer documents than this match, their next best, too. 0 returns all.
+        collapse: whether the best passage of each document comes before all others, with the lines
+            of these in ``more``.
     """
 
     candidates: Candidates
     request: SearchRequest
     count: int
     is_code: bool = False
-    collapse: int = 0
+    collapse: bool = False
 
     @cached_property
     def unranked(self) -> list[Span]:
-        """The results in the order of the search."""
-        return self.make(self.candidates.grow(), self.candidates.score)
-
-    def make(self, grown: Iterable[Grown], score: Scores) -> list[Span]:
-        """Return the results of spans, best first, that have scores ``[n]`` of their hits.
+        """The results in the order of the search.
 
         A document is a whole span, by its best sentence (LongRAG, arXiv 2406.15319); sentences are
         those with content.
         """
-        level, growth = self.request.level, None
+        candidates, level = self.candidates, self.request.level
+        grown, growth = list(candidates.grow()), None
         if self.request.explain:
-            grown = list(grown)
             has_growth = level in ("passage", "span")
             growth = {hit: (first, stop) for first, stop, hit in grown} if has_growth else {}
-        maker = SpanMaker(self.candidates, score, growth)
+        maker = SpanMaker(candidates, growth)
         if level == "passage":
             return self._make_passages(maker, grown)
         if level == "span":
-            return _make_spans(maker, self._merge_spans(grown, score))
+            return _make_spans(maker, self._merge_spans(grown))
         if level == "sentence":
-            positions = np.flatnonzero(self.candidates.has_content)
-            return _make_spans(maker, self._limit(positions, score, self.request.per_document))
+            positions = np.flatnonzero(candidates.has_content)
+            return _make_spans(maker, self._limit(positions, self.request.per_document))
         return [
-            maker.make_span(0, self.candidates.view(hit).row.length, (hit,))
-            for hit, _, _ in self._limit(np.arange(len(score)), score, 1)
+            maker.make_span(0, candidates.view(hit).row.length, (hit,))
+            for hit, _, _ in self._limit(np.arange(len(candidates.score)), 1)
         ]
 
-    def _merge_spans(self, grown: Iterable[Grown], score: Scores) -> list[Run]:
+    def prepare(self, span: Span) -> SpanInput:
+        """Return what a re-ranker reads of one of the results."""
+        if self.request.level == "passage":
+            return SpanInput(prepare_passage(span).passage)
+        return prepare_surroundings(self.candidates, span)
+
+    def _merge_spans(self, grown: Iterable[Grown]) -> list[Run]:
         """Merge spans that touch, if the lesser one is nearly as good as the better one."""
-        candidates, merged = self.candidates, list[Run]()
+        candidates, score, merged = self.candidates, self.candidates.score, list[Run]()
         for first, stop, hit in grown:
             run: Run = (first, stop, (hit,))
             near = [
@@ -101,9 +105,10 @@ class Results:
         most, documents = self.request.per_document, self.candidates.documents
         return most is not None and most <= sum(documents[run[0]] == documents[hit] for run in runs)
 
-    def _limit(self, positions: Ids, score: Scores, per_document: int | None) -> list[Run]:
+    def _limit(self, positions: Ids, per_document: int | None) -> list[Run]:
         """The best of some candidates, each alone, ``per_document`` of each document at most."""
         best: list[Run] = []
+        score = self.candidates.score
         counts: Counter[int] = Counter()
         for hit in positions[np.argsort(-score[positions], kind="stable")].tolist():
             document = int(self.candidates.documents[hit])
@@ -137,14 +142,13 @@ class Results:
         merged = _without_copies(merged, weights)
         firsts = choose(merged)
         others = [passage for passage in merged if passage not in firsts]  # if they collapse
-        room = max(0, self.collapse - len(firsts))
         return [
             replace(
                 maker.make_span(passage.start, passage.end, passage.hits),
                 also_in=tuple(passage.also_in),
-                more=_list_lines(passage.view, others[room:]) if passage in firsts else (),
+                more=_list_lines(passage.view, others) if passage in firsts else (),
             )
-            for passage in [*firsts, *others[:room]]
+            for passage in [*firsts, *others][: self.count]
         ]
 
 

@@ -1,33 +1,73 @@
 """Pack spans into a budget of tokens."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lmkrag.rendering.places import count_paragraphs
 from lmkrag.results import Span, SpanList
-from lmkrag.search.request import MOST_RESULTS
+from lmkrag.search.results import multiply_score
 
 Cost = Callable[[int, Span], int]  # tokens of a span with its frame, by its number from 1
-_FIRST_LOOK = 8  # spans that are searched for at first, at least
 _TOKENS_PER_SPAN = 40
-_MOST_LOOKS = 8  # times as many, at most, where spans with the same words are left out
+_MOST_LOOKED_AT = 64  # spans that are looked at for a budget, at least
+_LOOKS = 8  # times as many, at most, as would fill the budget
+
+
+def take_spans(parts: Iterable[SpanList], count: int) -> SpanList:
+    """Return the first spans of all parts, ``count`` at most, with the notes of all."""
+    taken = SpanList()
+    for part in parts:
+        taken = _join(taken, part)
+        if len(taken) >= count:
+            break
+    return SpanList(taken[:count], taken.notes)
+
+
+def _join(spans: SpanList, more: SpanList) -> SpanList:
+    """Spans and those that follow, whose scores are lowered to theirs."""
+    least = min((span.score for span in spans), default=math.inf)
+    best = max((span.score for span in more), default=0.0)
+    factor = least / best if 0 < least < best else 1.0
+    following = (multiply_score(span, factor, "results after the first") for span in more)
+    return SpanList([*spans, *following], tuple(dict.fromkeys([*spans.notes, *more.notes])))
+
+
+def exclude_known(
+    spans: Iterable[Span], known: Iterable[Span], per_document: int | None
+) -> Iterator[Span]:
+    """Yield the spans that share no character with known ones, of a document as many as may be."""
+    by_document: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in known:
+        by_document[span.doc_id].append(span)
+    for span in spans:
+        same = by_document[span.doc_id]
+        is_known = any(other.start < span.end and span.start < other.end for other in same)
+        if not is_known and (per_document is None or len(same) < per_document):
+            same.append(span)
+            yield span
 
 
 def fill_budget(
-    search: Callable[[int], SpanList], *, limit: int | None, budget: int, cost: Cost
+    parts: Iterable[SpanList], *, limit: int | None, budget: int, cost: Cost
 ) -> SpanList:
-    """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget
-    limits them.
+    """Return as many of the spans of all parts as fit a budget in tokens.
+
+    Args:
+        parts: spans, best first; as many parts are found as are needed.
+        limit: spans at most; None where only the budget limits them.
+        budget: tokens of all.
+        cost: returns the tokens of a span with its frame.
     """
-    first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
-    count = first
-    while True:
-        spans = search(count)
-        packed, is_full = pack_spans(spans, budget=budget, cost=cost)
-        is_last = limit is not None or count >= min(_MOST_LOOKS * first, MOST_RESULTS)
-        if is_last or is_full or len(spans) < count:
-            return SpanList(packed, spans.notes)
-        count = min(2 * count, MOST_RESULTS)
+    most = limit or max(_MOST_LOOKED_AT, _LOOKS * budget // _TOKENS_PER_SPAN)
+    looked_at, packed = SpanList(), list[Span]()
+    for part in parts:
+        looked_at = _join(looked_at, part)
+        packed, is_full = pack_spans(looked_at[:most], budget=budget, cost=cost)
+        if is_full or len(looked_at) >= most:
+            break
+    return SpanList(packed, looked_at.notes)
 
 
 def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> tuple[list[Span], bool]:

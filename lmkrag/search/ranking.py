@@ -1,25 +1,39 @@
-"""Choose how the results of a search are re-ranked: by their sentences, or as they are shown."""
+"""Re-rank the best results of a search: read them together with the question."""
 
+import math
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.language.question import Question
-from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
-from lmkrag.reranker.loading import load_passage_reranker, load_reranker
+from lmkrag.reranker.base import (
+    DEFAULT_RERANKER,
+    MULTILINGUAL_RERANKER,
+    PlacedText,
+    ReadingReranker,
+    Reranker,
+    score_sentences,
+)
+from lmkrag.reranker.loading import load_reranker
 from lmkrag.results import Span
 from lmkrag.search.merging import Results
-from lmkrag.search.passage_ranking import PassageRanking
 from lmkrag.search.request import SearchRequest
-from lmkrag.search.sentence_ranking import SentenceRanking
+from lmkrag.search.results import multiply_score
+from lmkrag.search.surroundings import SpanInput
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.specs import CODE
+from lmkrag.types import Level
+from lmkrag.types.arrays import Scores
+
+_AT_A_TIME = 4  # passages that are read at once while time is limited
 
 
 class Ranker(Protocol):
-    """Orders the results of one search, which may be repeated for more of them."""
-
-    least: int
-    """Results that it reads, at most, and a search makes for it, at least."""
+    """Orders the results of one search."""
 
     @property
     def cut_short(self) -> bool:
@@ -34,7 +48,6 @@ class Ranker(Protocol):
 class Unranked:
     """Leaves results in the order of the search."""
 
-    least = 0
     cut_short = False
 
     def rank(self, results: Results) -> list[Span]:
@@ -60,18 +73,120 @@ class Rankers(NamedTuple):
     weights: Weights = WEIGHTS
 
     def start(self, question: Question, request: SearchRequest) -> Ranker:
-        """Return the ranker of a search: passages as they are shown are read only in English."""
+        """Return the ranker of a search, whose time limit begins with it."""
         by_default = self.rerank and request.mode != "lexical"
         if not (by_default if request.rerank is None else request.rerank):
             return Unranked()
+        reranker = self.reranker
+        if reranker is None:
+            is_english = self.encoder != MULTILINGUAL_ENCODER or question.is_english
+            reranker = DEFAULT_RERANKER if is_english else MULTILINGUAL_RERANKER
         timeout_ms = request.rerank_timeout_ms or self.timeout_ms
-        options: dict[str, Any] = {"timeout_ms": timeout_ms, "weights": self.weights}
-        text = question.text
-        if self.reranker is not None:
-            return SentenceRanking(text, partial(load_reranker, self.reranker), **options)
-        is_english = self.encoder != MULTILINGUAL_ENCODER or question.is_english
-        load = partial(load_reranker, DEFAULT_RERANKER if is_english else MULTILINGUAL_RERANKER)
-        by_sentence = SentenceRanking(text, load, prose_only=request.rerank is None, **options)
-        if not is_english or request.level != "passage":
-            return by_sentence
-        return PassageRanking(text, load_passage_reranker, by_sentence, **options)
+        return ReadingRanker(
+            question.asked,
+            partial(load_reranker, reranker),
+            level=request.level,
+            prose_only=request.rerank is None and self.reranker is None,
+            timeout_ms=timeout_ms,
+            weights=self.weights,
+        )
+
+
+class ReadingRanker:
+    """Orders results by how the passages read that they are, or that they stand in."""
+
+    def __init__(
+        self,
+        question: str,
+        load: Callable[[], Reranker],
+        *,
+        level: Level = "passage",
+        prose_only: bool = False,
+        timeout_ms: float | None = None,
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        """Take the question, a function that loads the re-ranker, and a limit of time that begins
+        now.
+
+        Args:
+            question: as the re-ranker reads it.
+            load: returns the re-ranker.
+            level: of the results.
+            prose_only: leave results in their order where most are source code, which our own
+                re-rankers have not learnt.
+            timeout_ms: the limit in milliseconds; none without.
+            weights: say how many passages are read, and what their reading counts.
+        """
+        self._question, self._load, self._weights = question, load, weights
+        self._level, self._prose_only = level, prose_only
+        self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
+        self.cut_short = False
+
+    def rank(self, results: Results) -> list[Span]:
+        """Read the first results, and return all, best first; those that were not read follow in
+        their order.
+
+        Of passages, more are read until one is likely to answer; of spans, sentences and documents,
+        which readers take by many, all.
+        """
+        spans = results.unranked
+        first = spans[: self._weights.most_read]
+        is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
+        if self._prose_only and (is_code or results.is_code):
+            return spans
+        return self.reorder(spans, [results.prepare(span) for span in first])
+
+    def reorder(self, spans: Sequence[Span], inputs: Sequence[SpanInput]) -> list[Span]:
+        """Read the ``inputs`` of the first spans until one is likely to answer, and return all
+        spans, best first.
+
+        Scores are multiplied by exp((log-odds - best log-odds) / ``weights.reading``), those of
+        spans that were not read by the least of these factors.
+        """
+        weights = self._weights
+        at_once = weights.read_at_once if self._level == "passage" else weights.most_read
+        scores = np.zeros(0, np.float32)
+        while len(scores) < len(inputs) and not self.cut_short:
+            if scores.max(initial=-math.inf) >= weights.likely:
+                break
+            part = inputs[len(scores) : len(scores) + at_once]
+            scores = np.concatenate([scores, self._read(part)])
+        if len(scores) < 2 or not np.isfinite(scores).all():
+            return list(spans)
+        factors = np.exp((scores - scores.max()) / weights.reading).tolist()
+        ranked = map(_multiply, spans, factors)
+        rest = (_multiply(span, min(factors)) for span in spans[len(factors) :])
+        return [*sorted(ranked, key=lambda span: -span.score), *rest]
+
+    def _read(self, inputs: Sequence[SpanInput]) -> Scores:
+        """The log-odds that spans answer, of as many as there is time for."""
+        size = len(inputs) if self._deadline == math.inf else _AT_A_TIME
+        parts = [np.zeros(0, np.float32)]
+        for start in range(0, len(inputs), size):
+            if time.monotonic() > self._deadline:
+                self.cut_short = True
+                break
+            parts.append(self._score(inputs[start : start + size]))
+        return np.concatenate(parts)
+
+    def _score(self, inputs: Sequence[SpanInput]) -> Scores:
+        reranker, passages = self._load(), [each.passage for each in inputs]
+        if self._level == "passage" or not isinstance(reranker, ReadingReranker):
+            return _validate(reranker.score(self._question, passages), passages)
+        readings = reranker.read(self._question, passages)
+        parts = (
+            score_sentences(reading, each.sentences)[each.first : each.stop].max()
+            for reading, each in zip(readings, inputs, strict=True)
+        )
+        return np.array(list(parts), np.float32)
+
+
+def _validate(scores: Scores, passages: Sequence[PlacedText]) -> Scores:
+    """The scores of passages, or zeros if their number is wrong or one is not finite."""
+    if len(scores) != len(passages) or not np.isfinite(scores).all():
+        return np.zeros(len(passages), np.float32)
+    return np.asarray(scores, np.float32)
+
+
+def _multiply(span: Span, factor: float) -> Span:
+    return multiply_score(span, factor, "reading of the passage")

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 
 from lmkrag.formats.markup import UNSEEN
@@ -15,8 +16,7 @@ from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE
-from lmkrag.types import Explanation, Hit
-from lmkrag.types.arrays import Scores
+from lmkrag.types import Explanation, Hit, ScoreFactor
 
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count
@@ -47,12 +47,12 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class SpanMaker:
     """Makes spans from the candidates of one search."""
 
-    def __init__(self, candidates: Candidates, score: Scores, grown: Growth | None = None) -> None:
-        """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
+    def __init__(self, candidates: Candidates, grown: Growth | None = None) -> None:
+        """Take the candidates of a search.
 
         ``grown`` is for spans that get an explanation; None for no explanations.
         """
-        self.candidates, self.score, self._grown = candidates, score, grown
+        self.candidates, self._grown = candidates, grown
         self._languages = candidates.views.languages
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
@@ -63,12 +63,12 @@ class SpanMaker:
         row = view.row
         start, end = strip(view, start, end)
         line = view.count_lines(start) + 1 if row.kind in LINED else None
-        text, score = view.text(start, end), float(self.score[hits[0]])
+        text, score = view.text(start, end), float(self.candidates.score[hits[0]])
         headings = _find_context(view, ordinal, start)
         header = find_header(view, view.ordinal_at(start))
         explanation: Explanation | None = None
         if self._grown is not None:
-            explanation = explain_span(self.candidates, hits, self._grown, start, end, score)
+            explanation = explain_span(self.candidates, hits, self._grown, start, end)
         return Span(
             doc_id=row.doc_id,
             path=row.path,
@@ -113,6 +113,18 @@ class SpanMaker:
             dense=float(candidates.dense[candidate]),
             lexical=float(candidates.lexical[candidate]),
         )
+
+
+def multiply_score(span: Span, factor: float, name: str) -> Span:
+    """Return a span whose score, and its explanation, have one more factor; scores below 0 are
+    divided by it.
+    """
+    factor = factor if span.score > 0 else 1 / factor
+    score, explanation = span.score * factor, span.explanation
+    if explanation is not None:
+        factors = (*explanation.factors, ScoreFactor(name, factor))
+        explanation = replace(explanation, score=score, factors=factors)
+    return replace(span, score=score, explanation=explanation)
 
 
 def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:

@@ -53,8 +53,9 @@ class SearchQuestion:
 def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequest) -> SpanList:
     """Find the best spans of a snapshot, best first; notes say what was left out.
 
-    At least ``request.limit`` are returned where there are as many. What was made beyond them
-    follows, since who asked may put another one first.
+    About ``request.limit`` are returned where there are as many. The more are made, the more
+    sentences are compared, and the order may differ: who wants results of a smaller number to be
+    the first of a larger one searches twice, see :mod:`lmkrag.evidence.finder`.
     """
     # 1. Read the question: which documents it is asked of, its words in their languages.
     period = Period(request.since or "", request.until or "")
@@ -104,7 +105,7 @@ def _make_query(
     request: SearchRequest,
     allowed: Selection | None,
 ) -> SearchQuery:
-    """The question in the languages of an index, for as many results as the ranker reads."""
+    """The question in the languages of an index."""
     languages, keys = snapshot.totals.languages, question.read.keys
     names = " ".join(name for name in keys.names if len(name) > _ABBREVIATION)
     variants = query_variants(question.read.text, languages)
@@ -115,7 +116,7 @@ def _make_query(
         question.vector,
         merge_variants(variants),
         mode=request.mode,
-        top_k=_count_made(question, request, question.ranker.least),
+        top_k=_count_made(question, request),
         phrases=query_words(" ".join(question.read.phrases), languages),
         allowed=allowed,
         weights=weights,
@@ -125,10 +126,10 @@ def _make_query(
     )
 
 
-def _count_made(question: SearchQuestion, request: SearchRequest, least: int) -> int:
-    """Results to make, at least some: twice as many as wanted where some may be excluded."""
+def _count_made(question: SearchQuestion, request: SearchRequest) -> int:
+    """Results to make: twice as many as wanted where some may be excluded."""
     may_exclude = question.read.excluded or request.since or request.until
-    return max(request.limit or 0, least) * (2 if may_exclude else 1)
+    return (request.limit or 0) * (2 if may_exclude else 1)
 
 
 def _prepare_results(
@@ -141,7 +142,7 @@ def _prepare_results(
     return Results(
         candidates,
         request,
-        count=_count_made(question, request, 0 if is_code else question.ranker.least),
+        count=_count_made(question, request),
         is_code=is_code,
-        collapse=(request.limit or 0) if collapses else 0,
+        collapse=collapses,
     )

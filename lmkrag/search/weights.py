@@ -119,26 +119,15 @@ class Weights:
     2024, section 3.3).
     """
 
-    # Re-ranking (2026-11-23)
-    reranked: int = 16
-    """Passages that are re-ranked, at most."""
-
-    # Passages that are read as they are shown (2026-11-27)
-    ranked: int = 6
-    """Passages that are ranked by reading them, at least."""
-    ranked_in_doubt: int = 24
-    """Passages that are read, at most, if none of those is likely to answer."""
-    doubt: float = 0.5
-    """Log-odds that a passage answers: if the best has less, more passages are read."""
-    reading: float = 6.0
-    """Log-odds by which a passage that is read gains a factor of e of its score."""
-    paraphrase: float = 0.55
-    """Share of the question's words, by weight, in one of the best passages, from which on
-    sentences are re-ranked first."""
-    refined: int = 8
-    """Passages that are read after sentences were re-ranked, at most."""
-    refinement: float = 50.0
-    """The same log-odds after sentences were re-ranked."""
+    # Re-ranking (2026-11-28)
+    most_read: int = 24
+    """Results that are read with the question, at most."""
+    read_at_once: int = 8
+    """Passages that are read before it is asked whether one of them is likely to answer."""
+    likely: float = -1.0
+    """Log-odds that a passage answers, from which on no more are read."""
+    reading: float = 12.0
+    """Log-odds by which a result that is read gains a factor of e of its score."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

@@ -25,7 +25,7 @@ from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.packing import SCALES, WORDS, pack_matrices, unpacked_names
 from lmkrag.models.quantization import quantize, read_ranges, write_ranges
 from lmkrag.reranker import passages
-from lmkrag.reranker.landmark import FORMAT, read_body
+from lmkrag.reranker.folders import FORMAT, read_body
 from lmkrag.training.calibration import RangeMeter
 from lmkrag.types.arrays import Vectors
 from pipelines.train.four_bits import pack_blocks

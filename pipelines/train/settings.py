@@ -8,7 +8,7 @@ from typing import Any, get_args
 from lmkrag.encoder.spec import SHIPPED as ENCODERS
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
-from lmkrag.reranker.landmark import find_reranker
+from lmkrag.reranker.folders import find_reranker
 from lmkrag.training.settings import build_settings, read_toml
 
 

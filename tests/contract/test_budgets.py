@@ -31,20 +31,20 @@ TOKENS = {
     "cli": 15_714,  # what is quoted is marked; left-overs and emptied folders are named
     "encoder": 7_935,
     "evaluation": 5_676,
-    "evidence": 9_223,  # dates, agreement, freshness and checks, which search had
+    "evidence": 9_295,  # dates, agreement, freshness and checks, which search had
     "formats": 46_334,  # memory by the size of a file, forms that draw themselves
     "index": 29_415,  # rows are counted, a full disk is read
     "ingest": 14_601,
     "integrations": 1_510,
-    "language": 6_713,
+    "language": 6_718,
     "models": 5_367,
     "qdrant": 6_127,
-    "readers": 14_177,  # whose server answers; a check within a request's time
+    "readers": 14_087,  # whose server answers; a check within a request's time
     "rendering": 6_711,
-    "reranker": 7_110,
-    "search": 24_718,  # words that a quotation repeats often do not place it
+    "reranker": 5_511,
+    "search": 23_463,  # words that a quotation repeats often do not place it
     "sentences": 8_699,
-    "server": 23_702,  # sessions that end, clients that learn no folder
+    "server": 23_710,  # sessions that end, clients that learn no folder
     "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
     "training": 10_390,
     "types": 1_847,  # arrays and values of JSON, too
@@ -52,16 +52,16 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 257_643,
+    "tokens": 254_784,
     "tokens of pipelines": 30_562,
-    "tokens of benchmarks": 57_129,
+    "tokens of benchmarks": 55_518,
     "lines of JavaScript": 1_373,
-    "files": 248,
+    "files": 246,
     "files at the top": 11,
     "functions of radon's rank D": 3,
     "functions of rank E or F": 0,
     "mean complexity, in hundredths": 388,
-    "private attributes in tests": 152,  # two are of python-docx, to write an odd table
+    "private attributes in tests": 148,  # two are of python-docx, to write an odd table
     "base dependencies": 26,
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
@@ -70,7 +70,7 @@ LIMITS = {
     "environment variables": 10,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 245}
+LEAST = {"words of docstrings per 1,000 tokens": 246}
 
 LAYOUT = {
     tokenize.NL,

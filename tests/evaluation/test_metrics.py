@@ -108,9 +108,7 @@ def test_unknown_baseline(name):
         Baseline(name)
 
 
-READ_ONE = Weights(
-    reranked=1
-)  # re-ranking 16 passages of each question would take most of the time
+READ_ONE = Weights(most_read=1)  # reading 24 passages a question would take most of the time
 
 
 def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):

@@ -3,7 +3,10 @@ from hypothesis import strategies as st
 
 from lmkrag.reranker.highlights import highlight, prune
 
-ORCHARD = "Pears ripen in October. Apples are picked in May. Nobody eats quinces."
+ORCHARD = (
+    "The wall around the orchard was built in 1892 by two masons from Bergen. Apples are picked in "
+    "May."
+)
 FERRY = "The ferry leaves at nine. It carries forty people."
 
 

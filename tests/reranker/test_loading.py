@@ -2,9 +2,14 @@ import numpy as np
 import pytest
 
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.reranker.base import RerankPassage
-from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
-from lmkrag.reranker.loading import load_reranker
+from lmkrag.reranker.base import (
+    DEFAULT_RERANKER,
+    MULTILINGUAL_RERANKER,
+    SHIPPED,
+    PlacedText,
+)
+from lmkrag.reranker.folders import find_reranker
+from lmkrag.reranker.loading import load_ours, load_reranker
 
 
 @pytest.fixture(scope="module")
@@ -27,35 +32,37 @@ def cross_encoder_folder(tmp_path_factory):
     return folder / "saved"
 
 
-def test_ours_is_loaded_once():
-    assert load_reranker() is load_reranker("landmark-reranker")
+def test_ours_are_loaded_once():
+    assert load_reranker() is load_reranker(DEFAULT_RERANKER) is load_ours()
     assert load_reranker(load_reranker()) is load_reranker()
+    assert load_reranker(MULTILINGUAL_RERANKER) is load_ours(MULTILINGUAL_RERANKER)
 
 
-def test_one_of_ours_by_its_folder():
-    assert isinstance(load_reranker(str(find_reranker(None))), LandmarkReranker)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_one_of_ours_by_its_folder(name):
+    assert isinstance(load_reranker(str(find_reranker(name))), type(load_ours(name)))
 
 
 def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
     reranker = load_reranker(str(cross_encoder_folder))
     passages = [
-        RerankPassage("Orchard", ("Apples are picked in May. ", "Pears ripen.")),
-        RerankPassage("", ("The ferry leaves.",)),
+        PlacedText("Orchard", "Apples are picked in May. Pears ripen."),
+        PlacedText("", "The ferry leaves."),
     ]
-    first, second = reranker.score("When are apples picked?", passages)
-    assert (len(first), len(second)) == (2, 1)
-    assert first[0] == first[1] != second[0]
+    scores = reranker.score("When are apples picked?", passages)
+    assert scores.shape == (2,)
+    assert scores[0] != scores[1]
     np.testing.assert_allclose(
-        reranker.score("When are apples picked?", passages[1:])[0], second, atol=1e-5
+        reranker.score("When are apples picked?", passages[1:]), scores[1:], atol=1e-5
     )
-    assert reranker.score("When?", []) == []
+    assert reranker.score("When?", []).shape == (0,)
 
 
 def test_a_cross_encoder_reads_the_beginning_of_a_long_question(cross_encoder_folder):
     reranker = load_reranker(str(cross_encoder_folder))
-    passages = [RerankPassage("", (text,)) for text in ("The ferry leaves.", "渡船" * 600)]
+    passages = [PlacedText("", text) for text in ("The ferry leaves.", "渡船" * 600)]
     for question in ("灯塔" * 3_000, "Why? " * 3_000):
-        assert np.isfinite(np.concatenate(reranker.score(question, passages))).all()
+        assert np.isfinite(reranker.score(question, passages)).all()
 
 
 def test_a_search_takes_its_order(engine, index, cross_encoder_folder):

@@ -14,8 +14,8 @@ from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, unpack_weights
 from lmkrag.models.quantization import write_ranges
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import PlacedText
-from lmkrag.reranker.landmark import read_body
-from lmkrag.reranker.loading import load_passage_reranker
+from lmkrag.reranker.folders import read_body
+from lmkrag.reranker.loading import load_ours
 from lmkrag.reranker.passages import OUTPUTS, PassageReranker
 from lmkrag.training.calibration import RangeMeter
 from pipelines.train.four_bits import Rounding, pack_blocks
@@ -134,7 +134,7 @@ def test_words_that_answer():
         "The ferry to Skerry leaves at noon from the northern quay. "
         "In winter it leaves from the harbour at ten."
     )
-    reranker = PassageReranker.load("landmark-reranker-l12")
+    reranker = PassageReranker.load()
     questions = {
         "When does the ferry leave in winter?": "ten",
         "Where does the ferry to Skerry leave at noon?": "quay",
@@ -196,7 +196,7 @@ def test_an_answer_reads_nothing_that_its_search_has_read(encoder, tmp_path, run
 def test_damaged_weights(folder, tmp_path):
     (tmp_path / "reranker.json").write_text((folder / "reranker.json").read_text())
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(EncoderError, match="re-ranker of passages"):
+    with pytest.raises(EncoderError, match="can't be loaded as a re-ranker"):
         PassageReranker.load(str(tmp_path))
 
 
@@ -224,7 +224,7 @@ def test_training_computes_in_the_four_bits_of_the_file():
 
 
 def test_a_number_is_read_as_the_passage_writes_it():
-    reranker = load_passage_reranker()
+    reranker = load_ours()
     texts = ["The mole cost 1,250,000 euros.", "Le môle a coûté 1 250 000 euros."]
     plain, grouped = (
         reranker.score(f"What cost {cost} euros?", place(texts))

@@ -146,7 +146,7 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
         assert best.more_places == f"+{len(best.more)} more in store.py: {first}, …"
         filled = engine.search("refuse a token", top_k=4)  # there are two files
         assert [span.doc_id for span in filled] == ["store.py", "fare.py", "store.py", "store.py"]
-        assert [span.line for span in filled[2:]] + list(filled[0].more) == list(best.more)
+        assert filled[0] == best and tuple(span.line for span in filled[2:]) == best.more[:2]
         alone = engine.search("refuse a token", top_k=50, filter="path=store.py")
         assert len(alone) == len(every) and not alone[0].more
         context = engine.build_context("refuse a token").spans
@@ -215,11 +215,9 @@ def test_our_reranker_leaves_source_code_in_its_order_unless_it_is_asked_for(enc
             ]
 
         assert scores() == scores(rerank=False) != scores(rerank=True)
-        engine.add(
-            Document(
-                "notes.md", "notes.md", "# Tokens\n\nAn expired token is refused by the store.\n"
-            )
-        )
+        token = "# Tokens\n\nAn expired token is refused by the store.\n"
+        ticket = "# Ferry\n\nA ticket is refused after dusk.\n"
+        engine.add([Document("a.md", "a.md", token), Document("b.md", "b.md", ticket)])
         prose = {"filter": "kind!=code"}
         assert scores(**prose) == scores(rerank=True, **prose) != scores(rerank=False, **prose)
 

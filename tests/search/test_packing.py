@@ -97,7 +97,7 @@ def test_a_budget_is_filled_however_many_spans_that_takes(lengths, budget, limit
         for i, length in enumerate(lengths)
     ]
     found = fill_budget(
-        lambda count: SpanList(spans[:count]), limit=limit, budget=budget, cost=words
+        [SpanList(spans[:5]), SpanList(spans[5:])], limit=limit, budget=budget, cost=words
     )
     assert found == pack(spans[:limit], budget) or (
         len(found) >= 1 and sum(lengths[: len(found) + 1]) > budget
@@ -110,9 +110,10 @@ def test_a_budget_is_filled_however_many_spans_that_takes(lengths, budget, limit
 def test_a_text_that_repeats_itself_fills_a_budget_in_few_looks():
     looks = []
 
-    def search(count):
-        looks.append(count)
-        return SpanList(span("the same words", 20 * number) for number in range(count))
+    def find_parts():
+        for number in range(99):
+            looks.append(number)
+            yield SpanList(span("the same words", 20 * place) for place in range(100))
 
-    assert len(fill_budget(search, limit=None, budget=2_000, cost=words)) == 1
-    assert looks == [50, 100, 200, 400]
+    assert len(fill_budget(find_parts(), limit=None, budget=2_000, cost=words)) == 1
+    assert looks == [0, 1, 2, 3]

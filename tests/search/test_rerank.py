@@ -2,14 +2,13 @@
 
 import json
 import time
-from collections import Counter
 
 import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import PASSAGE_CHARS, unread_scores
+from lmkrag.reranker.base import PASSAGE_CHARS
 from lmkrag.results import CUT_SHORT
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.weights import WEIGHTS
@@ -37,22 +36,18 @@ WORDS = [
 
 
 class Likes:
-    """Scores sentences by a word in them."""
+    """Scores passages by a word in them."""
 
     name = "likes"
-    weight = 1.0
 
-    def __init__(self, word: str, score: float = 5.0, seconds: float = 0.0) -> None:
-        self.word, self.value, self.seconds = word, score, seconds
+    def __init__(self, word: str, score: float = 20.0, seconds: float = 0.0) -> None:
+        self.word, self.value, self.seconds = f"The {word} ", score, seconds
         self.read: list = []
 
     def score(self, question, passages):
         time.sleep(self.seconds * len(passages))
         self.read += passages
-        return [
-            np.array([self.value * (self.word in one) for one in passage.sentences], np.float32)
-            for passage in passages
-        ]
+        return np.array([self.value * (self.word in text) for _, text in passages], np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -89,37 +84,47 @@ def test_what_the_reranker_prefers_comes_first(ship, level):
 
 
 def test_what_was_not_read_keeps_its_order_behind(ship):
-    before = [span.doc_id for span in search(ship, None, rerank=False, top_k=18, level="document")]
+    before = [span.doc_id for span in search(ship, None, rerank=False, top_k=18)]
     reranker = Likes(before[3].removesuffix(".md"))
-    after = [span.doc_id for span in search(ship, reranker, top_k=18, level="document")]
+    after = [span.doc_id for span in search(ship, reranker, top_k=18)]
+    assert len(reranker.read) == WEIGHTS.read_at_once
     assert sorted(before) == sorted(after)
-    assert len(reranker.read) == WEIGHTS.reranked
-    read = {passage.title for passage in reranker.read}
+    read = [passage.place for passage in reranker.read]
     unread = [doc_id for doc_id in before if doc_id.removesuffix(".md") not in read]
-    assert after[-len(unread) :] == unread
+    assert after[len(read) :] == unread
 
 
-def test_passages_are_short_and_hold_their_hit(ship):
-    reranker = Likes("checked")
+def test_all_are_read_where_none_is_likely_to_answer(ship):
+    reranker = Likes("storm")
+    reranker.score = lambda question, passages: (
+        reranker.read.extend(passages) or np.full(len(passages), -5.0, np.float32)
+    )
     search(ship, reranker)
-    assert all(len("".join(passage.sentences)) <= PASSAGE_CHARS for passage in reranker.read)
-    assert all("is checked" in "".join(passage.sentences) for passage in reranker.read)
+    assert len(reranker.read) == len(WORDS)
+
+
+@pytest.mark.parametrize("level", ["span", "sentence", "document"])
+def test_the_passages_around_a_hit_are_short_and_hold_it(ship, level):
+    reranker = Likes("checked")
+    search(ship, reranker, level=level)
+    assert all(len(text) <= PASSAGE_CHARS for _, text in reranker.read)
+    assert all("is checked" in text for _, text in reranker.read[: len(WORDS)])
 
 
 def test_a_deadline_reads_the_best_and_stops(ship):
     before = search(ship, None, rerank=False)
-    slow = Likes("mast", seconds=0.2)
-    found = search(ship, slow, rerank_timeout_ms=1)
-    assert len(slow.read) == 2
-    assert slow.read[0].title == before[0].title
+    slow = Likes("mast", seconds=0.1)
+    found = search(ship, slow, rerank_timeout_ms=50)
+    assert len(slow.read) == 4
+    assert slow.read[0].place == before[0].title
     assert {span.doc_id for span in found} == {span.doc_id for span in before}
+    assert found.cut_short
 
 
 def test_a_budget_reads_nothing_twice(ship):
     reranker = Likes("mast")
     search(ship, reranker, max_tokens=3_000)
-    texts = ["".join(passage.sentences) for passage in reranker.read]
-    assert len(texts) == len(set(texts))
+    assert len(reranker.read) == len(set(reranker.read))
 
 
 @pytest.mark.parametrize("wrong", ["nan", "too few"])
@@ -127,10 +132,7 @@ def test_scores_that_make_no_sense_change_nothing(ship, wrong):
     class Broken(Likes):
         def score(self, question, passages):
             value = np.nan if wrong == "nan" else 1.0
-            return [
-                np.full(len(passage.sentences) - (wrong == "too few"), value, np.float32)
-                for passage in passages
-            ]
+            return np.full(len(passages) - (wrong == "too few"), value, np.float32)
 
     before = search(ship, None, rerank=False)
     after = search(ship, Broken("x"))
@@ -139,68 +141,10 @@ def test_scores_that_make_no_sense_change_nothing(ship, wrong):
     ]
 
 
-class Compares:
-    """Says nothing of passages by themselves, and prefers one title when it compares them."""
-
-    name = "compares"
-    weight = 1.0
-
-    def __init__(self, title: str, value: float = 5.0, seconds: float = 0.0) -> None:
-        self.title, self.value, self.seconds = title, value, seconds
-        self.passages: list = []
-        self.compared: list = []
-
-    def score(self, question, passages):
-        return [reading.rank for reading in self.read(question, passages)]
-
-    def read(self, question, passages):
-        time.sleep(self.seconds * len(passages))
-        self.passages += passages
-        return [unread_scores(len(passage.sentences)) for passage in passages]
-
-    def compare(self, read):
-        self.compared.append(read)
-        titles = [self.passages[passage].title for passage in read.passages]
-        return np.array([self.value * (title == self.title) for title in titles], np.float32)
-
-
-def test_what_a_comparison_prefers_comes_first(ship):
-    before = search(ship, None, rerank=False)
-    reranker = Compares(before[5].doc_id.removesuffix(".md"))
-    assert search(ship, reranker)[0].doc_id == before[5].doc_id
-    (read,) = reranker.compared
-    assert (np.diff(read.sentences) > 0).all()
-    assert len(np.unique(read.passages)) == WEIGHTS.reranked
-    texts = Counter(
-        len(sentence) for passage in reranker.passages for sentence in passage.sentences
-    )
-    assert Counter(read.lengths.tolist()) <= texts
-
-
-@pytest.mark.parametrize("wrong", ["nan", "too few"])
-def test_a_comparison_that_makes_no_sense_changes_nothing(ship, wrong):
-    class Broken(Compares):
-        def compare(self, read):
-            return super().compare(read)[: -1 if wrong == "too few" else None]
-
-    before = search(ship, None, rerank=False)
-    value = np.nan if wrong == "nan" else 5.0
-    after = search(ship, Broken(before[5].doc_id.removesuffix(".md"), value=value))
-    assert [(span.doc_id, span.start) for span in after] == [
-        (span.doc_id, span.start) for span in before
-    ]
-
-
-def test_a_deadline_compares_what_was_read(ship):
-    slow = Compares("mast", seconds=0.2)
-    search(ship, slow, rerank_timeout_ms=1)
-    assert set(slow.compared[-1].passages.tolist()) == {0, 1}
-
-
 def test_the_shipped_one_and_the_explanation(engine):
     (span, *_) = engine.search("how is leave accrued?", rerank=True, explain=True)
     assert engine.read(span.doc_id)[span.start : span.end] == span.text
-    assert "re-ranking" in span.explain()
+    assert "reading of the passage" in span.explain()
     assert span.explanation.score == pytest.approx(span.score)
 
 
@@ -309,3 +253,41 @@ def test_the_command_line_says_so(lmkrag, built_index):
     asked = json.loads(lmkrag("ask", QUESTION, *options, "--json").stdout)
     assert (asked["label"], asked["warnings"]) == ("likely", [CUT_SHORT])
     assert json.loads(lmkrag("search", QUESTION, *options, "--json").stdout)["notes"] == [CUT_SHORT]
+
+
+@pytest.mark.parametrize(
+    ("level", "options"),
+    [
+        ("passage", {}),
+        ("span", {}),
+        ("sentence", {"rerank": False}),
+        ("document", {"rerank": False}),
+        ("passage", {"per_document": 1}),
+        ("passage", {"mode": "lexical"}),
+    ],
+)
+def test_more_results_never_change_the_first(engine, level, options):
+    def find(count):
+        spans = engine.search("how is leave accrued?", level=level, top_k=count, **options)
+        return [(span.doc_id, span.start, span.end, span.score) for span in spans]
+
+    most = find(120)
+    assert [score for *_, score in most] == sorted((score for *_, score in most), reverse=True)
+    for count in (1, 8, 25, 60):
+        assert find(count) == most[:count]
+
+
+def test_more_source_files_never_change_the_first(encoder, tmp_path):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(
+            Document(
+                f"{word}.py",
+                f"{word}.py",
+                f"def trim_{word}():\n    return {word!r}\n",
+                kind="code",
+            )
+            for word in WORDS
+        )
+        most = engine.search("trim the sail", top_k=60)
+        for count in (1, 3, 18):
+            assert engine.search("trim the sail", top_k=count) == most[:count]

@@ -85,7 +85,7 @@ def test_a_view_is_the_document(make_view, text, data):
 def test_a_search_in_a_long_document_reads_little_of_it(encoder, tmp_path, monkeypatch):
     """Passages that are far apart are not joined by reading all that lies between them."""
     text = "\n\n".join(
-        f"Boat {n} carries rope {n * n % 977} and lamp {n * 7 % 331}." for n in range(2_000)
+        f"Boat {n} carries rope {n * n % 977} and lamp {n * 7 % 331}." for n in range(4_000)
     )
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("boats.txt", text=text))

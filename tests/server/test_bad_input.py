@@ -13,7 +13,7 @@ from lmkrag import Document, Engine
 from lmkrag.errors import StorageError
 from lmkrag.evidence.finder import EvidenceFinder
 from lmkrag.formats import pages
-from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.reranker.loading import load_ours
 from lmkrag.server.app import create_app
 from lmkrag.server.indexes import Workers
 from lmkrag.server.problems import Problem, from_error
@@ -261,7 +261,7 @@ def test_texts_of_a_request_have_one_time_limit_together(built_index):
     app = create_app(
         ServerSettings({"demo": built_index}, limits=ServerLimits(seconds=1, threads=1))
     )
-    load_landmark_reranker()
+    load_ours()
     asyncio.run(run())
 
 

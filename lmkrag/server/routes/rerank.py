@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StrictBool
 
+from lmkrag.reranker.base import DEFAULT_RERANKER
 from lmkrag.reranker.highlights import highlight
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import Question
@@ -89,7 +90,7 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         for number, text in enumerate(texts)
     ]
     results = sorted(ranked, key=lambda text: -text.relevance_score)
-    return RerankReply(model="landmark-reranker", results=results[: body.top_n])
+    return RerankReply(model=DEFAULT_RERANKER, results=results[: body.top_n])
 
 
 def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:

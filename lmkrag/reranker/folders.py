@@ -1,0 +1,73 @@
+"""The folders of our re-rankers: settings, weights and graphs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from lmkrag.encoder.loading import read_config
+from lmkrag.encoder.spec import find_model
+from lmkrag.errors import EncoderError, UsageError
+from lmkrag.models.bert import expected_names, fuse_weights, read_weights
+from lmkrag.models.device import choose_ranges, find_precision
+from lmkrag.models.packing import WORDS, unpacked_names
+from lmkrag.models.quantization import check_ranges, quantize
+from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED
+from lmkrag.types.arrays import Vectors
+
+FORMAT = 1  # of ``reranker.json``
+
+
+def find_reranker(name: str | None) -> Path:
+    """Return the folder of a re-ranker of ours. Raises UsageError: there is none."""
+    if name is None or name in SHIPPED:
+        return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
+    folder = Path(name).expanduser()
+    if not (folder / "reranker.json").is_file():
+        raise UsageError(f"re-ranker {name!r}: no folder with a reranker.json")
+    return folder
+
+
+def reads_sentences(folder: Path) -> bool:
+    """Return whether a re-ranker scores the sentences of a passage alone. Raises EncoderError."""
+    try:
+        return "landmark" in _read_settings(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    """The settings of a re-ranker. Raises EncoderError: they are of a newer format."""
+    settings: dict[str, Any] = json.loads((folder / "reranker.json").read_text("utf-8"))
+    if int(settings["format"]) > FORMAT:
+        raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
+    return settings
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
+    """Return a re-ranker's settings, tokenizer, file of the graph and BERT's weights, or raise
+    EncoderError.
+    """
+    settings = _read_settings(folder)
+    base, layers = find_model(settings["base"]), int(settings["layers"])
+    _, weights = read_body(folder, base, layers)
+    ranges = choose_ranges(folder, find_precision())
+    if ranges is not None:
+        check_ranges(ranges, weights, layers)
+        weights = quantize(weights, ranges, layers)
+    graph = folder / ("float32.onnx" if ranges is None else "int8.onnx")
+    return settings, Tokenizer.from_file(str(base / "tokenizer.json")), graph, weights
+
+
+def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
+    """Return a re-ranker's configuration and BERT, with the words of ``base`` if it has none.
+    Raises EncoderError.
+    """
+    config = {**read_config(base), "num_hidden_layers": layers}
+    weights = read_weights(folder / "model.safetensors", rows=True)
+    if WORDS not in unpacked_names(weights):
+        weights |= read_weights(base / "model.safetensors", only=WORDS, rows=True)
+    if missing := sorted(expected_names(config) - unpacked_names(weights)):
+        raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
+    return config, fuse_weights(weights, layers)

@@ -1,0 +1,74 @@
+"""What a re-ranker reads of a result: a passage as it is shown, or the passage that a span, a
+sentence or the best sentence of a document stands in.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.index.view import DocumentView
+from lmkrag.reranker.base import PASSAGE_CHARS, PlacedText
+from lmkrag.reranker.inputs import prepare_passage
+from lmkrag.results import Span
+from lmkrag.search.candidates import Candidates
+
+
+class SpanInput(NamedTuple):
+    """What is read of a result.
+
+    Attributes:
+        passage: the passage.
+        sentences: the characters ``[start, end)`` of its sentences, where the result is a part of
+            it.
+        first: the first of these sentences in the result.
+        stop: the one after the last.
+    """
+
+    passage: PlacedText
+    sentences: tuple[tuple[int, int], ...] = ()
+    first: int = 0
+    stop: int = 0
+
+
+def prepare_surroundings(candidates: Candidates, span: Span) -> SpanInput:
+    """Return the sentences around the best hit of a span, a sentence or a document."""
+    hit = span.hits[0]
+    view = candidates.view(int(np.searchsorted(candidates.sentences, hit.sentence_id)))
+    low, high = view.ordinal_at(span.start), view.ordinal_at(span.end - 1) + 1
+    first, stop = _find_surroundings(view, low, high, hit.ordinal)
+    start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
+    read = prepare_passage(replace(span, text=view.text(start, end)))
+    bounds = (view.bounds(ordinal) for ordinal in range(first, stop))
+    sentences = tuple(read.locate(left - start, right - start) for left, right in bounds)
+    return SpanInput(read.passage, sentences, max(low, first) - first, min(high, stop) - first)
+
+
+def _find_surroundings(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
+    """The sentences to read around a hit: of its span ``[low, high)``, then before and after it by
+    turns.
+    """
+    first, stop = _extend(view, hit, hit + 1, low, high)
+    return _extend(view, first, stop, 0, view.row.sentences)
+
+
+def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> tuple[int, int]:
+    """Take sentences before and after by turns, within ``[low, high)``, while the passage is short
+    enough.
+    """
+
+    def fits(start: int, end: int) -> bool:
+        return (
+            low <= start
+            and end <= high
+            and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
+        )
+
+    while True:
+        before = first
+        if fits(first - 1, stop):
+            first -= 1
+        if fits(first, stop + 1):
+            stop += 1
+        elif first == before:
+            return first, stop
