@@ -162,7 +162,8 @@ class PassageReranker(ReadingReranker):
 
     def _encode(self, question: str, passage: PlacedText) -> tuple[Encoding, int]:
         """A question and a passage as tokens, and how many of these are the place."""
-        asked = tokenize(self._tokenizer, respell(question, passage.text), _QUESTION_TOKENS)
+        written = respell(question, "\n".join(passage))
+        asked = tokenize(self._tokenizer, written, _QUESTION_TOKENS)
         place = tokenize(self._tokenizer, passage.place, _PLACE_TOKENS)
         special = self._tokenizer.num_special_tokens_to_add(is_pair=True)
         room = _TOKENS - special - len(asked) - len(place)

@@ -29,8 +29,9 @@ def _join(spans: SpanList, more: SpanList) -> SpanList:
     """Spans and those that follow, whose scores are lowered to theirs."""
     least = min((span.score for span in spans), default=math.inf)
     best = max((span.score for span in more), default=0.0)
-    factor = least / best if 0 < least < best else 1.0
-    following = (multiply_score(span, factor, "results after the first") for span in more)
+    following: list[Span] = more
+    if 0 < least < best:
+        following = [multiply_score(span, least / best, "after the first results") for span in more]
     return SpanList([*spans, *following], tuple(dict.fromkeys([*spans.notes, *more.notes])))
 
 

@@ -140,11 +140,13 @@ class ReadingRanker:
         """Read the ``inputs`` of the first spans until one is likely to answer, and return all
         spans, best first.
 
-        Scores are multiplied by exp((log-odds - best log-odds) / ``weights.reading``), those of
+        Scores are multiplied by exp((log-odds - best log-odds) / scale), those of
         spans that were not read by the least of these factors.
         """
         weights = self._weights
-        at_once = weights.read_at_once if self._level == "passage" else weights.most_read
+        is_whole = self._level == "passage"
+        at_once = weights.read_at_once if is_whole else weights.most_read
+        scale = weights.reading if is_whole else weights.reading_around
         scores = np.zeros(0, np.float32)
         while len(scores) < len(inputs) and not self.cut_short:
             if scores.max(initial=-math.inf) >= weights.likely:
@@ -153,7 +155,7 @@ class ReadingRanker:
             scores = np.concatenate([scores, self._read(part)])
         if len(scores) < 2 or not np.isfinite(scores).all():
             return list(spans)
-        factors = np.exp((scores - scores.max()) / weights.reading).tolist()
+        factors = np.exp((scores - scores.max()) / scale).tolist()
         ranked = map(_multiply, spans, factors)
         rest = (_multiply(span, min(factors)) for span in spans[len(factors) :])
         return [*sorted(ranked, key=lambda span: -span.score), *rest]

@@ -12,7 +12,7 @@ from lmkrag.search.candidates import (
     Candidates,
     SearchQuery,
     gather_matches,
-    prefer_named_document,
+    prefer_named_documents,
     score_matches,
 )
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
@@ -66,8 +66,8 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):
         return SpanList(notes=notes)
-    # 4. Lower the scores of other documents if the question names one.
-    preferred = prefer_named_document(snapshot, query, matches)
+    # 4. Lower the scores of other documents than those that the question names.
+    preferred = prefer_named_documents(snapshot, query, matches)
     # 5. Fuse the scores, by which spans grow from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     candidates = apply_operators(question.read, candidates)
@@ -121,6 +121,7 @@ def _make_query(
         allowed=allowed,
         weights=weights,
         variants=variants,
+        exact=query_variants(" ".join(keys.exact), languages),
         names=query_variants(names, languages),
         numbers=query_variants(" ".join(keys.numbers), languages),
     )

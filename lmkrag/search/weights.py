@@ -44,7 +44,7 @@ class Weights:
     they lead to.
     """
 
-    # The document that a query names (2026-11-22)
+    # The documents that a query names (2026-11-28)
     opening: int = 250
     """Words at a document's beginning that may name it: a contract's parties, a report's company
     and year.
@@ -53,22 +53,32 @@ class Weights:
     """Share of a short document's words that is its opening."""
     min_opening: int = 30
     """Words that an opening has at least."""
-    document_margin: float = 0.1
-    """Share of the query's words by which a document must be ahead of all others to be the one that
-    is named.
+    opening_name: float = 0.6
+    """Weight of a name, date, code or version that stands in openings alone, times the logarithm of
+    how few have it. The following weights are of the same kind.
+    """
+    exact_word: float = 0.2
+    """Of a date, code or version that other documents have elsewhere."""
+    name: float = 0.05
+    """Of a name that other documents have elsewhere."""
+    number: float = 0.1
+    """Of a number, such as a year."""
+    leading_number: float = 0.1
+    """Of a number among the first words of an opening, in addition."""
+    opening_word: float = 0.02
+    """Of any other word that stands in openings alone."""
+    missing_key: float = 0.02
+    """Of a name, date, code, version or number of other openings, against a document without it."""
+    opening_of_all: float = 0.9
+    """Share of the documents with a word whose openings have it, at least, for it to stand there
+    alone.
     """
     common_share: float = 0.2
-    """A word in the openings of more documents than this share of them names none."""
-    document_match_gain: float = 2.0
-    """Share of their scores that other documents lose per point of the named document's margin."""
-    max_penalty: float = 0.9
-    """Share of their scores that other documents lose at most: their results come after it, in
-    their order.
-    """
-    min_fit: float = 0.7
-    """Share of the best score that the named document's best must reach to be preferred at all."""
-    full_fit: float = 0.85
-    """Share of the best score from which on the named document is preferred fully."""
+    """Share of all documents that have such a word, at most."""
+    most_named: int = 8
+    """Documents whose best sentences are gathered because they are named, at most."""
+    max_penalty: float = 0.95
+    """Share of their scores that other documents lose at most."""
 
     # Operators (2026-11-22)
     phrase: float = 1.5
@@ -126,8 +136,12 @@ class Weights:
     """Passages that are read before it is asked whether one of them is likely to answer."""
     likely: float = -1.0
     """Log-odds that a passage answers, from which on no more are read."""
-    reading: float = 12.0
-    """Log-odds by which a result that is read gains a factor of e of its score."""
+    reading: float = 8.0
+    """Log-odds by which a passage that is read gains a factor of e of its score."""
+    reading_around: float = 12.0
+    """The same of a span, a sentence or a document, which the passage around its best sentence is
+    read for.
+    """
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

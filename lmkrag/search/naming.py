@@ -1,0 +1,135 @@
+"""Which documents a question is about, by the words that name them.
+
+Where documents are alike (contracts, releases, minutes, annual reports), each of them has a passage
+that fits the question, and only a company, a date, a version or a place says which are meant. Such
+words stand at the beginning of few documents, or in their titles.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.words.lexical import Places, Terms, count_document_words, find_first
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types.arrays import Floats, Ids, Mask
+
+_TITLED = 1_000  # documents whose titles are matched
+
+WordKind = Literal["exact", "name", "number", "word"]
+
+
+class Openings(NamedTuple):
+    """Where the words of a question stand in documents; masks are ``[words, documents]``.
+
+    Attributes:
+        documents: positions of the documents that are compared.
+        held: whether a document has a word.
+        opened: whether its beginning or its title has it.
+        leading: whether its first words or its title have it.
+    """
+
+    documents: Ids
+    held: Mask
+    opened: Mask
+    leading: Mask
+
+
+def read_openings(
+    snapshot: Snapshot,
+    terms: Terms,
+    words: Sequence[tuple[int, ...]],
+    among: Ids | None = None,
+    weights: Weights = WEIGHTS,
+) -> Openings:
+    """Return where words stand in the documents of a snapshot.
+
+    Args:
+        snapshot: the documents.
+        terms: all forms of the words.
+        words: the forms of each word, as hashes.
+        among: positions of the documents to compare, increasing; all by default.
+        weights: say how long an opening is.
+    """
+    places = find_first(snapshot.segments, snapshot.documents, terms)
+    chosen = _choose_documents(places, len(snapshot.documents.keys), among)
+    documents = np.flatnonzero(chosen)
+    lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
+    border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
+    forms = np.zeros((3, len(terms.words), len(documents)), bool)
+    for column, place in enumerate(places):
+        mask = chosen[place.documents]
+        owners = np.searchsorted(documents, place.documents[mask])
+        forms[0, column, owners] = True
+        forms[1, column, owners] = place.before[mask] < border[owners]
+        forms[2, column, owners] = place.before[mask] < weights.min_opening
+    likely = np.argsort(-forms[:2].sum(axis=(0, 1)), kind="stable")[:_TITLED]
+    titled = snapshot.titles_with(terms.words, documents[likely]) > 0
+    forms[:, :, likely] |= titled
+    of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(len(words), -1)
+    return Openings(documents, *(of_words @ each for each in forms))
+
+
+def weigh_documents(
+    openings: Openings, count: int, kinds: Sequence[WordKind], weights: Weights = WEIGHTS
+) -> Floats:
+    """Return how likely a question is about each document, as a logarithm, by its words alone.
+
+    A word in a document's opening counts the more, the fewer openings have it, and most if it is a
+    name that stands in openings alone. A name or number that other documents begin with counts
+    against a document that lacks it.
+
+    Args:
+        openings: where the words of the question stand.
+        count: documents that are searched.
+        kinds: of each word.
+        weights: say how much each kind counts.
+
+    Returns:
+        ``[documents]`` float64; only differences count.
+    """
+    opened, held = openings.opened.sum(axis=1), openings.held.sum(axis=1)
+    is_key = np.array([kind != "word" for kind in kinds])
+    is_alone = (opened >= weights.opening_of_all * held) & (
+        held <= max(1.0, weights.common_share * count)
+    )
+    of_kind = [
+        _weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)
+    ]
+    leading = [weights.leading_number if kind == "number" else 0.0 for kind in kinds]
+    likely: Floats = (
+        (of_kind * _measure_rarity(openings.opened, count)) @ openings.opened
+        + (leading * _measure_rarity(openings.leading, count)) @ openings.leading
+        - (weights.missing_key * is_key * _measure_rarity(openings.opened, count)) @ ~openings.held
+    )
+    return likely
+
+
+def _weigh_word(kind: WordKind, is_alone: bool, weights: Weights) -> float:
+    """The weight of a word in a document's opening; ``is_alone``: it stands in openings alone."""
+    if kind == "number":
+        return weights.number
+    if is_alone:
+        return weights.opening_word if kind == "word" else weights.opening_name
+    return {"exact": weights.exact_word, "name": weights.name, "word": 0.0}[kind]
+
+
+def _measure_rarity(places: Mask, count: int) -> Floats:
+    """The logarithm of how few of ``count`` documents have each word of ``[words, documents]``."""
+    having = places.sum(axis=1)
+    return np.where(having > 0, np.log((count + 1) / (having + 0.5)), 0.0)
+
+
+def _choose_documents(places: Sequence[Places], count: int, among: Ids | None) -> Mask:
+    """Which documents ``[count]`` are compared: those that hold words, and some that may be named
+    by their titles.
+    """
+    chosen = np.zeros(count, bool)
+    for place in places:
+        chosen[place.documents] = True
+    room = max(0, _TITLED - np.count_nonzero(chosen))
+    chosen[np.flatnonzero(~chosen[:_TITLED])[:room]] = True
+    if among is not None:
+        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
+    return chosen
