@@ -132,10 +132,9 @@ def reports(encoder, tmp_path_factory):
 @pytest.mark.parametrize("year", [2021, 2022])
 def test_a_company_with_several_reports_is_meant_in_the_year_that_is_asked_for(reports, year):
     question = f"How does Brandt's effective tax rate in FY{year} compare to the year before?"
-    first, second = reports.search(question, top_k=2)
+    (first,) = reports.search(question, top_k=1)
     assert first.doc_id == f"Brandt-{year}.md"
     assert "rate of tax was" in first.text
-    assert second.doc_id.startswith("Brandt")
     assert reports.ask(question).citations[0].span.doc_id == first.doc_id
 
 
