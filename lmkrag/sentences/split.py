@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, pairwise
 
-from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
+from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
@@ -243,7 +243,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
     is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
-    close = partial(_close, is_marked=is_marked)
+    close, unseen = partial(_close, is_marked=is_marked), UnseenLines() if is_marked else None
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
@@ -266,7 +266,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             yield from close(start, block, kind)
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
-                kind, fence = "code", line.strip()
+                kind, fence = "metadata" if line[0] == "/" else "code", line.strip()
         elif ruled := _find_ruled(line, [] if blank else block, is_marked=is_marked):
             first, ruled_kind = ruled
             above = "".join([*block[first:], line])
@@ -280,7 +280,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             block.append(line)
             blank = True
         else:
-            line_kind = _line_kind(line, blank, block, in_table=rules > 0, is_marked=is_marked)
+            line_kind = _line_kind(line, blank, block, unseen, in_table=rules > 0)
             rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
             if (
                 line_kind != "text"
@@ -348,10 +348,10 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
 
 
 def _line_kind(
-    line: str, blank: bool, block: list[str], *, in_table: bool, is_marked: bool
+    line: str, blank: bool, block: list[str], unseen: UnseenLines | None, *, in_table: bool
 ) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
-    if is_marked and UNSEEN_LINE.fullmatch(line):
+    if unseen is not None and unseen.has(line):
         return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
