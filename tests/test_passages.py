@@ -211,3 +211,4 @@ def test_a_passage_keeps_to_its_section_and_its_entry(
         (first, *_) = engine.search(question)
     assert expected in first.text or expected in first.headings
     assert others not in first.text
+    assert "seealso" not in first.text

@@ -84,7 +84,7 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
     """The first sentence that a passage needs which begins with sentence ``first``."""
     kind = view.kind(first)
-    if first == 0 or kind == "heading":
+    if first == 0 or kind == "heading" or view.kind(first - 1) == "metadata":
         return first
     if kind in ("row", "item"):
         return _take_group(view, first, kind, weights.lead_chars)

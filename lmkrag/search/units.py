@@ -12,11 +12,10 @@ from lmkrag.specs import CODE
 _LONGEST_KEY = 100  # characters of a term or of another line above a text
 _MOST_KEYS = 4  # such lines above one text; more are a list or a poem
 _DEEPER = 2  # columns, at least, by which a definition is indented
-_READ = 500  # characters of a term, and of its definition's beginning
 
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
-_ENDS = re.compile(r"[.!?…;,。！？][\"'”’»)\]*_]*$")
+_ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
 _ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
 
@@ -40,8 +39,13 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
         return view.row.kind in _SLIDES and line_ends > 1
     if kind not in ("text", "turn") or line_ends == 0:
         return False
-    asks = line_ends > 1 and _ASKS.search(view.sentence(ordinal)) is not None
-    return asks or _opens_entry(view, ordinal) or _closes_entry(view, ordinal)
+    if _opens_entry(view, ordinal):
+        return True
+    if line_ends < 2:
+        return False
+    if _ASKS.search(view.sentence(ordinal)):
+        return True
+    return before == "text" and _indentation(view, ordinal) < _indentation(view, ordinal - 1)
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:
@@ -52,25 +56,32 @@ def find_unit_start(view: DocumentView, first: int, most: int) -> int:
     """
     if begins_unit(view, first) or view.kind(first) not in ("text", "turn"):
         return first
+    is_indented = _indentation(view, first) > 0
     top = first
-    while top > 0 and not begins_unit(view, top) and view.kind(top - 1) != "heading":
+    while view.kind(top - 1) != "heading":
+        is_paragraph = count_line_ends(view.sentence(top - 1)) < 2
+        is_far = view.bounds(first)[0] - view.bounds(top - 1)[0] > most
+        if is_far or not (is_paragraph or is_indented):
+            break
         top -= 1
-        if view.bounds(first)[0] - view.bounds(top)[0] > most:
-            return _first_key(view, first, top + 1)
-    return top if _opens_entry(view, top) else _first_key(view, first, top)
+        if begins_unit(view, top):
+            break
+    return top if top < first and _opens_entry(view, top) else _first_key(view, first)
 
 
-def _first_key(view: DocumentView, first: int, least: int) -> int:
+def _first_key(view: DocumentView, first: int) -> int:
     """The first of the lines right above a text that belong to it: those below a heading, or ones
     with the name of a field.
     """
     top = first
-    while top > least and _are_keys(view.sentence(top - 1)):
+    while _is_above_text(view, top - 1) and first - top <= _MOST_KEYS:
         top -= 1
+        if begins_unit(view, top):
+            break
+    above = view.text(view.bounds(top)[0], view.bounds(first)[0]).split("\n")
     is_headed = top > 0 and view.kind(top - 1) == "heading"
-    has_field = any(_FIELD.match(view.sentence(above).lstrip()) for above in range(top, first))
-    lines = view.text(view.bounds(top)[0], view.bounds(first)[0]).split("\n")
-    is_short = sum(map(bool, map(str.strip, lines))) <= _MOST_KEYS
+    has_field = any(_FIELD.match(line.lstrip()) for line in above)
+    is_short = sum(1 for line in above if line.strip()) <= _MOST_KEYS
     return top if is_short and (is_headed or has_field) else first
 
 
@@ -78,26 +89,32 @@ def _opens_entry(view: DocumentView, ordinal: int) -> bool:
     """Whether a sentence begins with the term of a definition, which is indented deeper or has a
     colon before it.
     """
-    start, _ = view.bounds(ordinal)
-    term, *others = view.text(start, start + _READ).split("\n")
+    term, *others = view.sentence(ordinal).split("\n")
+    if not _is_key(term):
+        return False
+    if not any(map(str.strip, others)) and ordinal + 1 < view.row.sentences:
+        others = view.sentence(ordinal + 1).split("\n")
     below = next(filter(str.strip, others), "")
     is_deeper = measure_indentation(below) >= measure_indentation(term) + _DEEPER
-    return _is_key(term) and (is_deeper or below.lstrip().startswith(": "))
+    return is_deeper or below.lstrip().startswith(": ")
 
 
-def _closes_entry(view: DocumentView, ordinal: int) -> bool:
-    """Whether a paragraph is indented less than the text before it."""
-    before = view.sentence(ordinal - 1)
-    if count_line_ends(before) < 2 or view.kind(ordinal - 1) != "text":
-        return False
-    start, _ = view.bounds(ordinal - 1)
-    line = view.text(max(0, start - _READ), start).rpartition("\n")[2] + before.rstrip()
-    last, here = line.rpartition("\n")[2], view.sentence(ordinal)
-    return measure_indentation(here) + _DEEPER <= measure_indentation(last)
+def _indentation(view: DocumentView, ordinal: int) -> int:
+    """The columns by which the line is indented that a sentence begins in, in steps of a
+    definition.
+    """
+    start, _ = view.bounds(ordinal)
+    before = view.sentence(ordinal - 1) if ordinal else "\n"
+    if "\n" not in before:
+        before = view.text(max(0, start - _LONGEST_KEY), start)
+    line = before.rpartition("\n")[2] + view.sentence(ordinal)
+    return measure_indentation(line) // _DEEPER
 
 
-def _are_keys(sentence: str) -> bool:
-    return all(map(_is_key, sentence.strip().split("\n")))
+def _is_above_text(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence has nothing but terms and fields, and is no heading."""
+    lines = view.sentence(ordinal).strip().split("\n")
+    return view.kind(ordinal) != "heading" and all(map(_is_key, lines))
 
 
 def _is_key(line: str) -> bool:
