@@ -9,7 +9,7 @@ import re
 
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
-from lmkrag.search.units import begins_unit, find_unit_start
+from lmkrag.search.units import ASKS, begins_unit, find_unit_start
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS
@@ -18,7 +18,6 @@ _STEPS = 3  # backward: an answer, the pronoun in its question, and what that st
 
 _QUOTED_LINE = re.compile(r"\s*>")
 _ANNOUNCES = re.compile(r"[:：]\s*$")
-_ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
 _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
     (?:It|They|He|She|Its|Their|His|Her|These|Those|Such|Both|Neither)\b(?!\s+[A-Z])
@@ -111,7 +110,7 @@ def _take_group(view: DocumentView, first: int, kind: str, most: int) -> int:
 def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
     """Whether a sentence can't be understood without the one before it."""
     text, before = view.sentence(first), view.sentence(first - 1)
-    if _ASKS.search(before) or _announces(view, first - 1):
+    if ASKS.search(before) or _announces(view, first - 1):
         return True
     if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
         return True
@@ -144,7 +143,7 @@ def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
     if kind == "item" and stop - 1 > first:  # within a list that was announced: the rest of it
         while may_take() and view.kind(following) == "item" and not begins_unit(view, following):
             following += 1
-    elif _ANNOUNCES.search(last) or _ASKS.search(last) or _QUOTED_LINE.match(last):
+    elif _ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last):
         if not may_take() or view.kind(following) == "heading":
             return stop
         group = view.kind(following)

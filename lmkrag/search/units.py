@@ -9,6 +9,9 @@ from lmkrag.sentences.code_lines import measure_indentation
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import CODE
 
+ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
+"""A sentence that asks, at its end."""
+
 _LONGEST_KEY = 100  # characters of a term or of another line above a text
 _MOST_KEYS = 4  # such lines above one text; more are a list or a poem
 _DEEPER = 2  # columns, at least, by which a definition is indented
@@ -16,7 +19,6 @@ _DEEPER = 2  # columns, at least, by which a definition is indented
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
 _ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
-_ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
 
 
@@ -43,7 +45,7 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
         return True
     if line_ends < 2:
         return False
-    if _ASKS.search(view.sentence(ordinal)):
+    if ASKS.search(view.sentence(ordinal)):
         return True
     return before == "text" and _indentation(view, ordinal) < _indentation(view, ordinal - 1)
 

@@ -333,7 +333,8 @@ def _find_ruled(
 
 def _underlines(line: str, title: str, document_kind: str) -> bool:
     """Return whether a line makes a heading of the one before it."""
-    rule = (_RST_UNDERLINE if document_kind == "rst" else _UNDERLINE).match(line)
+    is_rst = document_kind == "rst"
+    rule = _RST_UNDERLINE.match(line) if is_rst else _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
     is_long = rule is not None and (rule[1][0] in '=-^*"+' or len(rule[1]) >= len(title.strip()))
     return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
