@@ -47,7 +47,7 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
         return False
     if ASKS.search(view.sentence(ordinal)):
         return True
-    return before == "text" and _indentation(view, ordinal) < _indentation(view, ordinal - 1)
+    return before in ("text", "item") and _closes_entry(view, ordinal)
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:
@@ -92,13 +92,24 @@ def _opens_entry(view: DocumentView, ordinal: int) -> bool:
     colon before it.
     """
     term, *others = view.sentence(ordinal).split("\n")
-    if not _is_key(term):
+    begins_line = ordinal == 0 or count_line_ends(view.sentence(ordinal - 1)) > 0
+    if not begins_line or not _is_key(term):
         return False
     if not any(map(str.strip, others)) and ordinal + 1 < view.row.sentences:
         others = view.sentence(ordinal + 1).split("\n")
     below = next(filter(str.strip, others), "")
     is_deeper = measure_indentation(below) >= measure_indentation(term) + _DEEPER
     return is_deeper or below.lstrip().startswith(": ")
+
+
+def _closes_entry(view: DocumentView, ordinal: int) -> bool:
+    """Whether a paragraph is indented less than the last line before it."""
+    before = view.sentence(ordinal - 1).rstrip()
+    if "\n" in before:
+        deepest = measure_indentation(before.rpartition("\n")[2]) // _DEEPER
+    else:
+        deepest = _indentation(view, ordinal - 1)
+    return _indentation(view, ordinal) < deepest
 
 
 def _indentation(view: DocumentView, ordinal: int) -> int:

@@ -403,6 +403,20 @@ COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
             id="a paragraph has the keys above it",
         ),
         pytest.param(COLUMNS, "pptx", "- fast", "- fast", id="an item of a slide"),
+        pytest.param(
+            "10. Licenses\n       The first is free.\n\n   The fee was proposed in June. Bo refined it.\n",
+            "text",
+            "The fee",
+            "The fee was proposed in June. Bo refined it.",
+            id="a paragraph indented less is of no entry",
+        ),
+        pytest.param(
+            "   The fee is new. The rule was drafted\n   by Bo in June.\n\n   Cy changed the rule.\n",
+            "text",
+            "Cy changed",
+            "Cy changed the rule.",
+            id="a sentence within a line is no term",
+        ),
     ],
 )
 def test_entries_come_whole_and_alone(make_view, text, kind, piece, expected):
