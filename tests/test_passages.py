@@ -164,3 +164,51 @@ def test_contents_and_links_rank_last(encoder, tmp_path):
                 ]
                 assert "lee side" in found[0].text
                 assert entries == sorted(entries)
+
+
+FAQ = """Usage
+=====
+
+What if there is a conflict?
+----------------------------
+
+.. seealso::
+    :ref:`conflict-handling`
+
+.. _marker-faq:
+
+How do I serve a folder from a read only filesystem?
+----------------------------------------------------
+
+Syncing needs a marker, which says that the folder is present. By default this is a directory called
+``.stfolder``.
+
+Options
+-------
+
+.. option:: limitBandwidthInLan
+
+    Whether to apply bandwidth limits to devices in the same network.
+
+.. option:: minHomeDiskFree
+
+    The least free space that is left on the disk.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected", "others"),
+    [
+        ("how are conflicts handled", "What if there is a conflict?", "read only"),
+        ("how do I limit bandwidth at night?", "limitBandwidthInLan", "minHomeDiskFree"),
+    ],
+)
+def test_a_passage_keeps_to_its_section_and_its_entry(
+    encoder, tmp_path, question, expected, others
+):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("faq.rst", "faq.rst", FAQ, kind="rst"))
+        (first, *_) = engine.search(question)
+    assert expected in first.text or expected in first.headings
+    assert others not in first.text
+    assert "seealso" not in first.text

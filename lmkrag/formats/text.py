@@ -15,7 +15,7 @@ import chardet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
-from lmkrag.formats.markup import UNSEEN
+from lmkrag.formats.markup import UNSEEN, without_comments
 from lmkrag.formats.memory import allow_unpacked
 from lmkrag.specs import BYTE_ORDER_MARK
 from lmkrag.types.json_values import to_json_value
@@ -267,7 +267,8 @@ def read_rst_fields(text: str) -> dict[str, Any]:
 
 def find_rst_title(text: str) -> str:
     """Return the first heading of a text; an empty string if other headings stand on its level."""
-    headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
+    text = without_comments(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE])
+    headings = list(_RST_HEADING.finditer(text))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
     return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
 
@@ -278,7 +279,7 @@ def find_markdown_title(text: str) -> str:
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:
-    text = UNSEEN.sub("", text[:_MOST_BEFORE_TITLE])
+    text = UNSEEN.sub("", without_comments(text[:_MOST_BEFORE_TITLE]))
     match = pattern.search(text.removeprefix(BYTE_ORDER_MARK))
     return next((group.strip() for group in match.groups() if group), "") if match else ""
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lmkrag.formats.markup import (
     MOST_MATTER,
-    UNSEEN_LINE,
+    UnseenLines,
     is_admonition,
     measure_matter,
     show_admonition,
@@ -115,7 +115,7 @@ def _rule(row: str) -> Line:
 
 def hide_unseen(lines: Sequence[Line]) -> Iterator[Line]:
     """Leave out lines of Markdown that are mark-up alone, those of code aside."""
-    number, fence = 0, ""
+    number, fence, unseen = 0, "", UnseenLines()
     while number < len(lines):
         line = lines[number]
         number += 1
@@ -130,7 +130,7 @@ def hide_unseen(lines: Sequence[Line]) -> Iterator[Line]:
             number += matter - 1
         elif is_admonition(line.shown):
             yield from (Line(""), line._replace(shown=show_admonition(line.shown)), Line(""))
-        elif UNSEEN_LINE.fullmatch(line.shown):
+        elif line.shown.strip() and unseen.has(line.shown):
             yield line._replace(shown="")
         else:
             yield line

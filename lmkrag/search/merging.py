@@ -19,8 +19,9 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
+from lmkrag.search.units import begins_unit
 from lmkrag.search.weights import Weights
-from lmkrag.types.arrays import Ids
+from lmkrag.types.arrays import Ids, Scores
 
 # positions of the first candidate, after the last, and of the hits, best first
 Run = tuple[int, int, tuple[int, ...]]
@@ -129,7 +130,8 @@ class Results:
             low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
             passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
             touching = rank < weights.touching and view.kind(ordinal) != "record"
-            if _merge(merged, passage, view.bounds(ordinal), touching=touching, weights=weights):
+            bounds, score = view.bounds(ordinal), candidates.score
+            if _merge(merged, passage, bounds, score, touching=touching, weights=weights):
                 continue
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None and count >= self.request.per_document:
@@ -205,6 +207,7 @@ def _merge(
     merged: list[_Passage],
     passage: _Passage,
     hit: tuple[int, int],
+    score: Scores,
     *,
     touching: bool,
     weights: Weights,
@@ -218,10 +221,10 @@ def _merge(
         low, high = min(better.start, passage.start), max(better.end, passage.end)
         apart = passage.end <= better.start or better.end <= passage.start
         if apart:
+            is_asked_for = score[passage.hits[0]] >= weights.join * score[better.hits[0]]
             if not touching or high - low > weights.max_merged_chars:
                 continue
-            first_end, last_start = min(better.end, passage.end), max(better.start, passage.start)
-            if passage.view.text(first_end, last_start).strip():
+            if not _follow(better, passage, across=bool(is_asked_for)):
                 continue
         added = high - low - (better.end - better.start)
         if apart or touching or added <= weights.max_extension_chars:
@@ -235,6 +238,18 @@ def _merge(
         _absorb(merged, better)
         return True
     return False
+
+
+def _follow(passage: _Passage, other: _Passage, *, across: bool) -> bool:
+    """Whether two passages touch: in one unit, or in neighbouring ones of a section, if they may go
+    ``across`` units.
+    """
+    view = passage.view
+    before, after = sorted((passage, other), key=lambda each: each.start)
+    if view.text(before.end, after.start).strip():
+        return False
+    ordinal = view.ordinal_at(after.start)
+    return not begins_unit(view, ordinal) or (across and view.kind(ordinal) != "heading")
 
 
 def _absorb(merged: list[_Passage], passage: _Passage) -> None:

@@ -9,6 +9,7 @@ import re
 
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
+from lmkrag.search.units import ASKS, begins_unit, find_unit_start
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS
@@ -17,7 +18,6 @@ _STEPS = 3  # backward: an answer, the pronoun in its question, and what that st
 
 _QUOTED_LINE = re.compile(r"\s*>")
 _ANNOUNCES = re.compile(r"[:：]\s*$")
-_ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
 _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
     (?:It|They|He|She|Its|Their|His|Her|These|Those|Such|Both|Neither)\b(?!\s+[A-Z])
@@ -46,6 +46,7 @@ def complete_span(
         if extended == first:
             break
         first = extended
+    first = find_unit_start(view, first, weights.antecedent_chars)
     stop = _take_after(view, first, stop, weights.following_chars)
     return view.bounds(first)[0], view.bounds(stop - 1)[1]
 
@@ -75,14 +76,15 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
         return False
     # Line ends: the next line is another turn or item.
     most = 0 if kinds[1] in ("turn", "item") else 1
-    return count_line_ends(view.sentence(ordinal)) <= most
+    line_ends = count_line_ends(view.sentence(ordinal))
+    return line_ends == 0 or (line_ends <= most and not begins_unit(view, ordinal + 1))
 
 
 def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
     """The first sentence that a passage needs which begins with sentence ``first``."""
-    if first == 0:
-        return first
     kind = view.kind(first)
+    if first == 0 or kind == "heading" or view.kind(first - 1) == "metadata":
+        return first
     if kind in ("row", "item"):
         return _take_group(view, first, kind, weights.lead_chars)
     is_near = _distance(view, first - 1, first) <= weights.lead_chars
@@ -95,7 +97,7 @@ def _take_group(view: DocumentView, first: int, kind: str, most: int) -> int:
     half a table or list is of no use.
     """
     top = first
-    while top > 0 and view.kind(top - 1) == kind:
+    while top > 0 and view.kind(top - 1) == kind and not begins_unit(view, top):
         top -= 1
         if _distance(view, top, first) > most:
             return first
@@ -108,7 +110,7 @@ def _take_group(view: DocumentView, first: int, kind: str, most: int) -> int:
 def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
     """Whether a sentence can't be understood without the one before it."""
     text, before = view.sentence(first), view.sentence(first - 1)
-    if _ASKS.search(before) or _announces(view, first - 1):
+    if ASKS.search(before) or _announces(view, first - 1):
         return True
     if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
         return True
@@ -139,9 +141,9 @@ def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
         return following < view.row.sentences and view.bounds(following)[1] <= most
 
     if kind == "item" and stop - 1 > first:  # within a list that was announced: the rest of it
-        while may_take() and view.kind(following) == "item":
+        while may_take() and view.kind(following) == "item" and not begins_unit(view, following):
             following += 1
-    elif _ANNOUNCES.search(last) or _ASKS.search(last) or _QUOTED_LINE.match(last):
+    elif _ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last):
         if not may_take() or view.kind(following) == "heading":
             return stop
         group = view.kind(following)

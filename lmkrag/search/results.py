@@ -40,7 +40,7 @@ _LATEX_LEVELS = {
     "subsubsection": 4,
     "paragraph": 5,
 }
-_UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
+_UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, **dict.fromkeys("\"+'#:.", 5)}
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 
 

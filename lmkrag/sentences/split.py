@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, pairwise
 
-from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
+from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
@@ -43,6 +43,7 @@ _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
 _ADOC_TITLE = re.compile(r"={1,6} +\S.*[^=\s]\s*$")
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
+_RST_UNDERLINE = re.compile(r"\s{0,3}(([=\-~`^*\"'#+:.])\2{2,})\s*$")  # which has no fences
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
     re.IGNORECASE,
@@ -243,7 +244,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
     is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
-    close = partial(_close, is_marked=is_marked)
+    close, unseen = partial(_close, is_marked=is_marked), UnseenLines() if is_marked else None
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield 0, "".join(front_matter), "metadata"
@@ -266,21 +267,21 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             yield from close(start, block, kind)
             start, kind, block, blank = position, "text", [line], True
             if line[0] in "-./":
-                kind, fence = "code", line.strip()
-        elif ruled := _find_ruled(line, [] if blank else block, is_marked=is_marked):
+                kind, fence = "metadata" if line[0] == "/" else "code", line.strip()
+        elif ruled := _find_ruled(line, [] if blank else block, document_kind, is_marked=is_marked):
             first, ruled_kind = ruled
             above = "".join([*block[first:], line])
             yield from close(start, block[:first], kind)
             yield end - len(above), above, ruled_kind
             start, kind, block, blank = end, None, [], True
-        elif opening := _FENCE.match(line):
+        elif opening := None if document_kind == "rst" else _FENCE.match(line):
             yield from close(start, block, kind)
             start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
         elif line.isspace():
             block.append(line)
             blank = True
         else:
-            line_kind = _line_kind(line, blank, block, in_table=rules > 0, is_marked=is_marked)
+            line_kind = _line_kind(line, blank, block, unseen, in_table=rules > 0)
             rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
             if (
                 line_kind != "text"
@@ -317,22 +318,25 @@ def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]
     return [], chain(head, lines)
 
 
-def _find_ruled(line: str, block: list[str], *, is_marked: bool) -> tuple[int, SentenceKind] | None:
+def _find_ruled(
+    line: str, block: list[str], document_kind: str, *, is_marked: bool
+) -> tuple[int, SentenceKind] | None:
     """The first line of a block that a rule below it closes, and what the rule makes of them: a
     heading, or a slide's front matter.
     """
     if is_marked and block and measure_matter([*block, line]):
         return 0, "metadata"
-    if block and _underlines(line, block[-1]):
+    if block and _underlines(line, block[-1], document_kind):
         return len(block) - 1, "heading"
     return None
 
 
-def _underlines(line: str, title: str) -> bool:
+def _underlines(line: str, title: str, document_kind: str) -> bool:
     """Return whether a line makes a heading of the one before it."""
-    rule = _UNDERLINE.match(line)
+    is_rst = document_kind == "rst"
+    rule = _RST_UNDERLINE.match(line) if is_rst else _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
-    is_long = rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
+    is_long = rule is not None and (rule[1][0] in '=-^*"+' or len(rule[1]) >= len(title.strip()))
     return is_long and any(map(str.isalnum, title)) and "|" not in title  # else a row of a table
 
 
@@ -348,10 +352,10 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
 
 
 def _line_kind(
-    line: str, blank: bool, block: list[str], *, in_table: bool, is_marked: bool
+    line: str, blank: bool, block: list[str], unseen: UnseenLines | None, *, in_table: bool
 ) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
-    if is_marked and UNSEEN_LINE.fullmatch(line):
+    if unseen is not None and unseen.has(line):
         return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"

@@ -8,6 +8,7 @@ from lmkrag import Document, Engine
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.passages import complete_span
 from lmkrag.search.results import find_header
+from lmkrag.search.units import begins_unit
 from lmkrag.search.weights import WEIGHTS
 
 PROSE = (
@@ -319,3 +320,129 @@ def test_front_matter_is_never_a_passage(tmp_path, encoder):
                 for span in engine.search(question, level=level):
                     assert "Jane Roe" not in span.text
                     assert "It leaves at nine." in span.text
+
+
+OPTIONS = """Options Element
+---------------
+
+.. option:: options.limitBandwidthInLan
+
+    Whether to apply bandwidth limits to devices in the same network.
+
+.. option:: options.minHomeDiskFree
+    :mandatory: May be zero.
+
+    The least free space that is left on the disk.
+
+The file is read at the start.
+"""
+TERMS = """retries
+    How often a job is tried.
+timeout
+    How long a job may take. After that it is stopped.
+
+wait
+: How long the next one waits. It may be zero.
+"""
+KEYS = """## retries
+
+**Type:** number
+
+Default: 5
+
+How often a job is tried before it fails. It is logged each time.
+"""
+FAQ = """Does it sail in fog?
+
+It does not. The master decides at six.
+
+Does it carry dogs?
+
+It does, on a lead.
+"""
+COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "piece", "expected"),
+    [
+        pytest.param(
+            OPTIONS,
+            "rst",
+            "Whether to",
+            ".. option:: options.limitBandwidthInLan\n\n"
+            "    Whether to apply bandwidth limits to devices in the same network.",
+            id="an option has its name",
+        ),
+        pytest.param(
+            OPTIONS,
+            "rst",
+            "The least",
+            OPTIONS[OPTIONS.index(".. option:: options.min") : OPTIONS.index("\n\nThe file")],
+            id="an option has its name and fields",
+        ),
+        pytest.param(
+            TERMS,
+            "markdown",
+            "How often",
+            "retries\n    How often a job is tried.",
+            id="an entry ends at the next term",
+        ),
+        pytest.param(
+            TERMS,
+            "markdown",
+            "It may be",
+            "wait\n: How long the next one waits. It may be zero.",
+            id="a definition has its term",
+        ),
+        pytest.param(
+            KEYS,
+            "markdown",
+            "How often",
+            KEYS[KEYS.index("**Type") :].strip(),
+            id="a paragraph has the keys above it",
+        ),
+        pytest.param(COLUMNS, "pptx", "- fast", "- fast", id="an item of a slide"),
+        pytest.param(
+            "10. Licenses\n       The first is free.\n\n   The fee was proposed in June. Bo refined it.\n",
+            "text",
+            "The fee",
+            "The fee was proposed in June. Bo refined it.",
+            id="a paragraph indented less is of no entry",
+        ),
+        pytest.param(
+            "   The fee is new. The rule was drafted\n   by Bo in June.\n\n   Cy changed the rule.\n",
+            "text",
+            "Cy changed",
+            "Cy changed the rule.",
+            id="a sentence within a line is no term",
+        ),
+    ],
+)
+def test_entries_come_whole_and_alone(make_view, text, kind, piece, expected):
+    assert passage(make_view(text, kind), piece) == expected
+
+
+def test_nothing_is_taken_from_above_a_heading(make_view):
+    text = "# Fares\n\nThe office asks:\n\n# Dogs\n\nThey stay on deck.\n"
+    assert passage(make_view(text, "markdown"), "# Dogs").startswith("# Dogs")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "starts"),
+    [
+        pytest.param(OPTIONS, "rst", [".. option", "The file"], id="options"),
+        pytest.param(TERMS, "markdown", ["timeout", "wait"], id="terms"),
+        pytest.param(FAQ, "text", ["Does it carry"], id="questions"),
+        pytest.param(COLUMNS, "pptx", ["- dear"], id="columns of a slide"),
+        pytest.param("# A\n\nOne.\n\n## B\n\nTwo.\n", "markdown", ["## B"], id="sections"),
+        pytest.param("1998: calm\n1999: storm\n", "csv", ["1999"], id="records"),
+        pytest.param(LIST, "text", [], id="not items"),
+        pytest.param(PROSE + PROSE, "text", [], id="not sentences"),
+    ],
+)
+def test_units_by_example(make_view, text, kind, starts):
+    view = make_view(text, kind)
+    units = [view.sentence(n) for n in range(1, view.row.sentences) if begins_unit(view, n)]
+    assert len(units) == len(starts)
+    assert all(unit.startswith(start) for unit, start in zip(units, starts, strict=True))

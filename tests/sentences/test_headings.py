@@ -240,3 +240,17 @@ def test_mark_headings_by_example():
         "heading",
         "text",
     ]
+
+
+def test_short_titles_of_restructuredtext_have_underlines_and_no_fences():
+    text = (
+        "FAQ\n~~~\n\nDoes it sail? It does.\n\nFares\n'''''\n\nThey are low.\n\nSo they say\n...\n"
+    )
+    sentences = split_sentences(text, kind="rst")
+    titles = [
+        text[each.start : each.end].split("\n")[0] for each in sentences if each.kind == "heading"
+    ]
+    assert titles == ["FAQ", "Fares"]
+    assert "code" not in {each.kind for each in sentences}
+    fenced = split_sentences("FAQ\n~~~\nfare()\n~~~\n", kind="markdown")
+    assert [each.kind for each in fenced][-1] == "code"

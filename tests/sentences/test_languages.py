@@ -138,6 +138,28 @@ def test_marks_that_nobody_is_meant_to_see_are_no_sentences_and_no_titles():
     assert headings == ["Harbour fares", "Second part", "Third slide"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "<!--\n# Draft: not for release\n-->\n\n# Ferry\n\nIt leaves.\n"),
+        ("b.md", "% # Draft\n\n(ferry)=\n\n# Ferry\n\nIt leaves.\n"),
+        ("c.rst", "..\n   Draft\n   =====\n\nFerry\n=====\n\nIt leaves.\n"),
+        ("d.rst", ".. Draft\n   Second\n\n.. _ferry:\n\nFerry\n=====\n\nIt leaves.\n"),
+        ("e.rst", ".. index:: boat\n\nFerry\n=====\n\n.. seealso::\n   It leaves.\n"),
+        ("f.adoc", "////\n= Draft\n////\n\n= Ferry\n\n// Draft.\n\nIt leaves.\n"),
+    ],
+)
+def test_comments_and_targets_are_no_sentences_and_no_titles(name, text):
+    loaded = describe(text, name)
+    assert loaded.title == "Ferry"
+    sentences = split_sentences(text, kind=loaded.kind)
+    shown = [text[each.start : each.end].split()[0] for each in sentences if each.kind == "text"]
+    headings = [text[each.start : each.end] for each in sentences if each.kind == "heading"]
+    assert shown == ["It"]
+    assert len(headings) == 1
+    assert "Ferry" in headings[0]
+
+
 def test_what_is_shown_has_no_such_marks_and_exact_offsets():
     nodes = parse_blocks(MARKED, kind="markdown")
     shown = read(nodes)

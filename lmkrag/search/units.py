@@ -1,0 +1,137 @@
+"""What a passage is kept to: sections, entries with their terms, questions with their answers,
+records.
+"""
+
+import re
+
+from lmkrag.index.view import DocumentView
+from lmkrag.sentences.code_lines import measure_indentation
+from lmkrag.sentences.structure import count_line_ends
+from lmkrag.specs import CODE
+
+ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
+"""A sentence that asks, at its end."""
+
+_LONGEST_KEY = 100  # characters of a term or of another line above a text
+_MOST_KEYS = 4  # such lines above one text; more are a list or a poem
+_DEEPER = 2  # columns, at least, by which a definition is indented
+
+# ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
+_FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
+_ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
+_SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
+
+
+def begins_unit(view: DocumentView, ordinal: int) -> bool:
+    """Return whether a sentence belongs to another unit than the one before it.
+
+    Units are sections, entries of lists of definitions or options, questions with their answers,
+    functions, records, and the columns of a slide.
+    """
+    if ordinal == 0:
+        return True
+    before, kind = view.kind(ordinal - 1), view.kind(ordinal)
+    if before == "heading":
+        return False
+    is_apart = not {"record", "metadata"}.isdisjoint((before, kind))
+    if kind == "heading" or is_apart or view.row.kind == CODE:
+        return True
+    line_ends = count_line_ends(view.sentence(ordinal - 1))
+    if kind == before == "item":
+        return view.row.kind in _SLIDES and line_ends > 1
+    if kind not in ("text", "turn") or line_ends == 0:
+        return False
+    if _opens_entry(view, ordinal):
+        return True
+    if line_ends < 2:
+        return False
+    if ASKS.search(view.sentence(ordinal)):
+        return True
+    return before in ("text", "item") and _closes_entry(view, ordinal)
+
+
+def find_unit_start(view: DocumentView, first: int, most: int) -> int:
+    """Return the sentence from which on a passage that begins with sentence ``first`` is
+    understood: the term of its entry, or the lines between a heading or a term and its text.
+
+    These are at most ``most`` characters; what is farther above is left out.
+    """
+    if begins_unit(view, first) or view.kind(first) not in ("text", "turn"):
+        return first
+    is_indented = _indentation(view, first) > 0
+    top = first
+    while view.kind(top - 1) != "heading":
+        is_paragraph = count_line_ends(view.sentence(top - 1)) < 2
+        is_far = view.bounds(first)[0] - view.bounds(top - 1)[0] > most
+        if is_far or not (is_paragraph or is_indented):
+            break
+        top -= 1
+        if begins_unit(view, top):
+            break
+    return top if top < first and _opens_entry(view, top) else _first_key(view, first)
+
+
+def _first_key(view: DocumentView, first: int) -> int:
+    """The first of the lines right above a text that belong to it: those below a heading, or ones
+    with the name of a field.
+    """
+    top = first
+    while _is_above_text(view, top - 1) and first - top <= _MOST_KEYS:
+        top -= 1
+        if begins_unit(view, top):
+            break
+    above = view.text(view.bounds(top)[0], view.bounds(first)[0]).split("\n")
+    is_headed = top > 0 and view.kind(top - 1) == "heading"
+    has_field = any(_FIELD.match(line.lstrip()) for line in above)
+    is_short = sum(1 for line in above if line.strip()) <= _MOST_KEYS
+    return top if is_short and (is_headed or has_field) else first
+
+
+def _opens_entry(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence begins with the term of a definition, which is indented deeper or has a
+    colon before it.
+    """
+    term, *others = view.sentence(ordinal).split("\n")
+    begins_line = ordinal == 0 or count_line_ends(view.sentence(ordinal - 1)) > 0
+    if not begins_line or not _is_key(term):
+        return False
+    if not any(map(str.strip, others)) and ordinal + 1 < view.row.sentences:
+        others = view.sentence(ordinal + 1).split("\n")
+    below = next(filter(str.strip, others), "")
+    is_deeper = measure_indentation(below) >= measure_indentation(term) + _DEEPER
+    return is_deeper or below.lstrip().startswith(": ")
+
+
+def _closes_entry(view: DocumentView, ordinal: int) -> bool:
+    """Whether a paragraph is indented less than the last line before it."""
+    before = view.sentence(ordinal - 1).rstrip()
+    if "\n" in before:
+        deepest = measure_indentation(before.rpartition("\n")[2]) // _DEEPER
+    else:
+        deepest = _indentation(view, ordinal - 1)
+    return _indentation(view, ordinal) < deepest
+
+
+def _indentation(view: DocumentView, ordinal: int) -> int:
+    """The columns by which the line is indented that a sentence begins in, in steps of a
+    definition.
+    """
+    start, _ = view.bounds(ordinal)
+    before = view.sentence(ordinal - 1) if ordinal else "\n"
+    if "\n" not in before:
+        before = view.text(max(0, start - _LONGEST_KEY), start)
+    line = before.rpartition("\n")[2] + view.sentence(ordinal)
+    return measure_indentation(line) // _DEEPER
+
+
+def _is_above_text(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence has nothing but terms and fields, and is no heading."""
+    lines = view.sentence(ordinal).strip().split("\n")
+    return view.kind(ordinal) != "heading" and all(map(_is_key, lines))
+
+
+def _is_key(line: str) -> bool:
+    """Whether a line is a term or a field, and no sentence."""
+    line = line.strip()
+    is_short = 0 < len(line) <= _LONGEST_KEY
+    return is_short and bool(_FIELD.match(line) or not _ENDS.search(line))
