@@ -15,7 +15,7 @@ from lmkrag.language.terms import find_stems, split_words
 from lmkrag.specs import ENGLISH
 
 _MOST_PHRASES = 8
-_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
+QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(
@@ -96,9 +96,9 @@ class Question(NamedTuple):
             text = text[: match.start()]
             excluded.append(normalize_phrase(words))
         # What is left is the question; read its phrases.
-        unquoted = _QUOTED.sub(" ", text)
+        unquoted = QUOTED.sub(" ", text)
         is_quoted = not split_words(unquoted)
-        quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
+        quotations = (next(filter(None, match.groups())) for match in QUOTED.finditer(text))
         least = 1 if is_quoted else 2
         phrases = dict.fromkeys(
             phrase for phrase in map(normalize_phrase, quotations) if len(phrase.split()) >= least
