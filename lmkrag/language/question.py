@@ -119,7 +119,12 @@ class Question(NamedTuple):
         """Whether it is in English. The model that tells languages apart is loaded only if its
         beginning does not show that.
         """
-        return asks_in_english(self.text) or detect_once(self.text) == ENGLISH
+        return self.language == ENGLISH
+
+    @property
+    def language(self) -> str:
+        """Its language (ISO 639-1)."""
+        return ENGLISH if asks_in_english(self.text) else detect_once(self.text)
 
     def excludes(self, text: str) -> bool:
         """Return whether a text has an excluded phrase."""

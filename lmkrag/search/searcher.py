@@ -23,6 +23,7 @@ from lmkrag.search.periods import Period, filter_period, keep_period
 from lmkrag.search.ranking import Ranker, Unranked
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.selection import FilterCache
+from lmkrag.search.translations import prefer_language
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types.arrays import Scores
 
@@ -75,6 +76,7 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
         return SpanList(notes=notes)
     mostly_code = is_mostly_code(candidates)
     candidates = rank_code(candidates, question.read.code, mostly_code=mostly_code)
+    candidates = prefer_language(candidates, question.read)
     # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them.
     results = _prepare_results(candidates, question, request, mostly_code=mostly_code)
     spans = question.ranker.rank(results)
