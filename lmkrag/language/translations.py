@@ -1,9 +1,9 @@
-"""Names of documents that are translations of one another: ``docs/de/install.md``, ``README.fr.md``."""
+"""Names of documents that are translations of one another, such as ``docs/de/install.md``."""
 
 import re
 
-_LANGUAGES = """ar bg bn ca cs da de el en es et eu fa fi fr gl he hi hr hu id it ja ka ko lt lv nb nl
-nn no pl pt ro ru sk sl sq sr sv th tr uk ur uz vi zh"""
+_LANGUAGES = """ar bg bn ca cs da de el en es et eu fa fi fr gl he hi hr hu id it ja ka ko lt lv nb
+nl nn no pl pt ro ru sk sl sq sr sv th tr uk ur uz vi zh"""
 # a folder, or an ending of the name before its suffix
 _TAG = re.compile(
     r"(?:(?<=/)|^)(?P<folder>{0})/|[._-](?P<ending>{0})(?=(?:\.[a-z\d]+)*$)".format(

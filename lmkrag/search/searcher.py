@@ -23,6 +23,7 @@ from lmkrag.search.periods import Period, filter_period, keep_period
 from lmkrag.search.ranking import Ranker, Unranked
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.selection import FilterCache
+from lmkrag.search.spelling import split_compounds
 from lmkrag.search.translations import prefer_language
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types.arrays import Scores
@@ -109,7 +110,10 @@ def _make_query(
     """The question in the languages of an index, for as many results as the ranker reads."""
     languages, keys = snapshot.totals.languages, question.read.keys
     names = " ".join(name for name in keys.names if len(name) > _ABBREVIATION)
-    variants = query_variants(question.read.text, languages)
+    text = question.read.text
+    if request.mode == "lexical":  # else their meaning finds as much
+        text = " ".join([text, *split_compounds(snapshot, text)])
+    variants = query_variants(text, languages)
     weights = question.weights
     if request.level == "passage":
         weights = replace(weights, keep=weights.passage_keep)

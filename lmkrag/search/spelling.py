@@ -1,4 +1,4 @@
-"""Read a question in the spelling of an index: one letter of a word may be wrong."""
+"""Read a question in the spelling of an index, by its letters and by the parts of its compounds."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +12,11 @@ from lmkrag.language.terms import drop_stop_words, fold, lower, merge_variants, 
 # a word, and no part of a code, a path, an address or a compound with hyphens
 _WORD = re.compile(r"(?<![\w.:/@#+-])[^\W\d_]{5,40}(?![\w:/@#+-]|\.\w)")
 _NAME = 7  # letters of a capitalised word, at least: every second shorter name is near another word
-_MOST = 4  # words that are replaced: each costs milliseconds
+_MOST = 4  # words that are replaced or divided: each costs milliseconds
+# languages that write compounds as one word
+_COMPOUNDING = frozenset(("de", "nl", "sv", "da", "nb", "nn", "no"))
+_LINKS = ("", "s", "es", "n", "en", "er", "e")  # between their parts
+_PART = 4  # letters of a part, at least
 
 
 class Spelled(NamedTuple):
@@ -55,6 +59,38 @@ def correct_spelling(snapshot: Snapshot, question: str, is_word: Callable[[str],
         if near
     )
     return Spelled(question, tuple(notes))
+
+
+def split_compounds(snapshot: Snapshot, question: str) -> list[str]:
+    """Return the parts of those words of a question that no document has, if documents have both.
+
+    Of several ways to divide a word, the one whose rarer part is the most frequent is taken (Koehn
+    and Knight, "Empirical methods for compound splitting", EACL 2003). Words are divided if a
+    document is in a Germanic language other than English, four of a question at most.
+
+    Args:
+        snapshot: the documents.
+        question: the question.
+    """
+    if not _COMPOUNDING & snapshot.totals.languages:
+        return []
+    words = _find_unknown(snapshot, _WORD.findall(question))[:_MOST]
+    return [part for word in words for part in _split_compound(snapshot, lower(word))]
+
+
+def _split_compound(snapshot: Snapshot, word: str) -> tuple[str, ...]:
+    """The two parts of a word that documents have; none if they have no two."""
+    pairs = [
+        (word[: place - len(link)], word[place:])
+        for place in range(_PART, len(word) - _PART + 1)
+        for link in _LINKS
+        if word[:place].endswith(link) and place - len(link) >= _PART
+    ]
+    firsts = _count_sentences(snapshot, [first for first, _ in pairs])
+    seconds = _count_sentences(snapshot, [second for _, second in pairs])
+    rarest = map(min, firsts, seconds)
+    count, best = max(zip(rarest, pairs, strict=True), default=(0, ()))
+    return best if count else ()
 
 
 def _may_be_misspelt(word: str) -> bool:

@@ -11,8 +11,10 @@ TEXTS = {
     "yard.txt": "The shipyard paints each hull twice. Bitumen is brought up from the cellar.",
     "tide.txt": "The pilot boat returns with the tide. Its skipper is Halvorsen, model VX-1007.",
     "share.txt": "Every partner gets a share of the catch, and the cook gets half of one.",
-    "hafen.txt": "Die Hafenmeisterei öffnet um sieben Uhr. Der Schlüssel hängt neben der Treppe.",
-    "порт.txt": "Ключ от склада хранится у сторожа. Баржа уходит в среду.",
+    "hafen.txt": "Die Hafenmeisterei öffnet um sieben Uhr. Der Schlüssel hängt neben der Treppe. "
+    "Wer ihn nimmt, trägt sich in das Buch ein und gibt ihn am selben Tag zurück.",
+    "порт.txt": "Ключ от склада хранится у сторожа. Баржа уходит в среду. "
+    "Тот, кто берёт ключ, записывает своё имя в журнал и возвращает его вечером того же дня.",
 }
 
 
@@ -68,6 +70,40 @@ def test_what_stays(harbour, question):
 def test_no_more_than_four_words_are_mended(harbour):
     found = harbour.search("shipyrad bitumn skippper halvorsem catsh partnre")
     assert len(found.notes) == 4
+
+
+@pytest.fixture(scope="module")
+def yards(encoder, tmp_path_factory):
+    texts = {
+        "a.txt": "Die Stellplätze für Fahrräder liegen hinter dem Haus. Wer einen davon braucht, "
+        "fragt den Verwalter oder schreibt ihm einen Brief.",
+        "b.txt": "Die Garage öffnet um sechs. Im Keller stehen die Tonnen, und der Garten gehört "
+        "allen, die in diesem Haus wohnen und ihn pflegen.",
+        "c.txt": "Eine Liste aller Versicherungen: Das Haus ist gegen Feuer versichert, die Leitung "
+        "gegen Frost, und was darin steht, gegen Diebe.",
+    }
+    path = tmp_path_factory.mktemp("yards") / "index"
+    with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
+        engine.add([Document(name, name, text) for name, text in texts.items()])
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("question", "doc_id", "words"),
+    [
+        ("Fahrradstellplatz", "a.txt", ("stellplätze", "fahrräder")),
+        ("Versicherungsliste", "c.txt", ("liste", "versicherungen")),
+    ],
+)
+def test_parts_of_a_compound_are_words_of_a_question(yards, question, doc_id, words):
+    span = yards.search(question, mode="lexical", explain=True)[0]
+    assert span.doc_id == doc_id
+    assert set(words) <= set(span.explanation.words)
+
+
+@pytest.mark.parametrize("question", ["Fahrradxyzabc", "Fahr", "Hausxyz"])
+def test_a_word_with_an_unknown_part_is_not_divided(yards, question):
+    assert not yards.search(question, mode="lexical")
 
 
 def test_what_was_removed_is_no_longer_known(encoder, tmp_path):
