@@ -51,6 +51,19 @@ def test_a_language_that_no_page_has_changes_nothing(pages):
     assert "translation" in names
 
 
+def test_source_code_is_in_no_language(encoder, tmp_path):
+    files = {
+        "user.py": "# Reads the number of a user.\ndef find_user(name):\n    return name\n",
+        "user_id.py": "# Makes the number of a user.\ndef make_user(name):\n    return 1\n",
+    }
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add([Document(name, name, text, kind="code") for name, text in files.items()])
+        found = engine.search("What makes the number of a user?", explain=True)
+    names = {factor.name for span in found for factor in span.explanation.factors}
+    assert {span.doc_id for span in found} == {*files}
+    assert "translation" not in names
+
+
 @pytest.mark.parametrize(
     ("doc_id", "name", "language"),
     [
