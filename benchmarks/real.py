@@ -1,7 +1,7 @@
 """Are questions in a colleague's words answered from files as people have them?
 
     python benchmarks/real.py CORPORA [VARIANT...] [--work DIR] [--corpora NAMES] [--ask] [--misses]
-        [--rivals] [--encoder FOLDER] [--reranker FOLDER]
+        [--rivals] [--encoder FOLDER] [--reranker FOLDER] [--typos SEED]
 
 CORPORA has a folder for each corpus: `files`, and `questions.jsonl` with a regular expression for the passage that
 answers each question. A variant is a comma-separated list of options of a search, weights and a re-ranker, or
@@ -15,11 +15,15 @@ says without a language model, `--misses` the questions whose answer is not in t
 `--rivals` adds what others find in the same texts: SQLite's FTS5 over pieces of 200 and 500 characters, and chunks of
 200 tokens by vectors and BM25, of which a cross-encoder reads the best 30. FOLDER are models of sentence-transformers;
 without them, chunks are embedded by all-MiniLM-L6-v2 and not re-ranked. Indexes are kept in the folder `--work`.
+`--typos` puts one wrong letter, drawn with a seed, into the longest content word of each question: one letter is left
+out, added or replaced, or two are exchanged.
 """
 
 import argparse
 import json
+import random
 import re
+import string
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +39,7 @@ from lmkrag import Document, Engine, Span
 from lmkrag.encoder.spec import BASE_ENCODER
 from lmkrag.evaluation.metrics import paired_interval
 from lmkrag.index.store import IndexStore
+from lmkrag.language.terms import drop_stop_words, fold
 from lmkrag.search.weights import WEIGHTS, Weights
 
 RANKS = (1, 3, 10)
@@ -78,6 +83,7 @@ def main() -> None:
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--encoder", default=BASE_ENCODER)
     parser.add_argument("--reranker", default="")
+    parser.add_argument("--typos", type=int, metavar="SEED")
     options = parser.parse_intermixed_args()
     names = options.corpora.split(",") if options.corpora else []
     questions = [
@@ -86,6 +92,10 @@ def main() -> None:
         if not names or file.parent.name in names
         for question in read_questions(file)
     ]
+    if options.typos is not None:
+        questions = [
+            replace(question, text=mistype(question.text, options.typos)) for question in questions
+        ]
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         build_indexes(options.data, work, sorted({question.corpus for question in questions}))
@@ -128,6 +138,31 @@ def read_questions(file: Path) -> list[Question]:
             Question(row["id"], row["corpus"], row["kind"], row["question"], pattern, short, files)
         )
     return questions
+
+
+def mistype(question: str, seed: int) -> str:
+    """Return a question with a wrong letter in its longest content word of at least five letters."""
+    words = [
+        word
+        for word in re.findall(r"(?<![\w-])[^\W\d_]{5,}(?![\w-])", question)
+        if drop_stop_words([fold(word)])
+    ]
+    if not words:
+        return question
+    word, draw = max(words, key=len), random.Random(f"{seed} {question}")
+    wrong = word
+    while wrong == word:
+        place, letter = draw.randrange(len(word)), draw.choice(string.ascii_lowercase)
+        before, own, after = word[:place], word[place], word[place + 1 :]
+        wrong = draw.choice(
+            [
+                before + after,
+                before + after[:1] + own + after[1:],
+                before + letter + after,
+                before + letter + own + after,
+            ]
+        )
+    return question.replace(word, wrong)
 
 
 def build_indexes(data: Path, work: Path, corpora: list[str]) -> None:

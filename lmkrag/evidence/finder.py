@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmkrag.errors import EncoderError, IndexMismatch
 from lmkrag.evidence.abstaining import abstain
 from lmkrag.evidence.agreement import put_newer_first
 from lmkrag.evidence.dating import date_spans
@@ -25,6 +26,7 @@ from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
+from lmkrag.search.spelling import Spelled, correct_spelling
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import SentenceScore
@@ -97,9 +99,8 @@ class EvidenceFinder:
         ``cost`` counts a span's tokens, where the request limits them. For a reader all passages of
         a file are returned, and their hits have similarities in lexical mode, too.
         """
-        questions = [
-            Question.read(check_query(query), exclusions=request.operators) for query in queries
-        ]
+        spelled = self._correct_spelling([check_query(query) for query in queries])
+        questions = [Question.read(each.text, exclusions=request.operators) for each in spelled]
         vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or for_reader:
             vectors = list(self._encoders.encode_questions([each.text for each in questions]))
@@ -113,7 +114,25 @@ class EvidenceFinder:
             )
             for question, vector in zip(questions, vectors, strict=True)
         ]
-        return retry_expired(partial(self._search_each, asked, request, cost))
+        results = retry_expired(partial(self._search_each, asked, request, cost))
+        for each, spans in zip(spelled, results, strict=True):
+            spans.notes = (*each.notes, *spans.notes)
+        return results
+
+    def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
+        """The queries in the spelling of the index; as they are without its encoder's words, since
+        a lexical search needs no encoder.
+        """
+
+        def correct() -> list[Spelled]:
+            with self._reading() as snapshot:
+                has_word = self._encoders.has_word
+                return [correct_spelling(snapshot, query, has_word) for query in queries]
+
+        try:
+            return retry_expired(correct)
+        except (EncoderError, IndexMismatch):
+            return [Spelled(query) for query in queries]
 
     def _search_each(
         self, questions: Sequence[SearchQuestion], request: SearchRequest, cost: Cost | None

@@ -15,7 +15,7 @@ from lmkrag.language.terms import find_stems, split_words
 from lmkrag.specs import ENGLISH
 
 _MOST_PHRASES = 8
-_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
+QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(
@@ -98,9 +98,9 @@ class Question(NamedTuple):
             text = text[: match.start()]
             excluded.append(normalize_phrase(words))
         # What is left is the question; read its phrases.
-        unquoted = _QUOTED.sub(" ", text)
+        unquoted = QUOTED.sub(" ", text)
         is_quoted = not split_words(unquoted)
-        quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
+        quotations = (next(filter(None, match.groups())) for match in QUOTED.finditer(text))
         least = 1 if is_quoted else 2
         phrases = dict.fromkeys(
             phrase for phrase in map(normalize_phrase, quotations) if len(phrase.split()) >= least
@@ -122,7 +122,12 @@ class Question(NamedTuple):
         """Whether it is in English. The model that tells languages apart is loaded only if its
         beginning does not show that.
         """
-        return asks_in_english(self.text) or detect_once(self.text) == ENGLISH
+        return self.language == ENGLISH
+
+    @property
+    def language(self) -> str:
+        """Its language (ISO 639-1)."""
+        return ENGLISH if asks_in_english(self.text) else detect_once(self.text)
 
     def excludes(self, text: str) -> bool:
         """Return whether a text has an excluded phrase."""

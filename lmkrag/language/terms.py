@@ -181,9 +181,16 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
     variants = dict[tuple[int, ...], None]()
     for word in words:
         if word in content:
-            own = [_hash_word(marked.get(word, word), language) for language in languages]
-            variants[tuple(dict.fromkeys([_hash_word(word, ENGLISH), *own]))] = None
+            variants[word_forms(marked.get(word, word), languages)] = None
     return list(variants)
+
+
+def word_forms(word: str, languages: Iterable[str] = ()) -> tuple[int, ...]:
+    """Return the hashes of a word in lower case by the stemmers of English and of other languages,
+    once each.
+    """
+    own = [_hash_word(word, language) for language in languages]
+    return tuple(dict.fromkeys([_hash_word(fold(word), ENGLISH), *own]))
 
 
 def hash_content(text: str) -> set[int]:

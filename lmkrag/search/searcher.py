@@ -23,6 +23,8 @@ from lmkrag.search.periods import Period, filter_period, keep_period
 from lmkrag.search.ranking import Ranker, Unranked
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.selection import FilterCache
+from lmkrag.search.spelling import split_compounds
+from lmkrag.search.translations import prefer_language
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types.arrays import Scores
 
@@ -76,6 +78,7 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
         return SpanList(notes=notes)
     mostly_code = is_mostly_code(candidates)
     candidates = rank_code(candidates, question.read.code, mostly_code=mostly_code)
+    candidates = prefer_language(candidates, question.read)
     # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them.
     results = _prepare_results(candidates, question, request, mostly_code=mostly_code)
     spans = question.ranker.rank(results)
@@ -108,7 +111,10 @@ def _make_query(
     """The question in the languages of an index."""
     languages, keys = snapshot.totals.languages, question.read.keys
     names = " ".join(name for name in keys.names if len(name) > _ABBREVIATION)
-    variants = query_variants(question.read.text, languages)
+    text = question.read.text
+    if request.mode == "lexical":  # else their meaning finds as much
+        text = " ".join([text, *split_compounds(snapshot, text)])
+    variants = query_variants(text, languages)
     weights = question.weights
     if request.level == "passage":
         weights = replace(weights, keep=weights.passage_keep)

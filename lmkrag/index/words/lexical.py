@@ -42,12 +42,14 @@ class Terms(NamedTuple):
     Attributes:
         words: ``[w]`` uint64, their hashes.
         postings: for each segment, the live postings of each word.
+        counts: in how many sentences each word is.
         weights: the inverse document frequency of each word, over sentences.
         totals: the counts of the index.
     """
 
     words: Hashes
     postings: list[list[Posting]]
+    counts: list[int]
     weights: list[float]
     totals: Totals
 
@@ -64,15 +66,11 @@ def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -
         [_live_posting(live, posting) for posting in live.segment.postings.find(words)]
         for live in segments
     ]
-    matches = (
-        sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True)
-    )
-    return Terms(
-        words,
-        postings,
-        [inverse_document_frequency(count, totals.sentences) for count in matches],
-        totals,
-    )
+    counts = [
+        sum(len(of_segment[number].rows) for of_segment in postings) for number in range(len(words))
+    ]
+    weights = [inverse_document_frequency(count, totals.sentences) for count in counts]
+    return Terms(words, postings, counts, weights, totals)
 
 
 def _live_posting(live: LiveSegment, posting: Posting) -> Posting:
