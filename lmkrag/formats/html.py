@@ -11,7 +11,7 @@ from lxml import etree
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
-from lmkrag.formats.html_render import Element, render
+from lmkrag.formats.html_render import LINE_BOX, Element, render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
@@ -23,6 +23,16 @@ _NESTED = re.compile(
     rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE
 )
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
+_BOX = r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b"
+_BOX_STYLE, _BOX_CLASS = (
+    re.compile(_BOX),
+    re.compile(rf"\.([\w-]+)\s*(?:,[^{{}}]*)?\{{[^{{}}]*{_BOX}"),
+)
+_INLINE = ("span", "b", "strong", "i", "em", "small", "label", "font", "time")
+_ROLES = {  # of ARIA, and the elements that have them
+    **{"table": "table", "grid": "table", "row": "tr", "cell": "td", "gridcell": "td"},
+    **{"columnheader": "th", "rowheader": "th", "list": "ul", "listitem": "li"},
+}
 _TEXT = ".//text()[not(parent::script or parent::style)]"
 _STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"
 _HIDDEN = (
@@ -146,16 +156,26 @@ def _drop_hidden(root: Element) -> None:
 
 
 def _read_styles(root: Element) -> None:
-    """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of
-    a style.
+    """Make headings, list items, tables, boxes and superscripts of what has their styles, as Word
+    and Google Docs save it, or their roles.
     """
-    raised = {
-        name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")
-    }
-    if raised:
-        for span in root.iter("span"):
-            if raised.intersection(span.get("class", "").split()):
-                span.tag = "sup"
+    styles = "".join(style.text or "" for style in root.iter("style"))
+    raised = {*_RAISED_CLASS.findall(styles)}
+    boxes = {*_BOX_CLASS.findall(styles)}
+    for part in root.iter(*_INLINE):
+        classes = part.get("class", "").split()
+        if raised.intersection(classes):
+            part.tag = "sup"
+        elif boxes.intersection(classes) or _BOX_STYLE.search(part.get("style", "")):
+            part.tag = LINE_BOX
+            following = part.getnext()
+            if following is not None and following.tag == "br" and not (part.tail or "").strip():
+                following.tag = "template"  # the box ends its line
+    for part in root.xpath("//*[self::div or self::span or contains(name(), '-')][@role]"):
+        level = part.get("aria-level", "2") if part.get("role") == "heading" else ""
+        part.tag = (
+            f"h{level}" if level in tuple("123456") else _ROLES.get(part.get("role"), part.tag)
+        )
     of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
     for paragraph in root.iter("p"):
         styles = paragraph.get("class", "").split()
