@@ -8,9 +8,9 @@ the contexts that rows of tables and lines of code are read with.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
@@ -70,7 +70,15 @@ _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
     re.compile(r"\s*\\begin\{document\}"),
 )
-_KEY = re.compile(r"[\w-]+:(?:\s|$)")
+_TOML_RULE = re.compile(r"\+\+\+\s*$")
+_PROPERTY = re.compile(r"[\"']?(\w[\w .-]{0,60}?)[\"']?(?::(?=\s|$)| *= )")
+_FOR_PROGRAMS = frozenset(  # keys of front matter that say nothing about what the text is about
+    """title layout permalink slug id uid uuid cssclass cssclasses css class weight template theme
+    type toc draft publish published sidebar sidebar_position sidebar_label nav_order order
+    hide_title jupyter kernelspec output format editor parent has_children position linter-yaml
+    pandoc bibliography csl lang math mermaid comments image cover banner icon""".split()  # noqa: SIM905
+)
+_FIELD = re.compile(r"\s*(?:[-*+] )?\w[\w -]{0,40}:: *\S")  # of Obsidian: due:: 1 June
 _FRONT_MATTER_LINES = 500
 # lines that may have the title; characters by which a rule below one may differ
 _ADOC_HEAD, _ADOC_SLACK = (20, 2)
@@ -244,9 +252,11 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
     is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
     close = partial(_close, is_marked=is_marked)
+    has_fields = document_kind == "markdown"
+    find_kind = partial(_line_kind, is_marked=is_marked, has_fields=has_fields)
     start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
-        yield 0, "".join(front_matter), "metadata"
+        yield from _split_properties(front_matter)
     kind: SentenceKind | None = None
     block: list[str] = []
     blank = True  # whether a block may begin here, as after a blank line
@@ -280,7 +290,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
             block.append(line)
             blank = True
         else:
-            line_kind = _line_kind(line, blank, block, in_table=rules > 0, is_marked=is_marked)
+            line_kind = find_kind(line, blank, block, in_table=rules > 0)
             rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
             if (
                 line_kind != "text"
@@ -297,24 +307,54 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """Return the lines of YAML front matter or of LaTeX's preamble, and the other lines."""
+    """Return the lines of front matter (YAML or TOML) or of LaTeX's preamble, and the others."""
     head = list(islice(lines, 1))
-    if head and head[0].startswith(("%", "\\")):
-        ends = _PREAMBLE_END
-    elif (
-        head
-        and _RULE.match(head[0])
-        and (head := head + list(islice(lines, 1)))
-        and _KEY.match(head[-1])
-    ):
-        ends = _FRONT_MATTER_END
-    else:
+    if not head or not (ends := _find_end_of_matter(head[0])):
         return [], chain(head, lines)
     for line in islice(lines, _FRONT_MATTER_LINES):
+        if len(head) == 1 and ends is not _PREAMBLE_END and not _PROPERTY.match(line):
+            return [], chain([*head, line], lines)
         head.append(line)
         if ends.match(line):
             return head, lines
     return [], chain(head, lines)
+
+
+def _find_end_of_matter(first: str) -> re.Pattern[str] | None:
+    """Return what ends the front matter that a line begins; None if it begins none."""
+    if first.startswith(("%", "\\")):
+        return _PREAMBLE_END
+    if _RULE.match(first):
+        return _FRONT_MATTER_END
+    return _TOML_RULE if _TOML_RULE.match(first) else None
+
+
+def _split_properties(lines: Sequence[str]) -> Iterator[Part]:
+    """Yield the properties of front matter, each with its value as a record; what is for programs
+    is metadata.
+    """
+    if lines[0].startswith(("%", "\\")):
+        yield 0, "".join(lines), "metadata"
+        return
+    parts = [lines[0]]
+    for line in lines[1:]:
+        if _PROPERTY.match(line) or line is lines[-1]:
+            parts.append("")
+        parts[-1] += line
+    start = 0
+    for kind, group in groupby(parts, key=_find_property_kind):
+        for part in group if kind == "record" else ["".join(group)]:
+            yield start, part, kind
+            start += len(part)
+
+
+def _find_property_kind(part: str) -> SentenceKind:
+    """Return ``record`` for a property of front matter with a value for readers."""
+    key = _PROPERTY.match(part)
+    is_read = (
+        key and key[1].lower() not in _FOR_PROGRAMS and any(map(str.isalnum, part[key.end() :]))
+    )
+    return "record" if is_read else "metadata"
 
 
 def _find_ruled(line: str, block: list[str], *, is_marked: bool) -> tuple[int, SentenceKind] | None:
@@ -348,14 +388,20 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
 
 
 def _line_kind(
-    line: str, blank: bool, block: list[str], *, in_table: bool, is_marked: bool
+    line: str,
+    blank: bool,
+    block: list[str],
+    *,
+    in_table: bool,
+    is_marked: bool,
+    has_fields: bool,
 ) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
     if is_marked and UNSEEN_LINE.fullmatch(line):
         return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
-    if _LOGGED.match(line) or _MAIL_HEADER.match(line):
+    if _LOGGED.match(line) or _MAIL_HEADER.match(line) or (has_fields and _FIELD.match(line)):
         return "record"
     if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
         return "heading"
