@@ -17,15 +17,13 @@ from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded, Parts
+from lmkrag.formats.calendars import read_events
 from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # mostly of signatures
 _MOST_MESSAGES = 20_000  # of a mailbox
-_COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
-_TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE")
-_EVENT = ("SUMMARY", *_TIMES, "DURATION", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 _MAY_BE_POSTMARK = re.compile(rb"^From ([^\r\n]*)\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
 _WEEKDAY_AND_DAY = re.compile(
     rb"(?<![^ ])[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])"
@@ -40,12 +38,6 @@ _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 # characters, of which the standard parsers take time by their square
 _LONG_HEADER, _MOST_ENCODED = (2_000, 20_000)
-_CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
-_STAMP, _ZONE = (
-    re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"),
-    re.compile(r'TZID="?/?([^";:]+)'),
-)
-_PERSON = re.compile(r'CN="?([^";:]+)')
 
 
 class _Policy(email.policy.EmailPolicy):
@@ -146,11 +138,6 @@ def read_page(data: bytes, name: str) -> Loaded:
 
 def _read_html(part: EmailMessage) -> str:
     return extract(_decode(part).encode())
-
-
-def read_calendar(data: bytes, name: str) -> Loaded:
-    """Read an .ics file: what happens, when and where, a paragraph for each event."""
-    return Loaded("\n".join(_read_events(decode(data).replace("\r\n", "\n"))).strip(), "mail")
 
 
 def is_mailbox(head: bytes) -> bool:
@@ -269,7 +256,7 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
         return [_read_html(part)]
     text = _decode(part)
     if subtype == "calendar":
-        return ["\n".join(_read_events(text))]
+        return ["\n".join(read_events(text.encode()))]
     return [
         _join_flowed(text, part.get_param("delsp") == "yes")
         if part.get_param("format") == "flowed"
@@ -290,44 +277,6 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
     )
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
     return [text for part in (body, *events) for text in part]
-
-
-def _read_events(calendar: str) -> Iterator[str]:
-    """Yield what happens, when, where and with whom, of a calendar (RFC 5545); alarms and time
-    zones are left out.
-    """
-    inside: list[str] = []
-    fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"
-    for line in re.sub(fold, "", calendar).split("\n"):
-        if (match := _CALENDAR_LINE.match(line.strip())) is None:
-            continue
-        name, options, value = match[1].upper(), match[2], match[3].strip()
-        if name == "BEGIN":
-            inside.append(value.upper())
-            yield from [""] if value.upper() in _COMPONENTS else ()
-        elif name == "END":
-            inside = inside[:-1]
-        elif (
-            (name in _EVENT or value == "CANCELLED")
-            and value
-            and inside[-1:]
-            and inside[-1] in _COMPONENTS
-        ):
-            if "QUOTED-PRINTABLE" in options.upper():
-                value = decode(quopri.decodestring(value.encode()))
-            if name in _TIMES:
-                zone = _ZONE.search(options)
-                value = _STAMP.sub(_show_time, value) + (f" {zone[1]}" if zone else "")
-            value = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], value)
-            if name in ("ORGANIZER", "ATTENDEE"):
-                person, address = _PERSON.search(options), re.sub("(?i)^mailto:", "", value)
-                value = f"{person[1]} <{address}>" if person else address
-            yield f"{name}: {value}"
-
-
-def _show_time(stamp: re.Match[str]) -> str:
-    year, month, day, hour, minute, utc = stamp.groups()
-    return f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "") + (" UTC" if utc else "")
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:
