@@ -11,6 +11,7 @@ from typing import Any
 
 from lmkrag.formats.base import Loaded, Parts
 from lmkrag.formats.html import extract
+from lmkrag.formats.marked_tables import show_html_tables
 from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
 
@@ -50,7 +51,7 @@ def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
     if cell.get("cell_type") == "heading":
         source = f"{'#' * int(cell.get('level', 1))} {source}"
     if cell.get("cell_type") != "code":
-        yield source
+        yield show_html_tables(source)
         return
     yield _fence(source)
     left = _MOST_PRINTED

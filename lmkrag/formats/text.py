@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import chardet
@@ -92,7 +93,11 @@ def read(data: bytes, name: str) -> Loaded:
     Raises:
         DocumentError: it is binary, not text.
     """
-    return describe(decode(data), name)
+    from lmkrag.formats.marked_tables import show_html_tables, show_list_tables
+
+    loaded = describe(decode(data), name)
+    show = {"markdown": show_html_tables, "rst": show_list_tables}.get(loaded.kind)
+    return replace(loaded, text=show(loaded.text)) if show else loaded
 
 
 def describe(text: str, name: str) -> Loaded:
