@@ -114,6 +114,7 @@ def _parse(data: bytes) -> Element:
     root = etree.Element("html") if root is None else root
     _drop_hidden(root)
     _read_styles(root)
+    _read_roles(root)
     return root
 
 
@@ -156,35 +157,48 @@ def _drop_hidden(root: Element) -> None:
 
 
 def _read_styles(root: Element) -> None:
-    """Make headings, list items, tables, boxes and superscripts of what has their styles, as Word
-    and Google Docs save it, or their roles.
+    """Make headings, list items, boxes and superscripts of what has their styles, as Word and
+    Google Docs save it.
     """
     styles = "".join(style.text or "" for style in root.iter("style"))
-    raised = {*_RAISED_CLASS.findall(styles)}
-    boxes = {*_BOX_CLASS.findall(styles)}
+    raised, boxes = ({*each.findall(styles)} for each in (_RAISED_CLASS, _BOX_CLASS))
     for part in root.iter(*_INLINE):
         classes = part.get("class", "").split()
         if raised.intersection(classes):
             part.tag = "sup"
         elif boxes.intersection(classes) or _BOX_STYLE.search(part.get("style", "")):
-            part.tag = LINE_BOX
-            following = part.getnext()
-            if following is not None and following.tag == "br" and not (part.tail or "").strip():
-                following.tag = "template"  # the box ends its line
-    for part in root.xpath("//*[self::div or self::span or contains(name(), '-')][@role]"):
-        level = part.get("aria-level", "2") if part.get("role") == "heading" else ""
-        part.tag = (
-            f"h{level}" if level in tuple("123456") else _ROLES.get(part.get("role"), part.tag)
-        )
+            _make_box(part)
     of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
     for paragraph in root.iter("p"):
-        styles = paragraph.get("class", "").split()
-        if "MsoTitle" in styles or (of_google and "title" in styles):
+        names = paragraph.get("class", "").split()
+        if "MsoTitle" in names or (of_google and "title" in names):
             paragraph.tag = "h1"
-        elif any(style.startswith("MsoListParagraph") for style in styles):
-            first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
-            if first is not None and first.text.strip() in _BULLETS:
-                first.text = "- "
+        elif any(name.startswith("MsoListParagraph") for name in names):
+            _mark_bullet(paragraph)
+
+
+def _make_box(part: Element) -> None:
+    """Put an inline element on a line of its own; a line break after it adds no other."""
+    part.tag = LINE_BOX
+    following = part.getnext()
+    if following is not None and following.tag == "br" and not (part.tail or "").strip():
+        following.tag = "template"
+
+
+def _mark_bullet(paragraph: Element) -> None:
+    first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
+    if first is not None and first.text.strip() in _BULLETS:
+        first.text = "- "
+
+
+def _read_roles(root: Element) -> None:
+    """Make tables, lists and headings of what has their roles."""
+    for part in root.xpath("//*[self::div or self::span or contains(name(), '-')][@role]"):
+        level = part.get("aria-level", "2")
+        if part.get("role") != "heading":
+            part.tag = _ROLES.get(part.get("role"), part.tag)
+        elif level in tuple("123456"):
+            part.tag = f"h{level}"
 
 
 def read_svg(data: bytes, name: str) -> Loaded:

@@ -214,54 +214,73 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
         inside: gets the attachments, and the parts that can't be read.
         names: gets the names of the attachments.
     """
-    kind, subtype = part.get_content_maintype(), part.get_content_subtype()
-    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
     payload: Any = part.get_payload()
-    if kind == "message" and subtype == "rfc822":
-        inner = payload[0] if isinstance(payload, list) else payload
-        coding: dict[str, Any] = {
-            "base64": base64.b64decode,
-            "quoted-printable": quopri.decodestring,
-        }
-        if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
-            with suppress(ValueError, TypeError):  # of what is not base64
-                inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
-        return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"]
+    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
+    if part.get_content_type() == "message/rfc822":
+        return [_read_forwarded(part, name, inside)]
     if isinstance(payload, list):
-        subject = _header(part, "Subject")
-        of_message = f" of {subject}" if subject else ""
-        texts = [
-            inside.parts.read(
-                f"part {number}{of_message}", partial(_read_part, inner, inside, names)
-            )
-            or []
-            for number, inner in enumerate(payload, 1)
-        ]
-        if subtype == "alternative":
-            return _choose(texts, [inner.get_content_type() for inner in payload])
-        return [text for inner in texts for text in inner]
+        return _read_parts(part, payload, inside, names)
     if name:  # without one the format of an attachment is unknown
-        if subtype.endswith("-signature"):
-            return []
-        names.append(name)
-        data = part.get_payload(decode=True)
-        if kind not in _PICTURES:
-            inside.attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+        _attach(part, name, inside, names)
         return []
-    if kind == "multipart":  # without the borders that its header names
+    if part.get_content_maintype() == "multipart":  # without the borders that its header names
         return [str(payload)]
-    if kind != "text":
+    return _read_body(part)
+
+
+def _read_forwarded(part: EmailMessage, name: str, inside: _Inside) -> str:
+    """Return the text of a message in a message, under its subject."""
+    payload: Any = part.get_payload()
+    inner = payload[0] if isinstance(payload, list) else payload
+    decoders: dict[str, Any] = {
+        "base64": base64.b64decode,
+        "quoted-printable": quopri.decodestring,
+    }
+    if decode_body := decoders.get(_header(part, "Content-Transfer-Encoding").lower()):
+        with suppress(ValueError, TypeError):  # of what is not base64
+            inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
+    return f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"
+
+
+def _read_parts(
+    part: EmailMessage, payload: list[Any], inside: _Inside, names: list[str]
+) -> list[str]:
+    """Return the texts of the parts of a part: of alternatives the best."""
+    subject = _header(part, "Subject")
+    of_message = f" of {subject}" if subject else ""
+    texts = [
+        inside.parts.read(f"part {number}{of_message}", partial(_read_part, inner, inside, names))
+        or []
+        for number, inner in enumerate(payload, 1)
+    ]
+    if part.get_content_subtype() == "alternative":
+        return _choose(texts, [inner.get_content_type() for inner in payload])
+    return [text for inner in texts for text in inner]
+
+
+def _attach(part: EmailMessage, name: str, inside: _Inside, names: list[str]) -> None:
+    """Note an attachment; those of signatures are left out, and pictures are only named."""
+    if part.get_content_subtype().endswith("-signature"):
+        return
+    names.append(name)
+    data = part.get_payload(decode=True)
+    if part.get_content_maintype() not in _PICTURES:
+        inside.attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+
+
+def _read_body(part: EmailMessage) -> list[str]:
+    """Return the text of a part that is text or a calendar."""
+    kind = part.get_content_type()
+    if not kind.startswith("text/"):
         return []
-    if subtype == "html":
+    if kind == "text/html":
         return [_read_html(part)]
     text = _decode(part)
-    if subtype == "calendar":
+    if kind == "text/calendar":
         return ["\n".join(read_events(text.encode()))]
-    return [
-        _join_flowed(text, part.get_param("delsp") == "yes")
-        if part.get_param("format") == "flowed"
-        else text
-    ]
+    if part.get_param("format") == "flowed":
+        return [_join_flowed(text, part.get_param("delsp") == "yes")]
+    return [text]
 
 
 def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:

@@ -114,16 +114,18 @@ def _show_addresses(slide: Any) -> None:
     """Put the addresses of links after their words."""
     links = Links()
     for run in slide.element.iter(qn("a:r")):
-        link, goes_on = (
-            each.find(f"{qn('a:rPr')}/{qn('a:hlinkClick')}") if each is not None else None
-            for each in (run, run.getnext())
-        )
-        key = "" if link is None else link.get(qn("r:id"), "")
-        is_last = goes_on is None or goes_on.get(qn("r:id")) != key
+        key = _find_link(run)
+        is_last = key != _find_link(run.getnext())  # of the runs of a link
         if key in slide.part.rels and slide.part.rels[key].is_external and is_last:
-            run.text += links.add(
-                run.text, slide.part.rels[key].target_ref, run.text, is_alone=True
-            )
+            words, address = run.text.rstrip(), slide.part.rels[key].target_ref
+            space = run.text[len(words) :]
+            run.text = words + links.add(words, address, words, is_alone=True) + space
+
+
+def _find_link(run: Any) -> str:
+    """Return the id of a run's link; an empty string if it has none."""
+    link = None if run is None else run.find(f"{qn('a:rPr')}/{qn('a:hlinkClick')}")
+    return "" if link is None else str(link.get(qn("r:id"), ""))
 
 
 def _read_shape(shape: Any, slide: Any) -> list[str]:

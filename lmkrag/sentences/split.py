@@ -9,7 +9,6 @@ the contexts that rows of tables and lines of code are read with.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import UNSEEN_LINE, is_admonition, measure_matter
@@ -248,62 +247,102 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
     head = list(islice(lines, _ADOC_HEAD))
-    lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
+    is_asciidoc = any(map(_ADOC_TITLE.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
-    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
-    close = partial(_close, is_marked=is_marked)
-    has_fields = document_kind == "markdown"
-    find_kind = partial(_line_kind, is_marked=is_marked, has_fields=has_fields)
-    start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
         yield from _split_properties(front_matter)
-    kind: SentenceKind | None = None
-    block: list[str] = []
-    blank = True  # whether a block may begin here, as after a blank line
-    fence = ""
-    rules = 0  # of a simple table, so far
-    for line in lines:
-        if position - start > _LONGEST_BLOCK:
-            yield from close(start, block, kind)
-            start, block = position, []
-        end = position + len(line)
-        if fence:
-            block.append(line)
-            if line.lstrip().startswith(fence):
-                yield from close(start, block, kind)
-                start, kind, block, fence, blank = end, None, [], "", True
-        elif is_asciidoc and _is_asciidoc_rule(line, blank, block):
-            yield from close(start, block, kind)
-            start, kind, block, blank = position, "text", [line], True
+    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
+    has_fields = document_kind == "markdown"
+    start = sum(map(len, front_matter))
+    grouping = _Grouping(start, is_asciidoc, is_marked=is_marked, has_fields=has_fields)
+    for line in chain(head, lines):
+        yield from grouping.add(line)
+    yield from grouping.end()
+
+
+class _Grouping:
+    """Groups lines into blocks.
+
+    State: the open block, where it and the next line start, and what the next line may belong to.
+    """
+
+    def __init__(self, start: int, is_asciidoc: bool, *, is_marked: bool, has_fields: bool) -> None:
+        self._is_asciidoc, self._is_marked, self._has_fields = is_asciidoc, is_marked, has_fields
+        self._start = self._position = start
+        self._kind: SentenceKind | None = None
+        self._block: list[str] = []
+        self._blank = True  # whether a block may begin here, as after a blank line
+        self._fence = ""
+        self._rules = 0  # of a simple table, so far
+
+    def add(self, line: str) -> Iterator[Part]:
+        """Add a line, and yield the blocks that it closes."""
+        if self._position - self._start > _LONGEST_BLOCK:
+            yield from self.end(self._kind)
+        if self._fence:
+            yield from self._add_fenced(line)
+        elif self._is_asciidoc and _is_asciidoc_rule(line, self._blank, self._block):
+            yield from self.end("text")
+            self._block, self._blank = [line], True
             if line[0] in "-./":
-                kind, fence = "code", line.strip()
-        elif ruled := _find_ruled(line, [] if blank else block, is_marked=is_marked):
-            first, ruled_kind = ruled
-            above = "".join([*block[first:], line])
-            yield from close(start, block[:first], kind)
-            yield end - len(above), above, ruled_kind
-            start, kind, block, blank = end, None, [], True
+                self._kind, self._fence = "code", line.strip()
+        elif ruled := self._find_ruled(line):
+            yield from self._add_rule(line, *ruled)
         elif opening := _FENCE.match(line):
-            yield from close(start, block, kind)
-            start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
+            yield from self.end("code")
+            self._block, self._fence = [line], opening.group(1)[:3]
         elif line.isspace():
-            block.append(line)
-            blank = True
+            self._block.append(line)
+            self._blank = True
         else:
-            line_kind = find_kind(line, blank, block, in_table=rules > 0)
-            rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
-            if (
-                line_kind != "text"
-                or is_admonition(line)
-                or (blank and not (kind == "record" and line[0].isspace()))
-            ):
-                yield from close(start, block, kind)
-                start, kind, block = position, line_kind, []
-            block.append(line)
-            # one line is the whole block
-            blank = line_kind in ("heading", "row", "metadata") or is_admonition(line)
-        position = end
-    yield from close(start, block, kind)
+            yield from self._add_text(line)
+        self._position += len(line)
+
+    def end(self, kind: SentenceKind | None = None) -> Iterator[Part]:
+        """Yield the open block; the next one begins with the next line.
+
+        Args:
+            kind: the kind of the next block.
+        """
+        yield from _close(self._start, self._block, self._kind, is_marked=self._is_marked)
+        self._start, self._kind, self._block = self._position, kind, []
+
+    def _add_fenced(self, line: str) -> Iterator[Part]:
+        self._block.append(line)
+        if line.lstrip().startswith(self._fence):
+            yield from self.end()
+            self._start += len(line)
+            self._fence, self._blank = "", True
+
+    def _find_ruled(self, line: str) -> tuple[int, SentenceKind] | None:
+        return _find_ruled(line, [] if self._blank else self._block, is_marked=self._is_marked)
+
+    def _add_rule(self, line: str, first: int, kind: SentenceKind) -> Iterator[Part]:
+        """Add a rule that makes the lines of the block from ``first`` on a part of their own."""
+        above = "".join([*self._block[first:], line])
+        self._block = self._block[:first]
+        yield from self.end()
+        self._start = self._position + len(line)
+        yield self._start - len(above), above, kind
+        self._blank = True
+
+    def _add_text(self, line: str) -> Iterator[Part]:
+        kind = _line_kind(
+            line,
+            self._blank,
+            self._block,
+            in_table=self._rules > 0,
+            is_marked=self._is_marked,
+            has_fields=self._has_fields,
+        )
+        if _SIMPLE_RULE.match(line):
+            self._rules = (self._rules + 1) % 3
+        goes_on = self._kind == "record" and line[0].isspace()
+        if kind != "text" or is_admonition(line) or (self._blank and not goes_on):
+            yield from self.end(kind)
+        self._block.append(line)
+        # one line is the whole block
+        self._blank = kind in ("heading", "row", "metadata") or is_admonition(line)
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
@@ -401,7 +440,7 @@ def _line_kind(
         return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
-    if _LOGGED.match(line) or _MAIL_HEADER.match(line) or (has_fields and _FIELD.match(line)):
+    if _is_record(line, has_fields=has_fields):
         return "record"
     if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
         return "heading"
@@ -412,6 +451,12 @@ def _line_kind(
     if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"
     return "text"
+
+
+def _is_record(line: str, *, has_fields: bool) -> bool:
+    """Return whether a line belongs to no other: of a log, of the header of a mail, of a note."""
+    is_field = has_fields and _FIELD.match(line) is not None
+    return is_field or any(pattern.match(line) for pattern in (_LOGGED, _MAIL_HEADER))
 
 
 def _close(
