@@ -126,7 +126,7 @@ def _whole_lines(pieces: Iterable[str]) -> Iterator[str]:
     held = ""
     for piece in pieces:
         lines, end, rest = (held + piece).rpartition("\n")
-        if lines:
+        if end:
             yield lines + end
         held = rest
         if len(held) > _PIECE:
