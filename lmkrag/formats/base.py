@@ -149,6 +149,7 @@ _EXPONENT = re.compile(r"[−–+-]?\d")
 # of a link out of a document; longer ones are made to follow their readers
 _OUTSIDE = re.compile(r"(?:(?:https?|ftp)://|[\w.+-]+@[\w-]+\.|\+?[\d()-]{5})\S{0,300}$")
 _SENTENCE_START = re.compile(r"(?<=[.!?])\s+(?=\W*[^\W\d_a-z])")
+_MOST_BEFORE_LINK = 1_000  # characters in which its sentence is looked for
 _LONGEST_LINK = 100  # characters of the words before an address
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
@@ -347,7 +348,7 @@ class Links:
             return ""
         if is_alone:
             return f" ({address})"
-        sentence = _SENTENCE_START.split(fold(text))[-1]
+        sentence = _SENTENCE_START.split(fold(text[-_MOST_BEFORE_LINK:]))[-1]
         if len(sentence) > _LONGEST_LINK:
             sentence = sentence[-_LONGEST_LINK:].partition(" ")[2] or sentence[-_LONGEST_LINK:]
         self._lines.append(f"{sentence.strip(' -#:')}: {address}")

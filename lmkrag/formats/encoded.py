@@ -4,7 +4,7 @@ readers.
 
 import re
 
-_URI = r"data:(?P<kind>\w*)[\w/.+-]*(?:;[\w=.+-]+)*,[^\s\"'<>()\[\]]{20,}"
+_URI = r"data:(?P<kind>\w{0,30}+)[\w/.+-]{0,100}+(?:;[\w=.+-]{1,60}+){0,8}+,[^\s\"'<>()\[\]]{20,}+"
 _ADDRESS = re.compile(_URI)
 # of Markdown: ![sketch](data:...), and [image1]: <data:...> of Google Docs, on a line of its own
 _INLINE = re.compile(rf"(!?\[[^\[\]\n]*\])\(<?{_URI}[^()\n]*\)")

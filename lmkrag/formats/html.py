@@ -23,11 +23,8 @@ _NESTED = re.compile(
     rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE
 )
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
-_BOX = r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b"
-_BOX_STYLE, _BOX_CLASS = (
-    re.compile(_BOX),
-    re.compile(rf"\.([\w-]+)\s*(?:,[^{{}}]*)?\{{[^{{}}]*{_BOX}"),
-)
+_BOX_STYLE = re.compile(r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b")
+_LAST_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")  # of each of several selectors
 _INLINE = ("span", "b", "strong", "i", "em", "small", "label", "font", "time")
 _ROLES = {  # of ARIA, and the elements that have them
     **{"table": "table", "grid": "table", "row": "tr", "cell": "td", "gridcell": "td"},
@@ -161,7 +158,7 @@ def _read_styles(root: Element) -> None:
     Google Docs save it.
     """
     styles = "".join(style.text or "" for style in root.iter("style"))
-    raised, boxes = ({*each.findall(styles)} for each in (_RAISED_CLASS, _BOX_CLASS))
+    raised, boxes = {*_RAISED_CLASS.findall(styles)}, _find_boxes(styles)
     for part in root.iter(*_INLINE):
         classes = part.get("class", "").split()
         if raised.intersection(classes):
@@ -175,6 +172,13 @@ def _read_styles(root: Element) -> None:
             paragraph.tag = "h1"
         elif any(name.startswith("MsoListParagraph") for name in names):
             _mark_bullet(paragraph)
+
+
+def _find_boxes(styles: str) -> set[str]:
+    """Return the classes that styles put on lines of their own."""
+    rules = (rule.rpartition("{") for rule in styles.split("}"))
+    boxes = (selectors for selectors, _, body in rules if _BOX_STYLE.search(body))
+    return {name for selectors in boxes for name in _LAST_CLASS.findall(selectors.strip())}
 
 
 def _make_box(part: Element) -> None:

@@ -36,6 +36,7 @@ _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
 _BESIDE = ("label", "output")  # boxes beside each other on a line
 _CHIPS = ("a", "span", "small", "b", "strong", "i", "em", "mark", "data", "time")
 _ENTRIES = ("p", "li", "dt", "dd", "div", "center")
+_LONGEST_NAME = 200  # of a class
 _MOST_PARTS = 100  # of a line
 _JOINED = ("code", "pre", "kbd", "samp", "tt")  # whose parts are coloured
 # Elements, classes and roles around the text of a page.
@@ -116,6 +117,7 @@ class _Renderer:
         ] = []  # the format of each, and the number of its last item
         self._tables: list[Grid | None] = []  # None for a table that lays out a page
         self._links = Links()
+        self._around_page = 0  # open headers, footers and menus
 
     def write(self, text: str | None) -> None:
         if text and (shown := text.translate(_NOT_SHOWN)):
@@ -135,6 +137,7 @@ class _Renderer:
 
     def open(self, element: Element) -> None:
         tag, lines = element.tag, self._lines[-1]
+        self._around_page += 1 if _is_around_page(element) else 0
         if _stands_apart(element):
             self.write(" ")
         if _is_superscript(element):
@@ -167,6 +170,7 @@ class _Renderer:
 
     def close(self, element: Element) -> None:
         tag, self._raised = element.tag, False
+        self._around_page -= 1 if _is_around_page(element) else 0
         if tag in _CELLS and self._table:
             self._cells -= 1
             spans = (_read_span(element.get(name, "")) for name in ("rowspan", "colspan"))
@@ -189,7 +193,7 @@ class _Renderer:
 
     def _close_link(self, element: Element) -> None:
         """Write or note the address of a link, unless it belongs to the page's frame."""
-        if any(map(_is_around_page, element.iterancestors())):
+        if self._around_page:
             return
         parts = self._lines[-1].parts[-_MOST_PARTS:]
         words = fold("".join(element.itertext()))
@@ -272,15 +276,19 @@ def _stands_apart(element: Element) -> bool:
 
 
 def _is_around_page(element: Element) -> bool:
+    """Return whether an element is a header, a footer or a menu, by its name, class, id or role."""
     names = (element.tag, *(element.get(key, "") for key in ("class", "id", "role")))
-    return element.tag != "body" and any(map(_AROUND_PAGE.search, names))
+    is_around = any(_AROUND_PAGE.search(name, 0, _LONGEST_NAME) for name in names)
+    return is_around and element.tag != "body"
 
 
 def _is_alone(element: Element) -> bool:
-    """Return whether an element is all of its paragraph or item."""
-    parent = element.getparent()
-    texts = (parent.text, *(child.tail for child in parent if child.tag != "br"))
-    return parent.tag in _ENTRIES and not any((text or "").strip() for text in texts)
+    """Return whether a link is all that its paragraph or item begins with."""
+    parent, following = element.getparent(), element.getnext()
+    if parent.tag not in _ENTRIES or element.getprevious() is not None:
+        return False
+    has_text = any((text or "").strip() for text in (parent.text, element.tail))
+    return not has_text and (following is None or following.tag in ("br", *_BLOCKS, *_LISTS))
 
 
 def _is_superscript(element: Element) -> bool:

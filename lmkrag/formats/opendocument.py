@@ -157,6 +157,7 @@ def _show_addresses(content: Element) -> None:
     in a workbook, else in paragraphs at the end of their section.
     """
     links, inline = Links(), (f"{_TABLE}table-cell", f"{_DRAW}page")
+    paragraph, whole = content, ""
     for text in content.iterfind(f"{_OFFICE}body/*"):
         for part in [*text.iter(f"{_TEXT}a", _HEADING), None]:
             if part is None or part.tag == _HEADING:
@@ -167,8 +168,10 @@ def _show_addresses(content: Element) -> None:
                 continue
             words = _text(part)
             above = next(part.iterancestors(*_LINES), part)
-            before = _text(above).partition(words)[0] + words
-            is_alone = words == _text(above) or next(part.iterancestors(*inline), None) is not None
+            if above is not paragraph:
+                paragraph, whole = above, _text(above)
+            before = whole.partition(words)[0] + words
+            is_alone = words == whole or next(part.iterancestors(*inline), None) is not None
             address = links.add(before, part.get(_HREF, ""), words, is_alone=is_alone)
             part.tail = address + (part.tail or "")
 

@@ -23,6 +23,7 @@ _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
 _RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
 _LINK = re.compile(rb'\{\\\*\\fldinst[^"]{0,300}?HYPERLINK\s+"([^"{}]*)"')
+_NEAR = 2_000  # bytes between the address of a link and its words
 _SHOWN = re.compile(rb"\{\\fldrslt(?![a-z])")
 _MARKS = dict.fromkeys(b"\x1d\x1e")
 # A cell with the one before it (m), or above it (vm).
@@ -80,7 +81,7 @@ def _show_addresses(data: bytes) -> bytes:
     pieces, position = [], 0
     links = Links()
     for link in _LINK.finditer(data):
-        shown = _SHOWN.search(data, link.end())
+        shown = _SHOWN.search(data, link.end(), link.end() + _NEAR)
         if shown is None or link.start() < position:
             continue
         end = _find_end(data, shown.end())
