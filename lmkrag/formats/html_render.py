@@ -271,8 +271,8 @@ def _stands_apart(element: Element) -> bool:
     if not are_words or next(element.iterancestors(*_JOINED), None) is not None:
         return False
     if element.tag == "a":
-        return before.get("href") != element.get("href")
-    return bool(element.get("class")) and before.get("class") == element.get("class")
+        return bool(before.get("href") != element.get("href"))
+    return bool(element.get("class")) and bool(before.get("class") == element.get("class"))
 
 
 def _is_around_page(element: Element) -> bool:

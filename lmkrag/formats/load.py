@@ -15,6 +15,7 @@ from typing import NamedTuple
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded, is_of_parser
 from lmkrag.formats.encoded import drop_encoded
+from lmkrag.formats.marked_tables import show_tables
 from lmkrag.formats.memory import find_limit
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
@@ -257,7 +258,8 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise to_document_error(error, suffix) from error
     if not loaded.page_starts:  # the characters of pages have places
-        loaded = replace(loaded, text=drop_encoded(loaded.text))
+        shown = show_tables(loaded.text, loaded.kind)
+        loaded = replace(loaded, text=drop_encoded(shown))
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
         if loaded.left_out:
             part, why = next(iter(loaded.left_out.items()))

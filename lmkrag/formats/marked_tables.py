@@ -18,12 +18,18 @@ _OPTION = re.compile(r"\s*:[\w-]+:")
 _CELL = re.compile(r"^[ \t]*(?P<row>\*[ \t]+)?-(?:[ \t]+|$)", re.MULTILINE)
 
 
-def show_html_tables(text: str) -> str:
-    """Return Markdown with its tables of HTML as rows between bars.
+def show_tables(text: str, kind: str) -> str:
+    """Return a text of marked kind with its tables of HTML or of lists as rows between bars.
 
     The lines below a table keep their numbers unless its rows need more lines than it has.
+
+    Args:
+        text: the text.
+        kind: the kind of its document; texts of most kinds stay as they are.
     """
-    return _TABLE.sub(_show_html, text) if "<table" in text.lower() else text
+    if kind in ("markdown", "notebook") and "<table" in text.lower():
+        return _TABLE.sub(_show_html, text)
+    return _LIST_TABLE.sub(_show_list, text) if kind == "rst" and "-table::" in text else text
 
 
 def _show_html(match: re.Match[str]) -> str:
@@ -33,13 +39,6 @@ def _show_html(match: re.Match[str]) -> str:
     if "\n|" not in shown:  # code, or a table that lays out a page
         return match[0]
     return _fill(_rule(shown), match[0])
-
-
-def show_list_tables(text: str) -> str:
-    """Return reStructuredText with its tables of lists as rows between bars; lines keep their
-    numbers.
-    """
-    return _LIST_TABLE.sub(_show_list, text) if "-table::" in text else text
 
 
 def _show_list(match: re.Match[str]) -> str:

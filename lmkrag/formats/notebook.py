@@ -11,7 +11,6 @@ from typing import Any
 
 from lmkrag.formats.base import Loaded, Parts
 from lmkrag.formats.html import extract
-from lmkrag.formats.marked_tables import show_html_tables
 from lmkrag.formats.text import decode, find_markdown_title
 from lmkrag.specs import BYTE_ORDER_MARK
 
@@ -51,7 +50,7 @@ def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
     if cell.get("cell_type") == "heading":
         source = f"{'#' * int(cell.get('level', 1))} {source}"
     if cell.get("cell_type") != "code":
-        yield show_html_tables(source)
+        yield source
         return
     yield _fence(source)
     left = _MOST_PRINTED

@@ -298,12 +298,12 @@ def _find_links(xml: bytes, path: str, archive: zipfile.ZipFile) -> Iterator[tup
         yield place.decode(), unescape(address.decode("utf-8", "replace"))
 
 
-def _read_relations(path: str, archive: zipfile.ZipFile) -> Iterable[etree._Element]:
+def _read_relations(path: str, archive: zipfile.ZipFile) -> list[etree._Element]:
     folder, name = posixpath.split(path)
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():
-        return ()
-    return etree.fromstring(archive.read(relations), PARSER)
+        return []
+    return [*etree.fromstring(archive.read(relations), PARSER)]
 
 
 def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:

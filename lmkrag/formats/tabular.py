@@ -53,7 +53,8 @@ _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 def read_csv(data: bytes, name: str) -> Loaded:
     """Read a table: a line for each row, ``column: value`` between bars.
 
-    The delimiter is the one that divides most rows into the same number of cells.
+    The delimiter is the one that divides most rows into the same number of cells, but no figures
+    such as ``1,50``.
 
     Args:
         data: the bytes of the file.
@@ -70,7 +71,7 @@ def read_csv(data: bytes, name: str) -> Loaded:
     regular = {sign: _are_regular(rows) for sign, rows in divided.items()}
     others = (sign for sign in regular if sign != "," and regular[sign][0])
     if any(_has_decimals(divided[sign]) for sign in others):
-        del regular[","]
+        regular.pop(",", None)
     dialect["delimiter"] = max(regular, key=lambda sign: regular[sign])
     rows = _parse(text, dialect)
     quote = dialect["quotechar"]

@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import chardet
@@ -93,11 +92,7 @@ def read(data: bytes, name: str) -> Loaded:
     Raises:
         DocumentError: it is binary, not text.
     """
-    from lmkrag.formats.marked_tables import show_html_tables, show_list_tables
-
-    loaded = describe(decode(data), name)
-    show = {"markdown": show_html_tables, "rst": show_list_tables}.get(loaded.kind)
-    return replace(loaded, text=show(loaded.text)) if show else loaded
+    return describe(decode(data), name)
 
 
 def describe(text: str, name: str) -> Loaded:

@@ -398,8 +398,8 @@ def lines_of(data: bytes, name: str) -> list[str]:
     return [line for line in text.split("\n") if line and not line.startswith("#")]
 
 
-TWO_TABLES = (("Region: North",), ("Pier", "Boats"), ("A1", 14), ("Total", 14), ())
-TWO_TABLES += (("Region: South",), ("Pier", "Boats"), ("B1", 4), ("Total", 4))
+TWO_TABLES: list[tuple] = [("Region: North",), ("Pier", "Boats"), ("A1", 14), ("Total", 14), ()]
+TWO_TABLES += [("Region: South",), ("Pier", "Boats"), ("B1", 4), ("Total", 4)]
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
@@ -415,8 +415,8 @@ def test_one_caption_stays_above_its_table():
 
 
 def test_columns_that_are_blank_throughout_are_no_part_of_a_table():
-    rows = ((None, "Title:", "Arrivals"), (None, "Source:", "Harbour office"), ())
-    rows += ((None, "Code", "Pier", "Boats"), (None, "P1", "North", 143), (None, "P2", "South", 61))
+    rows: list[tuple] = [(None, "Title:", "Arrivals"), (None, "Source:", "Harbour office"), ()]
+    rows += [(None, "Code", "Pier", "Boats"), (None, "P1", "North", 143), (None, "P2", "South", 61)]
     shown = lines_of(book(*rows), "a.xlsx")
     assert shown[:3] == [
         "Title: Arrivals",
