@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, pairwise, zip_longest
+from itertools import accumulate, chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.errors import DocumentError
@@ -259,10 +259,28 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     lines: list[str] = []
     for table, caption in _name_tables(_read_tables(_drop_margin([*map(_strip, rows)]))):
         lines += [_show_row([cell for cell, _ in groupby(row)]) for row in table.captions]
-        for row in table.records:
-            shown = _show_row(row, () if _is_remark(row) else table.names)
-            lines.append(" | ".join(filter(None, (caption, shown))))
+        for row, label in zip(table.records, _find_labels(table), strict=True):
+            is_alone = _is_remark(row) or [label] == row
+            shown = _show_row(row, () if is_alone else table.names)
+            above = [caption] if is_alone else [caption, label]
+            lines.append(" | ".join(filter(None, [*above, shown])))
     return lines
+
+
+def _find_labels(table: Table) -> list[str]:
+    """Return for each record of a table the label above it: a row of one cell, such as a region.
+
+    There are none unless the table begins with one, has several, and rows below each.
+    """
+    singles = [len(row) == 1 and not _is_remark(row) for row in table.records]
+    are_labels = singles[:1] == [True] and sum(singles) > 1 and not singles[-1]
+    if not are_labels or any(above and below for above, below in pairwise(singles)):
+        return [""] * len(singles)
+    labels = accumulate(
+        (row[0] if single else "" for row, single in zip(table.records, singles, strict=True)),
+        lambda above, label: label or above,
+    )
+    return [*labels]
 
 
 def _drop_margin(rows: Rows) -> Rows:

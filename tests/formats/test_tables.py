@@ -410,6 +410,19 @@ def test_rows_of_tables_with_the_same_columns_begin_with_their_caption(name):
     assert "Region: South | Pier: Total | Boats: 4" in lines_of(data, name)
 
 
+def test_rows_below_a_label_inside_a_table_begin_with_it():
+    rows: list[tuple] = [("Pier", "Boats", "Fee"), ("North",), ("A1", 14, 3), ("Total", 14, 3)]
+    rows += [("South",), ("B1", 4, 5), ("Total", 4, 5)]
+    assert lines_of(book(*rows), "a.xlsx") == [
+        "North",
+        "North | Pier: A1 | Boats: 14 | Fee: 3",
+        "North | Pier: Total | Boats: 14 | Fee: 3",
+        "South",
+        "South | Pier: B1 | Boats: 4 | Fee: 5",
+        "South | Pier: Total | Boats: 4 | Fee: 5",
+    ]
+
+
 def test_one_caption_stays_above_its_table():
     assert lines_of(book(*TWO_TABLES[:4]), "a.xlsx")[1] == "Pier: A1 | Boats: 14"
 
