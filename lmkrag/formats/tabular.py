@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.errors import DocumentError
@@ -276,11 +276,10 @@ def _find_labels(table: Table) -> list[str]:
     are_labels = singles[:1] == [True] and sum(singles) > 1 and not singles[-1]
     if not are_labels or any(above and below for above, below in pairwise(singles)):
         return [""] * len(singles)
-    labels = accumulate(
-        (row[0] if single else "" for row, single in zip(table.records, singles, strict=True)),
-        lambda above, label: label or above,
-    )
-    return [*labels]
+    labels: list[str] = []
+    for row, is_single in zip(table.records, singles, strict=True):
+        labels.append(row[0] if is_single else labels[-1])
+    return labels
 
 
 def _drop_margin(rows: Rows) -> Rows:
