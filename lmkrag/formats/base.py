@@ -146,6 +146,11 @@ _CODES = (
 _SIGNS = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖαβχδεφγηιϕκλμνοπθρστυϖωξψζ≤∞☐°±≥×•÷≠≈✗✓☒☑"
 _SYMBOLS = {0xF000 + code: sign for code, sign in zip(_CODES, _SIGNS, strict=True)}
 _EXPONENT = re.compile(r"[−–+-]?\d")
+# of a link out of a document; longer ones are made to follow their readers
+_OUTSIDE = re.compile(r"(?:(?:https?|ftp)://|[\w.+-]+@[\w-]+\.|\+?[\d()-]{5})\S{0,300}$")
+_SENTENCE_START = re.compile(r"(?<=[.!?])\s+(?=\W*[^\W\d_a-z])")
+_MOST_BEFORE_LINK = 1_000  # characters in which its sentence is looked for
+_LONGEST_LINK = 100  # characters of the words before an address
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
 _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
@@ -305,6 +310,54 @@ def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute has, or ``default`` if it has none."""
     match = re.fullmatch(r"(-?\d{1,9})(?:\.0*)?", text or "")
     return int(match[1]) if match else default
+
+
+class Links:
+    """The addresses of a document's links: a line for each at the end of its section.
+
+    The words of a text stay as they are, and a line can be found and quoted alone: it begins with
+    the sentence up to the link. A link that is all of its paragraph or cell has its address beside
+    its words instead.
+
+    >>> links = Links()
+    >>> links.add("It is new. Pay the dues at this page", "https://pay.example.org", "this page")
+    ''
+    >>> links.take()
+    ['Pay the dues at this page: https://pay.example.org']
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._known: set[str] = set()
+
+    def add(self, text: str, address: str, words: str, *, is_alone: bool = False) -> str:
+        """Note a link, and return what follows its words.
+
+        Args:
+            text: the text of its paragraph up to the end of the link.
+            address: its address; those inside a document, and of scripts, are left out.
+            words: the words of the link.
+            is_alone: whether it is all of its paragraph or cell.
+        """
+        address = address.strip().removeprefix("mailto:").removeprefix("tel:")
+        shown = re.sub(r"^https?://(?:www\.)?|[/?].*", "", address)
+        if not _OUTSIDE.match(address) or not words.strip() or address in self._known:
+            return ""
+        self._known.add(address)
+        if shown.casefold() in words.casefold() or words.startswith(("http", "www.")):
+            return ""
+        if is_alone:
+            return f" ({address})"
+        sentence = _SENTENCE_START.split(fold(text[-_MOST_BEFORE_LINK:]))[-1]
+        if len(sentence) > _LONGEST_LINK:
+            sentence = sentence[-_LONGEST_LINK:].partition(" ")[2] or sentence[-_LONGEST_LINK:]
+        self._lines.append(f"{sentence.strip(' -#:')}: {address}")
+        return ""
+
+    def take(self) -> list[str]:
+        """Return the lines of the links since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

@@ -4,6 +4,7 @@ python-docx gives the paragraphs that stand directly in the body; what is inside
 tracked insertions, text boxes and notes is found in its XML.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import count
@@ -17,6 +18,7 @@ from docx.oxml.ns import qn
 
 from lmkrag.formats.base import (
     MATH_TEXT,
+    Links,
     Loaded,
     Parts,
     fold,
@@ -39,6 +41,7 @@ _WRAPPERS = tuple(map(qn, _NAMES))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
 _NOT_SHOWN = ("w:strike", "w:dstrike", "w:vanish")  # the first two: what is no longer so
+_LINK, _FIELD = qn("w:hyperlink"), re.compile(r'\bHYPERLINK\s+"([^"]+)"')
 _NO_LEVEL = 9  # of an outline: text
 _ON = ("1", "true", "on")
 _NOT_READ = (qn("w:moveFrom"), qn("w:rt"), _FALLBACK)  # w:rt: how to pronounce the text below it
@@ -88,6 +91,7 @@ class _Reader:
         for mark, kind, ordinals in _NOTES:
             notes = {note.get(qn("w:id")): note for root in self._related(kind) for note in root}
             self._notes.append((mark, notes, ordinals, count(1)))
+        self._links = Links()
         self.title = ""
 
     def _name_style(self, key: str | None) -> str:
@@ -121,13 +125,21 @@ class _Reader:
         kinds = (RELATIONSHIP_TYPE.HEADER, RELATIONSHIP_TYPE.FOOTER)
         roots = [root for kind in kinds for root in self._related(kind)]
         paragraphs = (paragraph for root in roots for paragraph in root.iter(_PARAGRAPH))
-        return read_margins(map(_text, paragraphs))
+        return read_margins(map(self._text, paragraphs))
 
     def all_blocks(self) -> Iterator[str]:
         """Yield the blocks of the text, without those that can't be read."""
         for number, block in enumerate(_children(self._body, _PARAGRAPH, _TABLE), 1):
             what = "table" if block.tag == _TABLE else "paragraph"
-            yield from self._parts.read(f"{what} {number}", partial(self._read, block)) or []
+            blocks = self._parts.read(f"{what} {number}", partial(self._read, block)) or []
+            if blocks and blocks[0].startswith("#"):
+                yield from self._show_links()
+            yield from blocks
+        yield from self._show_links()
+
+    def _show_links(self) -> list[str]:
+        """Return the addresses of a section's links."""
+        return ["\n".join(lines)] if (lines := self._links.take()) else []
 
     def _read(self, block: Any) -> list[str]:
         return [*(self._table(block) if block.tag == _TABLE else self._paragraph(block))]
@@ -138,7 +150,7 @@ class _Reader:
             yield from self._read(block)
 
     def _paragraph(self, paragraph: Any) -> Iterator[str]:
-        text = _text(paragraph)
+        text = self._text(paragraph)
         prefix = self._prefix(paragraph, text)  # of an empty paragraph, too: Word counts it
         if text:
             yield prefix + (fold(text) if prefix.startswith("#") else text)
@@ -165,13 +177,37 @@ class _Reader:
             return f"{mark} {number} " if number not in ("", "-") else f"{mark} "
         return (number or "-") + " " if number or style.startswith("List") else ""
 
+    def _text(self, paragraph: Any) -> str:
+        """Return the text of a paragraph without what is hidden or struck through; note its
+        links.
+        """
+        if any(ancestor.tag in _NOT_READ for ancestor in paragraph.iterancestors()):
+            return ""
+        text = words = address = field = ""
+        for run in _inside(paragraph, _RUN, MATH_TEXT):
+            field = _follow_field(run, field)
+            target = self._find_address(run) or field
+            if target != address:
+                text += self._links.add(text, address, words)
+                address, words = target, ""
+            shown = _show_run(run, text)
+            text, words = text + shown, words + shown
+        is_alone = words.strip() == text.strip() or _is_in_cell(paragraph)
+        return (text + self._links.add(text, address, words, is_alone=is_alone)).strip()
+
+    def _find_address(self, run: Any) -> str:
+        """Return the address of the link that a run belongs to; an empty string if it has none."""
+        link = next(run.iterancestors(_LINK), None)
+        relation = None if link is None else self._part.rels.get(link.get(qn("r:id")))
+        return str(relation.target_ref) if relation is not None and relation.is_external else ""
+
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
         """Yield the notes of a paragraph with their numbers, and its comments; each once."""
         for mark, notes, ordinals, numbers in self._notes:
             for reference in _inside(paragraph, mark):
                 if (note := notes.pop(reference.get(qn("w:id")), None)) is None:
                     continue
-                text = fold(" ".join(map(_text, _children(note, _PARAGRAPH))))
+                text = fold(" ".join(map(self._text, _children(note, _PARAGRAPH))))
                 if ordinals:
                     yield f"[^{format_ordinal(next(numbers), ordinals)}]: {text}"
                 else:
@@ -208,7 +244,7 @@ class _Reader:
     def _cell(self, cell: Any) -> str:
         """Return the text of a cell, tables and boxes in it included."""
         paragraphs = cell.iter(_PARAGRAPH)
-        numbered = ((self._numbers.next(each), _text(each)) for each in paragraphs)
+        numbered = ((self._numbers.next(each), self._text(each)) for each in paragraphs)
         return fold(" ".join(f"{number} {text}" for number, text in numbered if text))
 
 
@@ -247,18 +283,26 @@ def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
             yield element
 
 
-def _text(paragraph: Any) -> str:
-    """Return the text of a paragraph without what is hidden or struck through."""
-    if any(ancestor.tag in _NOT_READ for ancestor in paragraph.iterancestors()):
+def _follow_field(run: Any, field: str) -> str:
+    """Return the address of the field that is open after a run; an empty string if none is."""
+    code = "".join(part.text or "" for part in run.iterfind(qn("w:instrText")))
+    if link := _FIELD.search(code):
+        return link[1]
+    kinds = [sign.get(qn("w:fldCharType")) for sign in run.iterfind(qn("w:fldChar"))]
+    return "" if "end" in kinds else field
+
+
+def _is_in_cell(paragraph: Any) -> bool:
+    return next(paragraph.iterancestors(qn("w:tc")), None) is not None
+
+
+def _show_run(run: Any, before: str) -> str:
+    """Return the text of a run after the text before it; an empty one if it is not shown."""
+    if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in _NOT_SHOWN):
         return ""
-    text = ""
-    for run in _inside(paragraph, _RUN, MATH_TEXT):
-        if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in _NOT_SHOWN):
-            continue
-        codes = [sign.get(qn("w:char"), "20") for sign in run.iterfind(qn("w:sym"))]
-        symbols = "".join(chr(int(code, 16)) for code in codes)
-        lift = read_whole(find_value(run, "w:rPr", "w:position"), 0)
-        raised = run.find(_RAISED) is not None or lift > 0
-        shown = read_run(run) + show_symbols(symbols)
-        text += mark_raised(text, shown) if raised else shown
-    return text.strip()
+    codes = [sign.get(qn("w:char"), "20") for sign in run.iterfind(qn("w:sym"))]
+    symbols = "".join(chr(int(code, 16)) for code in codes)
+    lift = read_whole(find_value(run, "w:rPr", "w:position"), 0)
+    raised = run.find(_RAISED) is not None or lift > 0
+    shown = read_run(run) + show_symbols(symbols)
+    return mark_raised(before, shown) if raised else shown

@@ -11,7 +11,7 @@ from lxml import etree
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
-from lmkrag.formats.html_render import Element, render
+from lmkrag.formats.html_render import LINE_BOX, Element, render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
@@ -23,6 +23,13 @@ _NESTED = re.compile(
     rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE
 )
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
+_BOX_STYLE = re.compile(r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b")
+_LAST_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")  # of each of several selectors
+_INLINE = ("span", "b", "strong", "i", "em", "small", "label", "font", "time")
+_ROLES = {  # of ARIA, and the elements that have them
+    **{"table": "table", "grid": "table", "row": "tr", "cell": "td", "gridcell": "td"},
+    **{"columnheader": "th", "rowheader": "th", "list": "ul", "listitem": "li"},
+}
 _TEXT = ".//text()[not(parent::script or parent::style)]"
 _STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"
 _HIDDEN = (
@@ -104,6 +111,7 @@ def _parse(data: bytes) -> Element:
     root = etree.Element("html") if root is None else root
     _drop_hidden(root)
     _read_styles(root)
+    _read_roles(root)
     return root
 
 
@@ -146,25 +154,55 @@ def _drop_hidden(root: Element) -> None:
 
 
 def _read_styles(root: Element) -> None:
-    """Make headings, list items and superscripts of what Word and Google Docs save as paragraphs of
-    a style.
+    """Make headings, list items, boxes and superscripts of what has their styles, as Word and
+    Google Docs save it.
     """
-    raised = {
-        name for style in root.iter("style") for name in _RAISED_CLASS.findall(style.text or "")
-    }
-    if raised:
-        for span in root.iter("span"):
-            if raised.intersection(span.get("class", "").split()):
-                span.tag = "sup"
+    styles = "".join(style.text or "" for style in root.iter("style"))
+    raised, boxes = {*_RAISED_CLASS.findall(styles)}, _find_boxes(styles)
+    for part in root.iter(*_INLINE):
+        classes = part.get("class", "").split()
+        if raised.intersection(classes):
+            part.tag = "sup"
+        elif boxes.intersection(classes) or _BOX_STYLE.search(part.get("style", "")):
+            _make_box(part)
     of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
     for paragraph in root.iter("p"):
-        styles = paragraph.get("class", "").split()
-        if "MsoTitle" in styles or (of_google and "title" in styles):
+        names = paragraph.get("class", "").split()
+        if "MsoTitle" in names or (of_google and "title" in names):
             paragraph.tag = "h1"
-        elif any(style.startswith("MsoListParagraph") for style in styles):
-            first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
-            if first is not None and first.text.strip() in _BULLETS:
-                first.text = "- "
+        elif any(name.startswith("MsoListParagraph") for name in names):
+            _mark_bullet(paragraph)
+
+
+def _find_boxes(styles: str) -> set[str]:
+    """Return the classes that styles put on lines of their own."""
+    rules = (rule.rpartition("{") for rule in styles.split("}"))
+    boxes = (selectors for selectors, _, body in rules if _BOX_STYLE.search(body))
+    return {name for selectors in boxes for name in _LAST_CLASS.findall(selectors.strip())}
+
+
+def _make_box(part: Element) -> None:
+    """Put an inline element on a line of its own; a line break after it adds no other."""
+    part.tag = LINE_BOX
+    following = part.getnext()
+    if following is not None and following.tag == "br" and not (part.tail or "").strip():
+        following.tag = "template"
+
+
+def _mark_bullet(paragraph: Element) -> None:
+    first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
+    if first is not None and first.text.strip() in _BULLETS:
+        first.text = "- "
+
+
+def _read_roles(root: Element) -> None:
+    """Make tables, lists and headings of what has their roles."""
+    for part in root.xpath("//*[self::div or self::span or contains(name(), '-')][@role]"):
+        level = part.get("aria-level", "2")
+        if part.get("role") != "heading":
+            part.tag = _ROLES.get(part.get("role"), part.tag)
+        elif level in tuple("123456"):
+            part.tag = f"h{level}"
 
 
 def read_svg(data: bytes, name: str) -> Loaded:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lxml import etree
 
-from lmkrag.formats.base import fold, mark_raised, read_whole
+from lmkrag.formats.base import Links, fold, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
@@ -20,17 +20,29 @@ _SKIPPED = frozenset(
 _PARAGRAPHS = frozenset(
     """p div section article main aside header footer blockquote figure figcaption table caption
     dl dt dd form fieldset legend address details summary hr body option button dialog select
-    textarea""".split()
+    textarea center""".split()
 )
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_LISTS, _CELLS = ("ol", "ul"), ("td", "th")
-_BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre"])
+_LISTS, _CELLS = ("ol", "ul", "menu"), ("td", "th")
+LINE_BOX = "line-box"
+"""The tag of an inline element that its style puts on a line of its own."""
+_BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre", LINE_BOX])
 # of ordered lists
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
+_BESIDE = ("label", "output")  # boxes beside each other on a line
+_CHIPS = ("a", "span", "small", "b", "strong", "i", "em", "mark", "data", "time")
+_ENTRIES = ("p", "li", "dt", "dd", "div", "center")
+_LONGEST_NAME = 200  # of a class
+_MOST_PARTS = 100  # of a line
+_JOINED = ("code", "pre", "kbd", "samp", "tt")  # whose parts are coloured
+# Elements, classes and roles around the text of a page.
+_AROUND_PAGE = re.compile(
+    r"(?:^|[ _-])(?:page|site)?(?:header|footer|aside|nav\w*|menu|\w*sidebar)\b"
+)
 # of annotations that say the same as people type it
 _SOURCES = ("application/x-tex", "StarMath 5.0")
 _SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
@@ -104,6 +116,8 @@ class _Renderer:
             tuple[str, int]
         ] = []  # the format of each, and the number of its last item
         self._tables: list[Grid | None] = []  # None for a table that lays out a page
+        self._links = Links()
+        self._around_page = 0  # open headers, footers and menus
 
     def write(self, text: str | None) -> None:
         if text and (shown := text.translate(_NOT_SHOWN)):
@@ -123,6 +137,9 @@ class _Renderer:
 
     def open(self, element: Element) -> None:
         tag, lines = element.tag, self._lines[-1]
+        self._around_page += 1 if _is_around_page(element) else 0
+        if _stands_apart(element):
+            self.write(" ")
         if _is_superscript(element):
             self._raised = not (element.tail or "").startswith(("/", "⁄"))
             self.write("" if self._raised else " ")  # 1 1/2
@@ -134,6 +151,7 @@ class _Renderer:
             lines.end(1)
             lines.marker = self._mark_item(element)
         elif tag in _HEADINGS:
+            self._end_section()
             lines.end(2)
             lines.marker = "" if self._cells else _HEADINGS[tag]
         elif tag == "pre":
@@ -146,20 +164,44 @@ class _Renderer:
         elif tag == "br":
             self._break_line(element)
         elif tag in _BLOCKS:
-            lines.end(1 if tag == "dd" else 2)
+            lines.end(1 if tag in ("dd", LINE_BOX) else 2)
             if tag == "table":
                 self._tables.append(Grid() if _holds_data(element) else None)
 
     def close(self, element: Element) -> None:
         tag, self._raised = element.tag, False
+        self._around_page -= 1 if _is_around_page(element) else 0
         if tag in _CELLS and self._table:
             self._cells -= 1
             spans = (_read_span(element.get(name, "")) for name in ("rowspan", "colspan"))
             self._table.add(fold(self._lines.pop().text()), *spans)
         elif tag == "tr" and self._table:
             self._table.end_row()
+        elif tag == "a":
+            self._close_link(element)
         else:
             self._close_block(tag)
+
+    def _end_section(self) -> None:
+        """Write the addresses of the links of a section."""
+        if self._cells or self._preformatted:
+            return
+        self._lines[-1].end(2)
+        for line in self._links.take():
+            self._lines[-1].write(line)
+            self._lines[-1].end(1)
+
+    def _close_link(self, element: Element) -> None:
+        """Write or note the address of a link, unless it belongs to the page's frame."""
+        if self._around_page:
+            return
+        parts = self._lines[-1].parts[-_MOST_PARTS:]
+        words = fold("".join(element.itertext()))
+        is_alone = bool(self._cells) or _is_alone(element)
+        line = "".join(parts).rpartition("\n")[2]
+        address = self._links.add(line, element.get("href", ""), words, is_alone=is_alone)
+        tags = element.get("tags", "").replace(",", ", ")  # of bookmarks
+        self.write(address[:-1] + (f"; {tags})" if tags else ")") if address else "")
 
     def _close_block(self, tag: str) -> None:
         if tag == "pre" and self._preformatted:
@@ -176,7 +218,7 @@ class _Renderer:
                 for line in bar_lines(grid.rows):
                     self._lines[-1].end(1)
                     self._lines[-1].write(line)
-            self._lines[-1].end(1 if tag == "dt" else 2)
+            self._lines[-1].end(1 if tag in ("dt", LINE_BOX) else 2)
 
     def _close_code(self) -> None:
         self._preformatted -= 1
@@ -206,10 +248,47 @@ class _Renderer:
         return f"{shown}. " if kind == "decimal" else f"({shown}) "
 
     def finish(self) -> str:
+        self._end_section()
         lines = self._lines[0].text().split("\n")
         return "\n".join(
             line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines
         ).strip()
+
+
+def _stands_apart(element: Element) -> bool:
+    """Return whether an element begins a box of its own right after another: a label beside its
+    value, or one of several links, tags and chips of the same class.
+    """
+    before = element.getprevious()
+    if before is None or before.tail or element.tag in _BLOCKS:
+        return False
+    if any(each.tag in _BESIDE or "-" in each.tag for each in (before, element)):
+        return True
+    if before.tag != element.tag or element.tag not in _CHIPS:
+        return False
+    sides = (fold("".join(each.itertext())) for each in (before, element))
+    are_words = all(len(side) > 1 and any(map(str.isalnum, side)) for side in sides)
+    if not are_words or next(element.iterancestors(*_JOINED), None) is not None:
+        return False
+    if element.tag == "a":
+        return bool(before.get("href") != element.get("href"))
+    return bool(element.get("class")) and bool(before.get("class") == element.get("class"))
+
+
+def _is_around_page(element: Element) -> bool:
+    """Return whether an element is a header, a footer or a menu, by its name, class, id or role."""
+    names = (element.tag, *(element.get(key, "") for key in ("class", "id", "role")))
+    is_around = any(_AROUND_PAGE.search(name, 0, _LONGEST_NAME) for name in names)
+    return is_around and element.tag != "body"
+
+
+def _is_alone(element: Element) -> bool:
+    """Return whether a link is all that its paragraph or item begins with."""
+    parent, following = element.getparent(), element.getnext()
+    if parent.tag not in _ENTRIES or element.getprevious() is not None:
+        return False
+    has_text = any((text or "").strip() for text in (parent.text, element.tail))
+    return not has_text and (following is None or following.tag in ("br", *_BLOCKS, *_LISTS))
 
 
 def _is_superscript(element: Element) -> bool:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded, is_of_parser
+from lmkrag.formats.encoded import drop_encoded
+from lmkrag.formats.marked_tables import show_tables
 from lmkrag.formats.memory import find_limit
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
@@ -41,7 +43,8 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "mail.read": ("mail", ".eml .emlx"),
     "mail.read_mailbox": ("mailbox", ".mbox .mbx .mbs"),
     "mail.read_page": ("HTML page", ".mht .mhtml"),
-    "mail.read_calendar": ("calendar", ".ics"),
+    "calendars.read_calendar": ("calendar", ".ics .ifb .vcs"),
+    "calendars.read_contacts": ("contacts", ".vcf .vcard"),
     "subtitles.read": ("subtitles", ".srt .vtt"),
     "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
@@ -254,6 +257,9 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
             raise
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise to_document_error(error, suffix) from error
+    if not loaded.page_starts:  # the characters of pages have places
+        shown = show_tables(loaded.text, loaded.kind)
+        loaded = replace(loaded, text=drop_encoded(shown))
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
         if loaded.left_out:
             part, why = next(iter(loaded.left_out.items()))

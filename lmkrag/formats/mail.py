@@ -17,15 +17,13 @@ from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded, Parts
+from lmkrag.formats.calendars import read_events
 from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # mostly of signatures
 _MOST_MESSAGES = 20_000  # of a mailbox
-_COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL")
-_TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE")
-_EVENT = ("SUMMARY", *_TIMES, "DURATION", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE")
 _MAY_BE_POSTMARK = re.compile(rb"^From ([^\r\n]*)\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
 _WEEKDAY_AND_DAY = re.compile(
     rb"(?<![^ ])[A-Z][a-z][a-z],? +(?:[A-Z][a-z][a-z] +\d\d?|\d\d? +[A-Z][a-z][a-z])"
@@ -40,12 +38,6 @@ _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 # characters, of which the standard parsers take time by their square
 _LONG_HEADER, _MOST_ENCODED = (2_000, 20_000)
-_CALENDAR_LINE = re.compile(r'([\w-]+)((?:;[\w-]+=(?:"[^"\n]*"|[^";:\n])*)*):(.*)')
-_STAMP, _ZONE = (
-    re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b"),
-    re.compile(r'TZID="?/?([^";:]+)'),
-)
-_PERSON = re.compile(r'CN="?([^";:]+)')
 
 
 class _Policy(email.policy.EmailPolicy):
@@ -148,11 +140,6 @@ def _read_html(part: EmailMessage) -> str:
     return extract(_decode(part).encode())
 
 
-def read_calendar(data: bytes, name: str) -> Loaded:
-    """Read an .ics file: what happens, when and where, a paragraph for each event."""
-    return Loaded("\n".join(_read_events(decode(data).replace("\r\n", "\n"))).strip(), "mail")
-
-
 def is_mailbox(head: bytes) -> bool:
     """Return whether the beginning of a file is that of a mailbox, as mail programs store it
     without a suffix.
@@ -227,54 +214,73 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
         inside: gets the attachments, and the parts that can't be read.
         names: gets the names of the attachments.
     """
-    kind, subtype = part.get_content_maintype(), part.get_content_subtype()
-    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
     payload: Any = part.get_payload()
-    if kind == "message" and subtype == "rfc822":
-        inner = payload[0] if isinstance(payload, list) else payload
-        coding: dict[str, Any] = {
-            "base64": base64.b64decode,
-            "quoted-printable": quopri.decodestring,
-        }
-        if decode_body := coding.get(_header(part, "Content-Transfer-Encoding").lower()):
-            with suppress(ValueError, TypeError):  # of what is not base64
-                inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
-        return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"]
+    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
+    if part.get_content_type() == "message/rfc822":
+        return [_read_forwarded(part, name, inside)]
     if isinstance(payload, list):
-        subject = _header(part, "Subject")
-        of_message = f" of {subject}" if subject else ""
-        texts = [
-            inside.parts.read(
-                f"part {number}{of_message}", partial(_read_part, inner, inside, names)
-            )
-            or []
-            for number, inner in enumerate(payload, 1)
-        ]
-        if subtype == "alternative":
-            return _choose(texts, [inner.get_content_type() for inner in payload])
-        return [text for inner in texts for text in inner]
+        return _read_parts(part, payload, inside, names)
     if name:  # without one the format of an attachment is unknown
-        if subtype.endswith("-signature"):
-            return []
-        names.append(name)
-        data = part.get_payload(decode=True)
-        if kind not in _PICTURES:
-            inside.attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+        _attach(part, name, inside, names)
         return []
-    if kind == "multipart":  # without the borders that its header names
+    if part.get_content_maintype() == "multipart":  # without the borders that its header names
         return [str(payload)]
-    if kind != "text":
+    return _read_body(part)
+
+
+def _read_forwarded(part: EmailMessage, name: str, inside: _Inside) -> str:
+    """Return the text of a message in a message, under its subject."""
+    payload: Any = part.get_payload()
+    inner = payload[0] if isinstance(payload, list) else payload
+    decoders: dict[str, Any] = {
+        "base64": base64.b64decode,
+        "quoted-printable": quopri.decodestring,
+    }
+    if decode_body := decoders.get(_header(part, "Content-Transfer-Encoding").lower()):
+        with suppress(ValueError, TypeError):  # of what is not base64
+            inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
+    return f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"
+
+
+def _read_parts(
+    part: EmailMessage, payload: list[Any], inside: _Inside, names: list[str]
+) -> list[str]:
+    """Return the texts of the parts of a part: of alternatives the best."""
+    subject = _header(part, "Subject")
+    of_message = f" of {subject}" if subject else ""
+    texts = [
+        inside.parts.read(f"part {number}{of_message}", partial(_read_part, inner, inside, names))
+        or []
+        for number, inner in enumerate(payload, 1)
+    ]
+    if part.get_content_subtype() == "alternative":
+        return _choose(texts, [inner.get_content_type() for inner in payload])
+    return [text for inner in texts for text in inner]
+
+
+def _attach(part: EmailMessage, name: str, inside: _Inside, names: list[str]) -> None:
+    """Note an attachment; those of signatures are left out, and pictures are only named."""
+    if part.get_content_subtype().endswith("-signature"):
+        return
+    names.append(name)
+    data = part.get_payload(decode=True)
+    if part.get_content_maintype() not in _PICTURES:
+        inside.attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+
+
+def _read_body(part: EmailMessage) -> list[str]:
+    """Return the text of a part that is text or a calendar."""
+    kind = part.get_content_type()
+    if not kind.startswith("text/"):
         return []
-    if subtype == "html":
+    if kind == "text/html":
         return [_read_html(part)]
     text = _decode(part)
-    if subtype == "calendar":
-        return ["\n".join(_read_events(text))]
-    return [
-        _join_flowed(text, part.get_param("delsp") == "yes")
-        if part.get_param("format") == "flowed"
-        else text
-    ]
+    if kind == "text/calendar":
+        return ["\n".join(read_events(text.encode()))]
+    if part.get_param("format") == "flowed":
+        return [_join_flowed(text, part.get_param("delsp") == "yes")]
+    return [text]
 
 
 def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
@@ -290,44 +296,6 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
     )
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
     return [text for part in (body, *events) for text in part]
-
-
-def _read_events(calendar: str) -> Iterator[str]:
-    """Yield what happens, when, where and with whom, of a calendar (RFC 5545); alarms and time
-    zones are left out.
-    """
-    inside: list[str] = []
-    fold = r"\n[ \t]|=\n" if "ENCODING=QUOTED-PRINTABLE" in calendar.upper() else r"\n[ \t]"
-    for line in re.sub(fold, "", calendar).split("\n"):
-        if (match := _CALENDAR_LINE.match(line.strip())) is None:
-            continue
-        name, options, value = match[1].upper(), match[2], match[3].strip()
-        if name == "BEGIN":
-            inside.append(value.upper())
-            yield from [""] if value.upper() in _COMPONENTS else ()
-        elif name == "END":
-            inside = inside[:-1]
-        elif (
-            (name in _EVENT or value == "CANCELLED")
-            and value
-            and inside[-1:]
-            and inside[-1] in _COMPONENTS
-        ):
-            if "QUOTED-PRINTABLE" in options.upper():
-                value = decode(quopri.decodestring(value.encode()))
-            if name in _TIMES:
-                zone = _ZONE.search(options)
-                value = _STAMP.sub(_show_time, value) + (f" {zone[1]}" if zone else "")
-            value = re.sub(r"\\([,;nN\\])", lambda sign: " " if sign[1] in "nN" else sign[1], value)
-            if name in ("ORGANIZER", "ATTENDEE"):
-                person, address = _PERSON.search(options), re.sub("(?i)^mailto:", "", value)
-                value = f"{person[1]} <{address}>" if person else address
-            yield f"{name}: {value}"
-
-
-def _show_time(stamp: re.Match[str]) -> str:
-    year, month, day, hour, minute, utc = stamp.groups()
-    return f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "") + (" UTC" if utc else "")
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:

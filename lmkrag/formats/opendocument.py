@@ -11,6 +11,7 @@ from lxml import etree
 
 from lmkrag.formats.base import (
     SOFT_HYPHEN,
+    Links,
     Loaded,
     Parts,
     describe_properties,
@@ -82,6 +83,7 @@ def read_flat(data: bytes, name: str) -> Loaded:
 def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
     parts = Parts()
     _read_styles(content, styles)
+    _show_addresses(content)
     body = f"{_OFFICE}body/{_OFFICE}"
     margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(*_LINES)]
     head = read_margins(map(_text, margins))
@@ -148,6 +150,30 @@ def _read_styles(content: Element, styles: Element) -> None:
         elif name in raised:
             for part in [part for part in span.iter() if part.text][:1]:
                 part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)
+
+
+def _show_addresses(content: Element) -> None:
+    """Put the addresses of links after their words if they are alone or in a table, on a slide or
+    in a workbook, else in paragraphs at the end of their section.
+    """
+    links, inline = Links(), (f"{_TABLE}table-cell", f"{_DRAW}page")
+    paragraph, whole = content, ""
+    for text in content.iterfind(f"{_OFFICE}body/*"):
+        for part in [*text.iter(f"{_TEXT}a", _HEADING), None]:
+            if part is None or part.tag == _HEADING:
+                for line in links.take():
+                    shown = etree.Element(_PARAGRAPH)
+                    shown.text = line
+                    text.append(shown) if part is None else part.addprevious(shown)
+                continue
+            words = _text(part)
+            above = next(part.iterancestors(*_LINES), part)
+            if above is not paragraph:
+                paragraph, whole = above, _text(above)
+            before = whole.partition(words)[0] + words
+            is_alone = words == whole or next(part.iterancestors(*inline), None) is not None
+            address = links.add(before, part.get(_HREF, ""), words, is_alone=is_alone)
+            part.tail = address + (part.tail or "")
 
 
 def _join(blocks: Iterable[str]) -> str:

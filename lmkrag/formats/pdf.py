@@ -5,6 +5,7 @@ on them.
 import contextlib
 import ctypes
 import io
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +56,7 @@ def read(data: bytes, name: str) -> Loaded:
     parts = Parts()
     with _open(data) as pdf:
         contents = [
-            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "")
+            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "", "")
             for number in range(len(pdf))
         ]
         metadata = pdf.get_metadata_dict(skip_empty=True)
@@ -64,10 +65,12 @@ def read(data: bytes, name: str) -> Loaded:
             for number in range(pdf.count_attachments())
         ]
     # Join the pages; those that only OCR can read are empty so far.
-    text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
-    scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
+    bodies = blank_running_lines([body for body, _, _ in contents])
+    links = (addresses for _, addresses, _ in contents)
+    text, starts = join_pages([*map(operator.add, bodies, links)])
+    scanned = tuple(number for number, (*_, fault) in enumerate(contents, 1) if fault)
     if scanned and not text.strip() and not is_installed():
-        faults = " or ".join(sorted({fault for _, fault in contents if fault}))
+        faults = " or ".join(sorted({fault for *_, fault in contents if fault}))
         pages = f"{len(scanned)} page{'' if len(scanned) == 1 else 's'} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     named = ("Author", "Subject", "Keywords")
@@ -227,16 +230,17 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
             yield page
 
 
-def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
-    """Return the text of a page, from 0, and why it needs OCR; the reason is empty if it does
-    not.
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str, str]:
+    """Return the text of a page, from 0, the addresses after it, and why it needs OCR; the reason
+    is empty if it does not.
     """
     with contextlib.closing(pdf[number]) as page:
         content = PageText(page)
         if content.is_garbage:
-            return "", "with an unreadable text layer"
-        is_scan = len(content.text) < _FEW_CHARACTERS and _is_scan(page, content)
-        return content.text, "without a text layer" if is_scan else ""
+            return "", "", "with an unreadable text layer"
+        body, addresses = content.text[: content.body_end], content.text[content.body_end :]
+        is_scan = len(body) < _FEW_CHARACTERS and _is_scan(page, content)
+        return body, addresses, "without a text layer" if is_scan else ""
 
 
 def _is_scan(page: Any, content: PageText) -> bool:

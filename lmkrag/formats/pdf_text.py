@@ -10,14 +10,14 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import Any
 
 import pypdfium2.raw as raw
 
-from lmkrag.formats.base import SOFT_HYPHEN, fold
+from lmkrag.formats.base import SOFT_HYPHEN, Links, fold
 from lmkrag.formats.columns import Rectangle, Source, mark_columns
 from lmkrag.formats.titles import mark_titles
 
@@ -49,6 +49,7 @@ _LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECA
 _ENOUGH = 40  # words that say something
 _FEWEST_VOWELS = 0.7  # share of words that have a vowel, in any language
 _SAMPLE = 200  # characters
+_BEFORE_LINK = 300  # characters that may say what a link is about
 _LARGE = 0.025  # of the height of a page: a line of a slide
 _BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
 _NOTES = (
@@ -70,6 +71,7 @@ class PageText:
 
     Attributes:
         text: the text as it is indexed.
+        body_end: where the addresses of links begin in it.
     """
 
     def __init__(self, page: Any) -> None:
@@ -83,10 +85,16 @@ class PageText:
         self._sources: Sequence[Source] = sources[first : first + len(self.text)]
         self.text, self._sources = mark_columns(self.text, self._sources, self._measure)
         self.text, self._sources = mark_titles(self.text, self._sources, self._measure, self._look)
-        for note, box in self._notes:
+        self._append(self._notes)
+        self.body_end = len(self.text)
+        self._append(self._links())
+
+    def _append(self, lines: Iterable[tuple[str, Rectangle]]) -> None:
+        """Add lines that belong to places on the page."""
+        for line, box in lines:
             gap = "\n\n" if self.text else ""
-            self.text += gap + note
-            self._sources = [*self._sources, *[box] * len(gap + note)]
+            self.text += gap + line
+            self._sources = [*self._sources, *[box] * len(gap + line)]
 
     @property
     def is_garbage(self) -> bool:
@@ -147,6 +155,20 @@ class PageText:
         name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
         weight = raw.FPDFText_GetFontWeight(self._textpage, number)
         return self._size(source), bool(_BOLD.search(name)) or weight >= _BOLD_WEIGHT
+
+    def _links(self) -> Iterator[tuple[str, Rectangle]]:
+        """Yield the addresses that the page links to, with the boxes of the linked words."""
+        links, link, place = Links(), raw.FPDF_LINK(), ctypes.c_int()
+        while raw.FPDFLink_Enumerate(self._page, place, link):
+            address = _read_address(self._page.pdf, link)
+            if not address or not raw.FPDFLink_GetAnnotRect(link, self._rect):
+                continue
+            box = Rectangle(self._rect.left, self._rect.bottom, self._rect.right, self._rect.top)
+            words = fold(self._textpage.get_text_bounded(*box))
+            end = self.text.find(words) + len(words)
+            before = self.text[:end] if end >= len(words) else words
+            links.add(before[-_BEFORE_LINK:].rpartition("\n\n")[2], address, words)
+            yield from ((line, box) for line in links.take())
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -435,6 +457,17 @@ def _read_field(form: Any, annotation: Any, kind: int) -> str:
     if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
         return _read_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
     return ""
+
+
+def _read_address(pdf: Any, link: Any) -> str:
+    """Return the address of a link; an empty string if it leads to a page of the document."""
+    action = raw.FPDFLink_GetAction(link)
+    if raw.FPDFAction_GetType(action) != raw.PDFACTION_URI:
+        return ""
+    size = raw.FPDFAction_GetURIPath(pdf, action, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    raw.FPDFAction_GetURIPath(pdf, action, buffer, size)
+    return buffer.value.decode("utf-8", "replace")
 
 
 def _read_string(function: Any, *arguments: Any) -> str:

@@ -5,7 +5,7 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, fold, show_symbols, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Links, Loaded, fold, show_symbols, table_row
 
 # notes, margins, boxes, objects; in the second line what is not shown, or no longer so
 _GROUP = re.compile(
@@ -22,6 +22,9 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
 _RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
+_LINK = re.compile(rb'\{\\\*\\fldinst[^"]{0,300}?HYPERLINK\s+"([^"{}]*)"')
+_NEAR = 2_000  # bytes between the address of a link and its words
+_SHOWN = re.compile(rb"\{\\fldrslt(?![a-z])")
 _MARKS = dict.fromkeys(b"\x1d\x1e")
 # A cell with the one before it (m), or above it (vm).
 _MERGED = re.compile(rb"\\cl(v?m)rg(?![a-z])")
@@ -46,7 +49,7 @@ def read(data: bytes, name: str) -> Loaded:
     levels = {style: b"\\outlinelevel%d " % (int(level) - 1) for style, level in styles}
     data = _STYLED.sub(lambda style: style[0] + levels.get(style[1], b""), data)
     # Mark in the source what striprtf would lose: exponents, headings, the rows of tables.
-    marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+    marked = _RAISED.sub(rb"\g<0>^", _show_hidden(_show_addresses(data)))
     marked = _LEVEL.sub(lambda level: level[0] + b"#" * (1 + int(level[1])) + b" ", marked)
     marked = _ROW_BEGINS.sub(b"\x1d\\g<0>", _ROW_ENDS.sub(b"\x1e\\g<0>", marked))
     text = rtf_to_text(marked.decode("latin-1"), errors="replace")
@@ -71,6 +74,22 @@ def read(data: bytes, name: str) -> Loaded:
     title = _TITLE.search(data)
     name = title[1].decode("latin-1").strip() if title else ""
     return Loaded("\n".join(lines).strip(), "rtf", name)
+
+
+def _show_addresses(data: bytes) -> bytes:
+    """Put the addresses of links after their words."""
+    pieces, position = [], 0
+    links = Links()
+    for link in _LINK.finditer(data):
+        shown = _SHOWN.search(data, link.end(), link.end() + _NEAR)
+        if shown is None or link.start() < position:
+            continue
+        end = _find_end(data, shown.end())
+        words = data[shown.end() : end].decode("latin-1")
+        address = links.add(words, link[1].decode("latin-1"), words, is_alone=True)
+        pieces += [data[position : link.start()], data[shown.end() : end], address.encode()]
+        position = end
+    return b"".join([*pieces, data[position:]])
 
 
 def _show_hidden(data: bytes) -> bytes:

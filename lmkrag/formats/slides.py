@@ -10,7 +10,7 @@ from typing import Any
 import pptx
 from pptx.oxml.ns import qn
 
-from lmkrag.formats.base import Loaded, Parts, join_pages, open_package, read_core_properties
+from lmkrag.formats.base import Links, Loaded, Parts, join_pages, open_package, read_core_properties
 from lmkrag.formats.columns import Box
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
@@ -90,6 +90,7 @@ def _read_page(presentation: Any, number: int, parts: Parts) -> str:
 def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[str, Any]]:
     """Yield the texts of a slide, from 1, each with its shape if that is known."""
     slide = presentation.part.related_slide(_find_slides(presentation)[number - 1])
+    _show_addresses(slide)
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
         yield "# " + _read_frame(heading), heading
@@ -107,6 +108,24 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     if notes is not None and (text := notes.text.strip()):
         yield text, None
+
+
+def _show_addresses(slide: Any) -> None:
+    """Put the addresses of links after their words."""
+    links = Links()
+    for run in slide.element.iter(qn("a:r")):
+        key = _find_link(run)
+        is_last = key != _find_link(run.getnext())  # of the runs of a link
+        if key in slide.part.rels and slide.part.rels[key].is_external and is_last:
+            words, address = run.text.rstrip(), slide.part.rels[key].target_ref
+            space = run.text[len(words) :]
+            run.text = words + links.add(words, address, words, is_alone=True) + space
+
+
+def _find_link(run: Any) -> str:
+    """Return the id of a run's link; an empty string if it has none."""
+    link = None if run is None else run.find(f"{qn('a:rPr')}/{qn('a:hlinkClick')}")
+    return "" if link is None else str(link.get(qn("r:id"), ""))
 
 
 def _read_shape(shape: Any, slide: Any) -> list[str]:

@@ -25,6 +25,7 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
 from lmkrag.formats.base import (
     OLD_OFFICE,
+    Links,
     Loaded,
     Parts,
     describe_properties,
@@ -48,6 +49,12 @@ _NOT_COMPUTED = re.compile(
 # Text, escapes, currencies, colours and gaps of a format.
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\[\]-]*+)[^\[\]]*\]|\[[^\[\]]*\]|[_*].')
 _CONDITION = re.compile(r"\[[<>=]")
+_LINKED = re.compile(
+    rb'<(?:\w+:)?hyperlink\b(?=[^<>]*\bref="([A-Z]+\d+))(?=[^<>]*\b\w+:id="([^"]+)")'
+)
+_LINK_FORMULA = re.compile(
+    rb'\br="([A-Z]+\d+)"[^<>]*>\s*<(?:\w+:)?f\b[^<>]*>\s*HYPERLINK\((?:"|&quot;)([^"<>()]*?)(?:"|&quot;)'
+)
 _CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
@@ -236,6 +243,10 @@ def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells
             for column, cell in enumerate(row, 1)
         ]
         rows.append(texts if any(texts) else [])
+    for place, address in _find_links(xml, path, archive):
+        row, column = coordinate_to_tuple(place)
+        if words := _value(rows, row, column):
+            rows[row - 1][column - 1] += Links().add(words, address, words, is_alone=True)
     repeats = Repeats()
     for merged in _MERGED.findall(xml):
         _repeat(rows, repeats, *range_boundaries(merged.decode()))
@@ -278,13 +289,27 @@ def _repeat(rows: _Cells, repeats: Repeats, left: int, top: int, right: int, bot
             cells[left - 1 : right] = [value] * (right - left + 1)
 
 
-def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
-    """Yield the comments of a sheet with their cells, and the text of its boxes."""
+def _find_links(xml: bytes, path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
+    """Yield the cells of a sheet that are links, each with its address."""
+    targets = {each.get("Id"): each.get("Target", "") for each in _read_relations(path, archive)}
+    for place, key in _LINKED.findall(xml):
+        yield place.decode(), targets.get(key.decode(), "")
+    for place, address in _LINK_FORMULA.findall(xml):
+        yield place.decode(), unescape(address.decode("utf-8", "replace"))
+
+
+def _read_relations(path: str, archive: zipfile.ZipFile) -> list[etree._Element]:
     folder, name = posixpath.split(path)
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():
-        return
-    for relation in etree.fromstring(archive.read(relations), PARSER):
+        return []
+    return [*etree.fromstring(archive.read(relations), PARSER)]
+
+
+def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
+    """Yield the comments of a sheet with their cells, and the text of its boxes."""
+    folder = posixpath.dirname(path)
+    for relation in _read_relations(path, archive):
         kind, target = relation.get("Type", ""), relation.get("Target", "")
         target = posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
         if target not in archive.namelist():

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
 _DIGIT = re.compile(rf"{YEAR}|\d")
+_DECIMAL = re.compile(r"[^\d,]{0,3}\d[\d.' ]*,\d+[^\d,]{0,4}$|\w+ \d\d?, \d{4}$")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset(
     "value values wert valeur valor valore waarde data content details answer setting".split()
@@ -52,7 +53,8 @@ _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 def read_csv(data: bytes, name: str) -> Loaded:
     """Read a table: a line for each row, ``column: value`` between bars.
 
-    The delimiter is the one that divides most rows into the same number of cells.
+    The delimiter is the one that divides most rows into the same number of cells, but no figures
+    such as ``1,50``.
 
     Args:
         data: the bytes of the file.
@@ -66,7 +68,11 @@ def read_csv(data: bytes, name: str) -> Loaded:
     csv.field_size_limit(_LONGEST_CELL)
     dialect = _find_dialect(sample)
     divided = {sign: _parse(sample, {**dialect, "delimiter": sign}) for sign in delimiters}
-    dialect["delimiter"] = max(divided, key=lambda sign: _are_regular(divided[sign]))
+    regular = {sign: _are_regular(rows) for sign, rows in divided.items()}
+    others = (sign for sign in regular if sign != "," and regular[sign][0])
+    if any(_has_decimals(divided[sign]) for sign in others):
+        regular.pop(",", None)
+    dialect["delimiter"] = max(regular, key=lambda sign: regular[sign])
     rows = _parse(text, dialect)
     quote = dialect["quotechar"]
     is_open = text.count(quote) % 2 and rows and rows[-1] and "\n" in rows[-1][-1]
@@ -97,9 +103,15 @@ def _are_regular(rows: Rows) -> tuple[bool, float, int]:
     """Return whether rows have several cells, the share of those with the usual number of cells,
     and that number.
     """
-    counts = Counter(len(row) for row in rows if any(row))
+    counts = Counter(len(_strip(row)) for row in rows if any(row))
     usual = _most_frequent(counts)
     return usual > 1, counts[usual] / max(1, counts.total()), usual
+
+
+def _has_decimals(rows: Rows) -> bool:
+    """Return whether most cells with a comma are figures with decimals, or days."""
+    cells = [cell for row in rows[1:] for cell in row if "," in cell]
+    return 2 * _count_matches(_DECIMAL, cells) > len(cells)
 
 
 def _most_frequent(counts: Counter[int]) -> int:
@@ -245,11 +257,44 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     Blank rows divide tables.
     """
     lines: list[str] = []
+    for table, caption in _name_tables(_read_tables(_drop_margin([*map(_strip, rows)]))):
+        lines += [_show_row([cell for cell, _ in groupby(row)]) for row in table.captions]
+        for row, label in zip(table.records, _find_labels(table), strict=True):
+            is_alone = _is_remark(row) or [label] == row
+            shown = _show_row(row, () if is_alone else table.names)
+            above = [caption] if is_alone else [caption, label]
+            lines.append(" | ".join(filter(None, [*above, shown])))
+    return lines
+
+
+def _find_labels(table: Table) -> list[str]:
+    """Return for each record of a table the label above it: a row of one cell, such as a region.
+
+    There are none unless the table begins with one, has several, and rows below each.
+    """
+    singles = [len(row) == 1 and not _is_remark(row) for row in table.records]
+    are_labels = singles[:1] == [True] and sum(singles) > 1 and not singles[-1]
+    if not are_labels or any(above and below for above, below in pairwise(singles)):
+        return [""] * len(singles)
+    labels: list[str] = []
+    for row, is_single in zip(table.records, singles, strict=True):
+        labels.append(row[0] if is_single else labels[-1])
+    return labels
+
+
+def _drop_margin(rows: Rows) -> Rows:
+    """Return the rows of a sheet without the columns at its left that are blank in all of them."""
+    filled = ([place for place, cell in enumerate(row) if cell][:1] for row in rows)
+    margin = min(chain.from_iterable(filled), default=0)
+    return [row[margin:] for row in rows]
+
+
+def _read_tables(rows: Rows) -> Iterator[Table]:
+    """Yield the tables of a sheet; what is no table has rows of captions alone."""
     names: Row = ()
     above: Rows = ()
-    stripped = [*map(_strip, rows)]
-    is_wide = any(len(row) > 1 for row in stripped)
-    groups = _divide(stripped)
+    is_wide = any(len(row) > 1 for row in rows)
+    groups = _divide(rows)
     for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
         records: Rows = ()
         # Rows of one cell each above a wider table are a title or a remark.
@@ -259,9 +304,23 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
                 captions, () if _are_unlike(above, captions) else names
             )
             above = records
-        lines += [_show_row([cell for cell, _ in groupby(caption)]) for caption in captions]
-        lines += [_show_row(row, () if _is_remark(row) else names) for row in records]
-    return lines
+        yield Table(captions, names, records)
+
+
+def _name_tables(tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
+    """Yield tables, each with the caption that tells it from those with the same columns."""
+    tables, captions, caption = [*tables], [], ""
+    for table in tables:
+        if table.captions:
+            values = {*filter(None, table.captions[-1])}
+            caption = "".join(values) if len(values) == 1 else ""
+        captions.append(caption if table.records and table.names else "")
+    named = Counter(
+        tuple(table.names) for table, caption in zip(tables, captions, strict=True) if caption
+    )
+    for table, caption in zip(tables, captions, strict=True):
+        is_needed = named[tuple(table.names)] > 1 and len(caption) <= _LONG_NAME
+        yield table, caption if is_needed else ""
 
 
 def _is_remark(row: Row) -> bool:

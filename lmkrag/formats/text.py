@@ -7,6 +7,7 @@ import gzip
 import io
 import logging
 import re
+import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -62,6 +63,9 @@ _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
 _FRONT_MATTER = re.compile(
     rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL
+)
+_TOML_MATTER = re.compile(
+    rf"{BYTE_ORDER_MARK}?\+\+\+[ \t]*\r?\n(.*?)\r?\n\+\+\+[ \t]*(?:\r?\n|$)", re.DOTALL
 )
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -224,9 +228,12 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text, as JSON values; an empty dictionary if it
-    has none.
+    """Return the front matter (YAML or TOML) of a Markdown text, as JSON values; an empty
+    dictionary if it has none.
     """
+    if toml := _TOML_MATTER.match(text, 0, _MOST_FRONT_MATTER):
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            return dict(to_json_value(tomllib.loads(toml[1])))
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
         return {}

@@ -7,10 +7,11 @@ import hashlib
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.encoded import drop_encoded
 from lmkrag.formats.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.specs import BYTE_ORDER_MARK
 from lmkrag.system.files import printable
@@ -97,7 +98,9 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
         def read() -> Iterator[str]:
             nonlocal digest
             digest = hashlib.sha256()  # of the bytes decoded here, even if the file changes
-            return _decoded(path, encoding, "replace", digest.update)
+            return map(
+                drop_encoded, _whole_lines(_decoded(path, encoding, "replace", digest.update))
+            )
 
         text = TextOnDisk(read)
     except OSError as error:
@@ -116,6 +119,20 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
         fingerprint=digest.hexdigest(),
     )
     return document, text
+
+
+def _whole_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the pieces of a text, cut at the ends of lines; a line longer than a piece is cut."""
+    held = ""
+    for piece in pieces:
+        lines, end, rest = (held + piece).rpartition("\n")
+        if end:
+            yield lines + end
+        held = rest
+        if len(held) > _PIECE:
+            yield held
+            held = ""
+    yield held
 
 
 def _choose(path: Path) -> str:

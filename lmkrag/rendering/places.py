@@ -8,6 +8,7 @@ LINED = frozenset({"text", "markdown", "rst", "code"})
 TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
 UNITS = {
     **dict.fromkeys(TABLES, "row"),
+    "contacts": "contact",
     "json": "record",
     "rtf": "paragraph",
     "subtitles": "subtitle",

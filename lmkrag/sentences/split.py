@@ -8,9 +8,8 @@ the contexts that rows of tables and lines of code are read with.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import chain, islice, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
 from lmkrag.sentences.code_lines import add_definitions
@@ -71,7 +70,15 @@ _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
     re.compile(r"\s*\\begin\{document\}"),
 )
-_KEY = re.compile(r"[\w-]+:(?:\s|$)")
+_TOML_RULE = re.compile(r"\+\+\+\s*$")
+_PROPERTY = re.compile(r"[\"']?(\w[\w .-]{0,60}?)[\"']?(?::(?=\s|$)| *= )")
+_FOR_PROGRAMS = frozenset(  # keys of front matter that say nothing about what the text is about
+    """title layout permalink slug id uid uuid cssclass cssclasses css class weight template theme
+    type toc draft publish published sidebar sidebar_position sidebar_label nav_order order
+    hide_title jupyter kernelspec output format editor parent has_children position linter-yaml
+    pandoc bibliography csl lang math mermaid comments image cover banner icon""".split()  # noqa: SIM905
+)
+_FIELD = re.compile(r"\s*(?:[-*+] )?\w[\w -]{0,40}:: *\S")  # of Obsidian: due:: 1 June
 _FRONT_MATTER_LINES = 500
 # lines that may have the title; characters by which a rule below one may differ
 _ADOC_HEAD, _ADOC_SLACK = (20, 2)
@@ -241,81 +248,157 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
     head = list(islice(lines, _ADOC_HEAD))
-    lines, is_asciidoc = chain(head, lines), any(map(_ADOC_TITLE.match, head))
+    is_asciidoc = any(map(_ADOC_TITLE.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
-    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
-    close, unseen = partial(_close, is_marked=is_marked), UnseenLines() if is_marked else None
-    start = position = sum(map(len, front_matter))  # of the open block, of the line
     if front_matter:
-        yield 0, "".join(front_matter), "metadata"
-    kind: SentenceKind | None = None
-    block: list[str] = []
-    blank = True  # whether a block may begin here, as after a blank line
-    fence = ""
-    rules = 0  # of a simple table, so far
-    for line in lines:
-        if position - start > _LONGEST_BLOCK:
-            yield from close(start, block, kind)
-            start, block = position, []
-        end = position + len(line)
-        if fence:
-            block.append(line)
-            if line.lstrip().startswith(fence):
-                yield from close(start, block, kind)
-                start, kind, block, fence, blank = end, None, [], "", True
-        elif is_asciidoc and _is_asciidoc_rule(line, blank, block):
-            yield from close(start, block, kind)
-            start, kind, block, blank = position, "text", [line], True
+        yield from _split_properties(front_matter)
+    is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
+    start = sum(map(len, front_matter))
+    grouping = _Grouping(start, document_kind, is_asciidoc=is_asciidoc, is_marked=is_marked)
+    for line in chain(head, lines):
+        yield from grouping.add(line)
+    yield from grouping.end()
+
+
+class _Grouping:
+    """Groups lines into blocks.
+
+    State: the open block, where it and the next line start, and what the next line may belong to.
+    """
+
+    def __init__(
+        self, start: int, document_kind: str, *, is_asciidoc: bool, is_marked: bool
+    ) -> None:
+        self._document_kind, self._is_asciidoc = document_kind, is_asciidoc
+        self._is_marked, self._unseen = is_marked, UnseenLines() if is_marked else None
+        self._start = self._position = start
+        self._kind: SentenceKind | None = None
+        self._block: list[str] = []
+        self._blank = True  # whether a block may begin here, as after a blank line
+        self._fence = ""
+        self._rules = 0  # of a simple table, so far
+
+    def add(self, line: str) -> Iterator[Part]:
+        """Add a line, and yield the blocks that it closes."""
+        if self._position - self._start > _LONGEST_BLOCK:
+            yield from self.end(self._kind)
+        if self._fence:
+            yield from self._add_fenced(line)
+        elif self._is_asciidoc and _is_asciidoc_rule(line, self._blank, self._block):
+            yield from self.end("text")
+            self._block, self._blank = [line], True
             if line[0] in "-./":
-                kind, fence = "metadata" if line[0] == "/" else "code", line.strip()
-        elif ruled := _find_ruled(line, [] if blank else block, document_kind, is_marked=is_marked):
-            first, ruled_kind = ruled
-            above = "".join([*block[first:], line])
-            yield from close(start, block[:first], kind)
-            yield end - len(above), above, ruled_kind
-            start, kind, block, blank = end, None, [], True
-        elif opening := None if document_kind == "rst" else _FENCE.match(line):
-            yield from close(start, block, kind)
-            start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
+                self._kind = "metadata" if line[0] == "/" else "code"
+                self._fence = line.strip()
+        elif ruled := self._find_ruled(line):
+            yield from self._add_rule(line, *ruled)
+        elif opening := None if self._document_kind == "rst" else _FENCE.match(line):
+            yield from self.end("code")
+            self._block, self._fence = [line], opening.group(1)[:3]
         elif line.isspace():
-            block.append(line)
-            blank = True
+            self._block.append(line)
+            self._blank = True
         else:
-            line_kind = _line_kind(line, blank, block, unseen, in_table=rules > 0)
-            rules = (rules + 1) % 3 if _SIMPLE_RULE.match(line) else rules
-            if (
-                line_kind != "text"
-                or is_admonition(line)
-                or (blank and not (kind == "record" and line[0].isspace()))
-            ):
-                yield from close(start, block, kind)
-                start, kind, block = position, line_kind, []
-            block.append(line)
-            # one line is the whole block
-            blank = line_kind in ("heading", "row", "metadata") or is_admonition(line)
-        position = end
-    yield from close(start, block, kind)
+            yield from self._add_text(line)
+        self._position += len(line)
+
+    def end(self, kind: SentenceKind | None = None) -> Iterator[Part]:
+        """Yield the open block; the next one begins with the next line.
+
+        Args:
+            kind: the kind of the next block.
+        """
+        yield from _close(self._start, self._block, self._kind, is_marked=self._is_marked)
+        self._start, self._kind, self._block = self._position, kind, []
+
+    def _add_fenced(self, line: str) -> Iterator[Part]:
+        self._block.append(line)
+        if line.lstrip().startswith(self._fence):
+            yield from self.end()
+            self._start += len(line)
+            self._fence, self._blank = "", True
+
+    def _find_ruled(self, line: str) -> tuple[int, SentenceKind] | None:
+        block = [] if self._blank else self._block
+        return _find_ruled(line, block, self._document_kind, is_marked=self._is_marked)
+
+    def _add_rule(self, line: str, first: int, kind: SentenceKind) -> Iterator[Part]:
+        """Add a rule that makes the lines of the block from ``first`` on a part of their own."""
+        above = "".join([*self._block[first:], line])
+        self._block = self._block[:first]
+        yield from self.end()
+        self._start = self._position + len(line)
+        yield self._start - len(above), above, kind
+        self._blank = True
+
+    def _add_text(self, line: str) -> Iterator[Part]:
+        kind = _line_kind(
+            line,
+            self._blank,
+            self._block,
+            self._unseen,
+            in_table=self._rules > 0,
+            has_fields=self._document_kind == "markdown",
+        )
+        if _SIMPLE_RULE.match(line):
+            self._rules = (self._rules + 1) % 3
+        goes_on = self._kind == "record" and line[0].isspace()
+        if kind != "text" or is_admonition(line) or (self._blank and not goes_on):
+            yield from self.end(kind)
+        self._block.append(line)
+        # one line is the whole block
+        self._blank = kind in ("heading", "row", "metadata") or is_admonition(line)
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """Return the lines of YAML front matter or of LaTeX's preamble, and the other lines."""
+    """Return the lines of front matter (YAML or TOML) or of LaTeX's preamble, and the others."""
     head = list(islice(lines, 1))
-    if head and head[0].startswith(("%", "\\")):
-        ends = _PREAMBLE_END
-    elif (
-        head
-        and _RULE.match(head[0])
-        and (head := head + list(islice(lines, 1)))
-        and _KEY.match(head[-1])
-    ):
-        ends = _FRONT_MATTER_END
-    else:
+    if not head or not (ends := _find_end_of_matter(head[0])):
         return [], chain(head, lines)
     for line in islice(lines, _FRONT_MATTER_LINES):
+        if len(head) == 1 and ends is not _PREAMBLE_END and not _PROPERTY.match(line):
+            return [], chain([*head, line], lines)
         head.append(line)
         if ends.match(line):
             return head, lines
     return [], chain(head, lines)
+
+
+def _find_end_of_matter(first: str) -> re.Pattern[str] | None:
+    """Return what ends the front matter that a line begins; None if it begins none."""
+    if first.startswith(("%", "\\")):
+        return _PREAMBLE_END
+    if _RULE.match(first):
+        return _FRONT_MATTER_END
+    return _TOML_RULE if _TOML_RULE.match(first) else None
+
+
+def _split_properties(lines: Sequence[str]) -> Iterator[Part]:
+    """Yield the properties of front matter, each with its value as a record; what is for programs
+    is metadata.
+    """
+    if lines[0].startswith(("%", "\\")):
+        yield 0, "".join(lines), "metadata"
+        return
+    parts = [lines[0]]
+    for line in lines[1:]:
+        if _PROPERTY.match(line) or line is lines[-1]:
+            parts.append("")
+        parts[-1] += line
+    start = 0
+    for kind, group in groupby(parts, key=_find_property_kind):
+        for part in group if kind == "record" else ["".join(group)]:
+            yield start, part, kind
+            start += len(part)
+
+
+def _find_property_kind(part: str) -> SentenceKind:
+    """Return ``record`` for a property of front matter with a value for readers."""
+    key = _PROPERTY.match(part)
+    is_read = (
+        key and key[1].lower() not in _FOR_PROGRAMS and any(map(str.isalnum, part[key.end() :]))
+    )
+    return "record" if is_read else "metadata"
 
 
 def _find_ruled(
@@ -352,14 +435,20 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
 
 
 def _line_kind(
-    line: str, blank: bool, block: list[str], unseen: UnseenLines | None, *, in_table: bool
+    line: str,
+    blank: bool,
+    block: list[str],
+    unseen: UnseenLines | None,
+    *,
+    in_table: bool,
+    has_fields: bool,
 ) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
     if unseen is not None and unseen.has(line):
         return "metadata"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
-    if _LOGGED.match(line) or _MAIL_HEADER.match(line):
+    if _is_record(line, has_fields=has_fields):
         return "record"
     if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
         return "heading"
@@ -370,6 +459,12 @@ def _line_kind(
     if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"
     return "text"
+
+
+def _is_record(line: str, *, has_fields: bool) -> bool:
+    """Return whether a line belongs to no other: of a log, of the header of a mail, of a note."""
+    is_field = has_fields and _FIELD.match(line) is not None
+    return is_field or any(pattern.match(line) for pattern in (_LOGGED, _MAIL_HEADER))
 
 
 def _close(

@@ -115,3 +115,40 @@ def test_a_number_beside_an_item_of_a_pdf_has_a_space():
         pdf.text(20, y, number)
         pdf.text(20 + pdf.get_string_width(number) + 0.9, y, item)
     assert load(bytes(pdf.output()), "a.pdf").text == "1. Call the master\n2. Wait there"
+
+
+@pytest.mark.parametrize(
+    ("html", "lines"),
+    [
+        ("<center>Fee: 45</center>per night", ["Fee: 45", "per night"]),
+        ("<menu><li>Home<li>Dues</menu>", ["- Home", "- Dues"]),
+        (
+            "<style>.l{display:block}</style><i class=l>Quay</i><b class=l>Pier</b>",
+            ["Quay", "Pier"],
+        ),
+        ("<span style='display: flex'>Quay</span><span>Pier</span>", ["Quay", "Pier"]),
+        ("<p><span class=tag>office</span><span class=tag>coffee</span>", ["office coffee"]),
+        ("<p><a href=/a>Boats</a><a href=/b>Piers</a>", ["Boats Piers"]),
+        ("<label>Pilot</label><output>Tom</output>", ["Pilot Tom"]),
+        ("<x-card>Dues</x-card><x-card>Fees</x-card>", ["Dues Fees"]),
+        (
+            "<div role=list><div role=listitem>Oak</div><div role=listitem>Elm</div></div>",
+            ["- Oak", "- Elm"],
+        ),
+        (
+            "<div role=table><div role=row><span role=columnheader>Pier</span>"
+            "<span role=columnheader>Depth</span></div><div role=row><span role=cell>North</span>"
+            "<span role=cell>7.5</span></div></div>",
+            ["| Pier | Depth |", "| North | 7.5 |"],
+        ),
+        ("<div role=heading aria-level=3>Dues</div>They rise.", ["### Dues", "They rise."]),
+        # parts of one word, and code
+        ("<p><span class=c1>Har</span><span class=c2>bour</span>", ["Harbour"]),
+        ("<p><b>H</b><span>arbour</span>", ["Harbour"]),
+        ("<p><code><span class=n>os</span><span class=n>path</span></code>", ["ospath"]),
+    ],
+)
+def test_words_of_different_boxes_are_apart(html, lines):
+    text = load_bytes(html.encode(), "a.html", doc_id="a", path="a").text
+    shown = [line for line in text.split("\n") if line]
+    assert shown == lines

@@ -384,3 +384,76 @@ def test_rows_of_prose_have_no_header(suffix):
     lines = read(suffix, PROSE)
     assert not any("register of the harbour?:" in line for line in lines)
     assert sum("How will you do a study" in line for line in lines) == 1
+
+
+def book(*rows: tuple) -> bytes:
+    workbook = openpyxl.Workbook()
+    for row in rows:
+        workbook.active.append(row)
+    return save(workbook)
+
+
+def lines_of(data: bytes, name: str) -> list[str]:
+    text = load_bytes(data, name, doc_id=name, path=name).text
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
+
+
+TWO_TABLES: list[tuple] = [("Region: North",), ("Pier", "Boats"), ("A1", 14), ("Total", 14), ()]
+TWO_TABLES += [("Region: South",), ("Pier", "Boats"), ("B1", 4), ("Total", 4)]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
+def test_rows_of_tables_with_the_same_columns_begin_with_their_caption(name):
+    rows = "\n".join(",".join(map(str, row)) for row in TWO_TABLES)
+    data = book(*TWO_TABLES) if name == "a.xlsx" else rows.encode()
+    assert "Region: North | Pier: Total | Boats: 14" in lines_of(data, name)
+    assert "Region: South | Pier: Total | Boats: 4" in lines_of(data, name)
+
+
+def test_rows_below_a_label_inside_a_table_begin_with_it():
+    rows: list[tuple] = [("Pier", "Boats", "Fee"), ("North",), ("A1", 14, 3), ("Total", 14, 3)]
+    rows += [("South",), ("B1", 4, 5), ("Total", 4, 5)]
+    assert lines_of(book(*rows), "a.xlsx") == [
+        "North",
+        "North | Pier: A1 | Boats: 14 | Fee: 3",
+        "North | Pier: Total | Boats: 14 | Fee: 3",
+        "South",
+        "South | Pier: B1 | Boats: 4 | Fee: 5",
+        "South | Pier: Total | Boats: 4 | Fee: 5",
+    ]
+
+
+def test_one_caption_stays_above_its_table():
+    assert lines_of(book(*TWO_TABLES[:4]), "a.xlsx")[1] == "Pier: A1 | Boats: 14"
+
+
+def test_columns_that_are_blank_throughout_are_no_part_of_a_table():
+    rows: list[tuple] = [(None, "Title:", "Arrivals"), (None, "Source:", "Harbour office"), ()]
+    rows += [(None, "Code", "Pier", "Boats"), (None, "P1", "North", 143), (None, "P2", "South", 61)]
+    shown = lines_of(book(*rows), "a.xlsx")
+    assert shown[:3] == [
+        "Title: Arrivals",
+        "Source: Harbour office",
+        "Code: P1 | Pier: North | Boats: 143",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            "Article;Price, EUR;Weight, kg\nRope;1,50;2,30\nLamp;12,80;0,75\n",
+            "Article: Lamp | Price, EUR: 12,80 | Weight, kg: 0,75",
+        ),
+        (
+            "Date;Id;Name\nApril 15, 2023;40287;Ray;\nApril 14, 2023;44413;Scott;\nApril 9, 2023;6;Rosa\n",
+            "Date: April 14, 2023 | Id: 44413 | Name: Scott",
+        ),
+        ("Id;Sum\n1;1.204,50 EUR\n2;12,00 EUR\n", "Id: 1 | Sum: 1.204,50 EUR"),
+        ("Article\tPrice\nRope\t1,50\nLamp\t12,80\n", "Article: Lamp | Price: 12,80"),
+        ('Article,Price\nRope,"1,50"\nLamp,"12,80"\n', "Article: Lamp | Price: 12,80"),
+        ("a,b,c,d\n1,2,3,x;y\n4,5,6,y;z\n", "a: 4 | b: 5 | c: 6 | d: y;z"),
+    ],
+)
+def test_a_comma_inside_figures_divides_no_columns(rows, expected):
+    assert expected in lines_of(rows.encode(), "a.csv")

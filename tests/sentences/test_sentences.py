@@ -242,7 +242,7 @@ def test_one_word_without_end_is_cut_anywhere():
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        ("---\ntitle: Ferry\ntags: [a]\n---\n\nIt leaves at nine.\n", ["metadata", "text"]),
+        ("---\ntitle: Ferry\nlayout: a\n---\n\nIt leaves at nine.\n", ["metadata", "text"]),
         (
             "\ufeff---\r\ntitle: Ferry\r\n...\r\n# Ferry\r\nIt leaves.\r\n",
             ["metadata", "heading", "text"],
@@ -261,3 +261,20 @@ def test_front_matter_is_no_sentence(text, kinds):
     sentences = split_sentences(text)
     assert "".join(text[s.start : s.end] for s in sentences) == text
     assert [s.kind for s in sentences if text[s.start : s.end].strip(" -\r\n\ufeff")] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "records"),
+    [
+        (
+            "---\ntitle: Kestrel\nowner: Ben Marsh\nlayout: page\ntags:\n  - sloop\n  - wood\nrating:\n---\n",
+            ["owner: Ben Marsh", "tags:\n  - sloop\n  - wood"],
+        ),
+        ("+++\ntitle = 'Kestrel'\nberth = 9\n+++\n\nText.\n", ["berth = 9"]),
+        ("# Kestrel\n\nowner:: Ben Marsh\n- berth:: 9\n", ["owner:: Ben Marsh", "- berth:: 9"]),
+    ],
+)
+def test_a_property_of_a_note_is_a_record(text, records):
+    sentences = split_sentences(text, kind="markdown")
+    assert_tiles(text, sentences)
+    assert [text[s.start : s.end].strip() for s in sentences if s.kind == "record"] == records

@@ -1,0 +1,184 @@
+"""Calendars (RFC 5545) and contacts (vCard 2.1 to 4.0), which share the form of their lines."""
+
+import quopri
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.tabular import format_record
+from lmkrag.formats.text import decode
+
+_LINE = re.compile(r'(?:([\w-]+)\.)?([\w-]+)((?:;[\w-]+(?:=(?:"[^"\n]*"|[^";:\n])*)?)*):(.*)')
+_OPTION = re.compile(r';([\w-]+)(?:=("[^"]*"|[^";]*(?:"[^"]*"[^";]*)*))?')
+_ESCAPE = re.compile(r"\\([,;:nN\\])")
+_COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "AVAILABLE")
+_PEOPLE = ("ORGANIZER", "ATTENDEE")
+_TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE", "COMPLETED", "FREEBUSY")
+_EVENT = frozenset(
+    """SUMMARY DURATION LOCATION DESCRIPTION URL COMMENT CONTACT RESOURCES CATEGORIES STATUS
+    PERCENT-COMPLETE""".split()  # noqa: SIM905
+).union(_TIMES, _PEOPLE)
+_SAYS_NOTHING = ("", "CONFIRMED")  # as most are
+_NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
+_STAMP = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b")
+_FIELDS = {  # of a contact
+    **{"FN": "Name", "NICKNAME": "Nickname", "ORG": "Organisation", "TITLE": "Title"},
+    **{"ROLE": "Role", "TEL": "phone", "EMAIL": "email", "ADR": "address", "URL": "web page"},
+    **{"BDAY": "Birthday", "ANNIVERSARY": "Anniversary", "NOTE": "Note", "CATEGORIES": "Groups"},
+    **{"RELATED": "Related", "IMPP": "chat", "O": "Organisation", "LABEL": "address"},
+    **{"X-ABRELATEDNAMES": "Related", "X-ABDATE": "Date"},
+}
+_OTHER_FIELD = re.compile(
+    r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
+)
+# of phones and addresses, that readers ask for
+_KINDS = {
+    **{"cell": "mobile", "iphone": "mobile", "home": "home", "work": "work", "fax": "fax"},
+    **{"pager": "pager", "car": "car", "main": "main", "spouse": "spouse", "child": "child"},
+}
+_DAY = re.compile(r"(\d{4}|-)-?(\d\d)-?(\d\d)(?:T.*)?")
+
+
+class _Property(NamedTuple):
+    """A line of a calendar or a contact: its group, name, options by name, and value."""
+
+    group: str
+    name: str
+    options: dict[str, list[str]]
+    value: str
+
+    def find(self, option: str) -> str:
+        """Return the first value of an option; an empty string if there is none."""
+        return next(iter(self.options.get(option, ())), "")
+
+
+def _read_lines(data: bytes) -> Iterator[_Property]:
+    """Yield the properties of a file, decoded; a value still has its escapes."""
+    text = decode(data).replace("\r\n", "\n")
+    ends = r"\n[ \t]|=\n" if "QUOTED-PRINTABLE" in text.upper() else r"\n[ \t]"
+    for line in re.sub(ends, "", text).split("\n"):
+        if (match := _LINE.match(line.strip())) is None:
+            continue
+        options: dict[str, list[str]] = {}
+        for key, value in _OPTION.findall(match[3]):  # ;CELL of version 2.1 is ;TYPE=CELL
+            name, value = (key.upper(), value) if value else ("TYPE", key)
+            values = value.replace('"', "").split(",") if name == "TYPE" else [value.strip('"')]
+            options.setdefault(name, []).extend(values)
+        value = match[4].strip()
+        if "QUOTED-PRINTABLE" in match[3].upper():
+            value = decode(quopri.decodestring(value.encode()))
+        yield _Property(match[1] or "", match[2].upper(), options, value)
+
+
+def _unescape(value: str) -> str:
+    return fold(_ESCAPE.sub(lambda sign: " " if sign[1] in "nN" else sign[1], value))
+
+
+def read_calendar(data: bytes, name: str) -> Loaded:
+    """Read an .ics file: what happens, when and where, a paragraph for each event, in the zone of
+    the calendar.
+    """
+    names = (each.value for each in _read_lines(data) if each.name in _NAMES)
+    return Loaded("\n".join(read_events(data)).strip(), "mail", _unescape(next(names, "")))
+
+
+def read_events(data: bytes) -> Iterator[str]:
+    """Yield what happens, when, where and with whom, of a calendar (RFC 5545), and whether it is
+    done; alarms and time zones are left out.
+    """
+    inside: list[str] = []
+    zone = ""
+    for each in _read_lines(data):
+        if each.name == "BEGIN":
+            inside.append(each.value.upper())
+            yield from [""] if inside[-1] in _COMPONENTS else ()
+        elif each.name == "END":
+            inside = inside[:-1]
+        elif each.name == "X-WR-TIMEZONE":
+            zone = each.value
+        elif inside and inside[-1] in _COMPONENTS and _is_for_readers(each):
+            yield f"{each.name}: {_show_value(each, zone)}"
+
+
+def _is_for_readers(each: _Property) -> bool:
+    return each.name in _EVENT and each.value.upper() not in _SAYS_NOTHING
+
+
+def _show_value(each: _Property, zone: str) -> str:
+    """Return the value of a property of an event; times in UTC are told in a zone."""
+    value = each.value
+    if each.name in _TIMES:
+        own = each.find("TZID").strip("/")
+        shown = _STAMP.sub(lambda stamp: _show_time(stamp, zone), value)
+        return _unescape(shown) + (f" {own}" if own else "")
+    if each.name not in _PEOPLE:
+        return _unescape(value)
+    address = re.sub("(?i)^mailto:", "", _unescape(value))
+    shown = f"{each.find('CN')} <{address}>" if each.find("CN") else address
+    answer = each.find("PARTSTAT").lower().replace("needs-action", "no answer")
+    return f"{shown} ({answer})" if answer else shown
+
+
+def _show_time(stamp: re.Match[str], zone: str) -> str:
+    year, month, day, hour, minute, utc = stamp.groups()
+    told = f"{year}-{month}-{day}" + (f" {hour}:{minute}" if hour else "")
+    if utc and zone:
+        with suppress(KeyError, ValueError, OSError):  # of zones that nobody knows
+            moment = datetime.fromisoformat(told).replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+            return f"{moment:%Y-%m-%d %H:%M} {zone}"
+    return told + (" UTC" if utc else "")
+
+
+def read_contacts(data: bytes, name: str) -> Loaded:
+    """Read a .vcf file: a record for each person, without pictures and keys."""
+    lines: list[str] = []
+    names: list[str] = []
+    fields: list[_Property] = []
+    for each in _read_lines(data):
+        if each.name == "END":
+            pairs = [*_show_contact(fields)]
+            lines.append(format_record(pairs))
+            names += [value for field, value in pairs if field == "Name"]
+        if each.name in ("BEGIN", "END"):
+            fields = []
+        fields.append(each)
+    title = names[0] if len(lines) == len(names) == 1 else ""
+    return Loaded("\n".join(filter(None, lines)), "contacts", title)
+
+
+def _show_contact(fields: list[_Property]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a contact with the names that readers ask for."""
+    labels = {each.group: each.value for each in fields if each.name == "X-ABLABEL"}
+    if not any(each.name == "FN" and each.value for each in fields):
+        for each in fields:
+            if each.name == "N":
+                family, *given = each.value.split(";")
+                yield "Name", fold(_unescape(" ".join([*given[:2], family])))
+    for each in fields:
+        other = _OTHER_FIELD.fullmatch(each.name)
+        field = _FIELDS.get(each.name) or (other[1].capitalize() if other else "")
+        parts = [_unescape(part) for part in re.split(r"(?<!\\);", each.value)]
+        value = re.sub("(?i)^(?:tel|mailto):", "", ", ".join(filter(None, parts)))
+        if field and value:
+            label = labels.get(each.group, "").strip("_$!<>") if each.group else ""
+            yield _name_field(field, label, each), _show_day(value)
+
+
+def _name_field(field: str, label: str, each: _Property) -> str:
+    """Return the name of a field with its kind: ``Mobile phone``."""
+    if not field[0].islower() and not label:
+        return field
+    kinds = (_KINDS.get(kind.lower(), "") for kind in each.options.get("TYPE", ()))
+    if label:
+        return f"{label} {field}" if field[0].islower() else label
+    return " ".join([*dict.fromkeys(filter(None, kinds)), field]).capitalize()
+
+
+def _show_day(value: str) -> str:
+    """Return a day as ISO 8601 has it; any other value as it is."""
+    day = _DAY.fullmatch(value)
+    return "-".join(day.groups()).replace("--", "") if day else value

@@ -1,0 +1,70 @@
+"""Tables of HTML in Markdown, and of lists in reStructuredText, as rows between bars."""
+
+import re
+
+from lmkrag.formats.tabular import bar_lines
+
+_TABLE = re.compile(
+    r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]+`"  # code stays
+    r"|(?P<table><table\b(?:(?!<table\b).)*?</table>)",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
+_LIST_TABLE = re.compile(
+    r"^(?P<indent>[ \t]*)\.\. (?:list-table|flat-table)::[ \t]*(?P<title>.*)\n"
+    r"(?P<body>(?:(?P=indent)[ \t]+\S.*\n|[ \t]*\n)+)",
+    re.MULTILINE,
+)
+_OPTION = re.compile(r"\s*:[\w-]+:")
+_CELL = re.compile(r"^[ \t]*(?P<row>\*[ \t]+)?-(?:[ \t]+|$)", re.MULTILINE)
+
+
+def show_tables(text: str, kind: str) -> str:
+    """Return a text of marked kind with its tables of HTML or of lists as rows between bars.
+
+    The lines below a table keep their numbers unless its rows need more lines than it has.
+
+    Args:
+        text: the text.
+        kind: the kind of its document; texts of most kinds stay as they are.
+    """
+    if kind in ("markdown", "notebook") and "<table" in text.lower():
+        return _TABLE.sub(_show_html, text)
+    return _LIST_TABLE.sub(_show_list, text) if kind == "rst" and "-table::" in text else text
+
+
+def _show_html(match: re.Match[str]) -> str:
+    from lmkrag.formats.html import extract
+
+    shown = extract(match[0].encode()) if match["table"] else ""
+    if "\n|" not in shown:  # code, or a table that lays out a page
+        return match[0]
+    return _fill(_rule(shown), match[0])
+
+
+def _show_list(match: re.Match[str]) -> str:
+    lines = match["body"].split("\n")
+    items = "\n".join(line for line in lines if not _OPTION.match(line))
+    rows: list[list[str]] = []
+    starts = [*_CELL.finditer(items)]
+    for cell, following in zip(starts, [*starts[1:], None], strict=True):
+        value = items[cell.end() : following.start() if following else len(items)]
+        if cell["row"] or not rows:
+            rows.append([])
+        rows[-1].append(" ".join(value.split()))
+    if not rows:
+        return match[0]
+    return _fill("\n".join([match["title"], "", _rule("\n".join(bar_lines(rows))), ""]), match[0])
+
+
+def _rule(shown: str) -> str:
+    """Return rows with a rule below their header, as Markdown has it."""
+    return re.sub(r"^(\|.*\|)\n(?=\|)", _add_rule, shown, count=1, flags=re.MULTILINE)
+
+
+def _add_rule(header: re.Match[str]) -> str:
+    return f"{header[0]}{'| --- ' * (header[1].count(' | ') + 1)}|\n"
+
+
+def _fill(shown: str, source: str) -> str:
+    """Return what is shown in place of some lines, with as many lines."""
+    return shown + "\n" * max(0, source.count("\n") - shown.count("\n"))

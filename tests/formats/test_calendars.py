@@ -1,0 +1,142 @@
+"""Contacts are a record a person; a calendar says what is done, due, cancelled, and who comes."""
+
+import pytest
+
+from lmkrag import Engine
+from lmkrag.formats.load import load_bytes
+
+
+def load(text: str, name: str):
+    return load_bytes(text.encode(), name, doc_id=name, path=name)
+
+
+def card(*lines: str) -> str:
+    return "\r\n".join(["BEGIN:VCARD", *lines, "END:VCARD", ""])
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            ("VERSION:3.0", "N:Quill;Ada;;;", "FN:Ada Quill", "ORG:Brightwater Ltd;Sales"),
+            "Name: Ada Quill | Organisation: Brightwater Ltd, Sales",
+        ),
+        (
+            ("VERSION:2.1", "N:Quill;Ada;;Dr;", "TEL;CELL;VOICE:+44 1"),
+            "Name: Ada Quill | Mobile phone: +44 1",
+        ),
+        (
+            (
+                "FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:J=C3=BCrgen Wei=",
+                "=C3=9F",
+                "NOTE:a\\, b\\nc",
+            ),
+            "Name: Jürgen Weiß | Note: a, b c",
+        ),
+        (
+            ("FN:Tom", "TEL;TYPE=WORK:+44 20 7946 0", " 321"),
+            "Name: Tom | Work phone: +44 20 7946 0321",
+        ),
+        (
+            (
+                "VERSION:4.0",
+                "FN:Tom",
+                'TEL;VALUE=uri;TYPE="voice,home":tel:+1-555',
+                "BDAY:19800322",
+            ),
+            "Name: Tom | Home phone: +1-555 | Birthday: 1980-03-22",
+        ),
+        (("FN:Tom", "BDAY:--0322", "KEY:AAAA", "UID:7"), "Name: Tom | Birthday: 03-22"),
+        (
+            (
+                "FN:Tom",
+                "item1.ADR;type=HOME:;;14 Quay Street\\nFloor 2;Northport;;4471;",
+                "X-MS-SPOUSE:Ann",
+            ),
+            "Name: Tom | Home address: 14 Quay Street Floor 2, Northport, 4471 | Spouse: Ann",
+        ),
+        (
+            (
+                "FN:Tom",
+                "item2.X-ABRELATEDNAMES:Ann",
+                "item2.X-ABLabel:_$!<Sister>!$_",
+                "PHOTO;ENCODING=b:/9j/",
+                " 4AAQ",
+            ),
+            "Name: Tom | Sister: Ann",
+        ),
+    ],
+)
+def test_a_contact_is_a_record(lines, expected):
+    loaded = load(card(*lines), "a.vcf")
+    assert (loaded.text, loaded.kind) == (expected, "contacts")
+
+
+def calendar(*lines: str) -> str:
+    return "\r\n".join(["BEGIN:VCALENDAR", *lines, "END:VCALENDAR", ""])
+
+
+def test_a_calendar_says_what_is_done_and_who_comes():
+    task = (
+        "BEGIN:VTODO",
+        "SUMMARY:Repaint",
+        "DUE:20250610",
+        "STATUS:COMPLETED",
+        "COMPLETED:20250604T101500Z",
+    )
+    event = (
+        "BEGIN:VEVENT",
+        "SUMMARY:Drill",
+        "STATUS:CONFIRMED",
+        "URL:https://example.org/drill",
+        'ATTENDEE;CN="Marsh, Ben";PARTSTAT=DECLINED:mailto:ben@example.org',
+        "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ada@example.org",
+    )
+    loaded = load(
+        calendar("X-WR-CALNAME:Harbour jobs", *task, "END:VTODO", *event, "END:VEVENT"), "a.ics"
+    )
+    assert loaded.title == "Harbour jobs"
+    assert loaded.text.splitlines() == [
+        "SUMMARY: Repaint",
+        "DUE: 2025-06-10",
+        "STATUS: COMPLETED",
+        "COMPLETED: 2025-06-04 10:15 UTC",
+        "",
+        "SUMMARY: Drill",
+        "URL: https://example.org/drill",
+        "ATTENDEE: Marsh, Ben <ben@example.org> (declined)",
+        "ATTENDEE: ada@example.org (no answer)",
+    ]
+
+
+def test_times_are_told_in_the_zone_of_the_calendar():
+    event = ("BEGIN:VEVENT", "SUMMARY:Drill", "DTSTART:20250702T080000Z", "END:VEVENT")
+    assert (
+        "DTSTART: 2025-07-02 09:00 Europe/London"
+        in load(calendar("X-WR-TIMEZONE:Europe/London", *event), "a.ics").text
+    )
+    assert (
+        "DTSTART: 2025-07-02 08:00 UTC"
+        in load(calendar("X-WR-TIMEZONE:Nowhere/At all", *event), "a.ics").text
+    )
+
+
+def test_questions_find_contacts_and_what_is_done(tmp_path):
+    ada = card("FN:Ada Quill", "TEL;TYPE=CELL:+44 7700 900118", "BDAY:1980-03-22")
+    tom = card("FN:Tom Ellery", "TEL;TYPE=WORK:+44 20 7946 0321")
+    (tmp_path / "people.vcf").write_text(ada + tom)
+    (tmp_path / "chat.txt").write_text("Ada Quill wrote on 12 May: the code of the gate is 4471.\n")
+    task = (
+        "BEGIN:VTODO",
+        "SUMMARY:Repaint the pilot ladder",
+        "DUE:20250610",
+        "STATUS:COMPLETED",
+        "COMPLETED:20250604T101500Z",
+    )
+    (tmp_path / "jobs.ics").write_text(calendar(*task, "END:VTODO"))
+    with Engine.open(tmp_path / "index", create=True, encoder="landmark-mini") as engine:
+        engine.add(sorted(tmp_path.glob("*.*")))
+        assert "+44 7700 900118" in engine.ask("What is Ada Quill's mobile number?").text
+        assert "1980-03-22" in engine.ask("When is Ada Quill's birthday?").text
+        answer = engine.ask("When was the pilot ladder repainted?").text
+        assert "COMPLETED: 2025-06-04" in answer and not answer.startswith("2025-06-10")
