@@ -19,6 +19,7 @@ _DEEPER = 2  # columns, at least, by which a definition is indented
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
 _ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
+_MAIL = "mail"  # the kind of messages, whose headers belong to their text
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
 
 
@@ -33,7 +34,7 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     before, kind = view.kind(ordinal - 1), view.kind(ordinal)
     if before == "heading":
         return False
-    is_apart = not {"record", "metadata"}.isdisjoint((before, kind))
+    is_apart = view.row.kind != _MAIL and not {"record", "metadata"}.isdisjoint((before, kind))
     if kind == "heading" or is_apart or view.row.kind == CODE:
         return True
     line_ends = count_line_ends(view.sentence(ordinal - 1))
