@@ -112,7 +112,7 @@ def _weigh_word(kind: WordKind, is_alone: bool, weights: Weights) -> float:
         return weights.number
     if is_alone:
         return weights.opening_word if kind == "word" else weights.opening_name
-    return {"exact": weights.exact_word, "name": weights.name, "word": 0.0}[kind]
+    return weights.exact_word if kind == "exact" else 0.0
 
 
 def _measure_rarity(places: Mask, count: int) -> Floats:

@@ -59,8 +59,6 @@ class Weights:
     """
     exact_word: float = 0.2
     """Of a date, code or version that other documents have elsewhere."""
-    name: float = 0.05
-    """Of a name that other documents have elsewhere."""
     number: float = 0.1
     """Of a number, such as a year."""
     leading_number: float = 0.1
