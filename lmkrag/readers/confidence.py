@@ -89,10 +89,14 @@ def is_sure(reading: AnyReading, words: Words) -> bool:
 
 def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """Return the names, numbers and codes of a question that no passage has, its place included."""
-    texts = [_add_place(span) for span in spans]
-    return tuple(
-        word for word in find_keys(question) if not any(holds(text, word) for text in texts)
-    )
+    held = set().union(*(find_held(question, span) for span in spans))
+    return tuple(word for word in find_keys(question) if word not in held)
+
+
+def find_held(question: str, span: Span) -> frozenset[str]:
+    """Return the names, numbers and codes of a question that a passage has, or its place."""
+    text = _add_place(span)
+    return frozenset(word for word in find_keys(question) if holds(text, word))
 
 
 def _add_place(span: Span) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from lmkrag.language.keys import add_fiscal_years
 from lmkrag.language.languages import asks_in_english, detect_language
 from lmkrag.readers.base import Reader
-from lmkrag.readers.confidence import ANSWERS, estimate_confidence, is_sure
+from lmkrag.readers.confidence import ANSWERS, estimate_confidence, find_held, is_sure
 from lmkrag.readers.quotes import write_quotes
 from lmkrag.readers.values import complete_value
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, AnyReading, ReadingReranker, Words
@@ -107,7 +107,7 @@ class ExtractiveReader(Reader):
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
         value = None
         if label in ("strong", "likely"):
-            citations = choose_citations(citations, read, is_strong=label == "strong")
+            citations = choose_citations(question, citations, read, is_strong=label == "strong")
             value = find_value(question, read[citations[0].number - 1], citations[0])
         words = " ".join(value.text.split()) if value else ""
         first = f"{INTRODUCTIONS[label]} {words}".strip()
@@ -209,19 +209,26 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
 
 
 def choose_citations(
-    citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
+    question: str, citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
 ) -> list[Citation]:
     """Return the citations of the passages that an answer shows, the first one among them.
 
     Others are shown if they read nearly as well, but for a strong answer whose first passage reads
-    best and has the whole answer.
+    best and has the whole answer, and for those about others than the question names: they have
+    some of its names and numbers that the first passage has, and no others.
     """
     first = read[citations[0].number - 1].reading
+    named = find_held(question, citations[0].span)
     is_best = first.score == max(each.reading.score for each in read)
     if is_strong and is_best and first.complete > ANSWERS.partial:
         return [citations[0]]
     least = first.score - ANSWERS.near
-    return [each for each in citations if read[each.number - 1].reading.score >= least]
+    return [
+        each
+        for each in citations
+        if read[each.number - 1].reading.score >= least
+        and not find_held(question, each.span) < named
+    ]
 
 
 def find_words(read: ReadPassage, citation: Citation) -> Words | None:
