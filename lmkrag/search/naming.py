@@ -68,7 +68,8 @@ def read_openings(
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
     forms[:, :, likely] |= titled
     of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(len(words), -1)
-    return Openings(documents, *(of_words @ each for each in forms))
+    any_form = ([each[its_forms].any(axis=0) for its_forms in of_words] for each in forms)
+    return Openings(documents, *map(np.array, any_form))
 
 
 def weigh_documents(
@@ -98,12 +99,21 @@ def weigh_documents(
         _weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)
     ]
     leading = [weights.leading_number if kind == "number" else 0.0 for kind in kinds]
-    likely: Floats = (
-        (of_kind * _measure_rarity(openings.opened, count)) @ openings.opened
-        + (leading * _measure_rarity(openings.leading, count)) @ openings.leading
-        - (weights.missing_key * is_key * _measure_rarity(openings.opened, count)) @ ~openings.held
+    rarity = _measure_rarity(openings.opened, count)
+    rare_leading = _measure_rarity(openings.leading, count)
+    return (
+        _add_up(of_kind * rarity, openings.opened)
+        + _add_up(leading * rare_leading, openings.leading)
+        - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
     )
-    return likely
+
+
+def _add_up(weights: Floats, places: Mask) -> Floats:
+    """The sum of the weights of each document's words, ``[documents]``."""
+    total = np.zeros(places.shape[1])
+    for weight, of_word in zip(weights, places, strict=True):
+        total[of_word] += weight
+    return total
 
 
 def _weigh_word(kind: WordKind, is_alone: bool, weights: Weights) -> float:
