@@ -95,15 +95,15 @@ def weigh_documents(
     is_alone = (opened >= weights.opening_of_all * held) & (
         held <= max(1.0, weights.common_share * count)
     )
-    of_kind = [
-        _weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)
-    ]
-    leading = [weights.leading_number if kind == "number" else 0.0 for kind in kinds]
+    of_kind = np.array(
+        [_weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
+    )
+    is_number = np.array([kind == "number" for kind in kinds])
     rarity = _measure_rarity(openings.opened, count)
     rare_leading = _measure_rarity(openings.leading, count)
     return (
         _add_up(of_kind * rarity, openings.opened)
-        + _add_up(leading * rare_leading, openings.leading)
+        + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
         - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
     )
 
