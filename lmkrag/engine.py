@@ -354,8 +354,9 @@ class Engine:
         Args:
             query: a question or words, in any language that the encoder reads.
             options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``,
-                ``explain``, ``boxes``, ``operators``, ``rerank``, ``rerank_timeout_ms``, ``since``
-                and ``until``: see :class:`lmkrag.search.request.SearchRequest`.
+                ``explain``, ``boxes``, ``operators``, ``rerank``, ``rerank_timeout_ms``,
+                ``abstain_below``, ``since`` and ``until``: see
+                :class:`lmkrag.search.request.SearchRequest`.
 
         Returns:
             Spans, best first. ``notes`` of the list are sentences to show with them, such as which
