@@ -20,7 +20,7 @@ _STYLES = {
     "th": "bold",
 }
 _WIDEST = 10_000  # characters of a line that no table fills
-_NARROW = 20  # characters of a column in which sentences are hard to read
+_NARROW = 24  # characters of a column in which sentences are hard to read
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
