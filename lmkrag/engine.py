@@ -110,8 +110,8 @@ class Engine:
             store: an open index; the engine closes it.
             encoder: the loaded encoder that made the index. By default the one that the index has
                 recorded is loaded when it is first needed.
-            reranker: a folder, a hub name or a loaded re-ranker; by default the packaged one is
-                loaded when it is first needed.
+            reranker: a folder, a hub name, the URL of a server's ``/v1/rerank`` or a loaded
+                re-ranker; by default the packaged one is loaded when it is first needed.
             rerank: whether searches re-rank their best passages unless they say otherwise.
             rerank_timeout_ms: the default time limit of re-ranking in milliseconds, above 0; None
                 for no limit.
@@ -163,7 +163,8 @@ class Engine:
                 documents; an existing index records which encoder made it.
             recipe: how vectors are stored, by the name of a recipe or as a ``.toml`` file; only for
                 a new index. By default the size of each segment decides.
-            reranker: a folder, a hub name or a loaded re-ranker; defaults to the packaged one.
+            reranker: a folder, a hub name, the URL of a server's ``/v1/rerank`` or a loaded
+                re-ranker; defaults to the packaged one.
             rerank: the default of ``rerank`` in searches.
             rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches, in milliseconds;
                 None for no limit.
@@ -353,8 +354,9 @@ class Engine:
         Args:
             query: a question or words, in any language that the encoder reads.
             options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``,
-                ``explain``, ``boxes``, ``operators``, ``rerank``, ``rerank_timeout_ms``, ``since``
-                and ``until``: see :class:`lmkrag.search.request.SearchRequest`.
+                ``explain``, ``boxes``, ``operators``, ``rerank``, ``rerank_timeout_ms``,
+                ``abstain_below``, ``since`` and ``until``: see
+                :class:`lmkrag.search.request.SearchRequest`.
 
         Returns:
             Spans, best first. ``notes`` of the list are sentences to show with them, such as which

@@ -21,7 +21,7 @@ LmkragError
   EncoderError                          a model folder that can't be used
   TrainingError                         a training run that can't go on
   ReaderError                           the thing that answers failed
-  ServerError                           an lmkrag server can't be reached, or failed
+  ServerError                           a server can't be reached, or failed
   MissingExtra(ImportError)             an optional package is not installed
 """
 
@@ -151,7 +151,7 @@ class ReaderError(LmkragError):
 
 
 class ServerError(LmkragError):
-    """An lmkrag server can't be reached, or failed to answer a request."""
+    """A server of lmkrag or of a re-ranker can't be reached, or failed to answer a request."""
 
 
 class MissingExtra(LmkragError, ImportError):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, urldefrag
 
@@ -42,6 +42,7 @@ FOUND = 0.45  # the least similarity and words of an answer; see ``benchmarks/lo
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
+_LONGEST_QUOTE = 100  # characters of a quotation in the repr of a citation
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at
 _MORE = 5  # lines of lesser results that are shown
 _INSTRUCTS = re.compile(
@@ -387,7 +388,7 @@ class CitationRecord:
     quote: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Citation:
     """``[number]`` of an answer: an exact quotation of a document.
 
@@ -409,6 +410,9 @@ class Citation:
     def place(self) -> str:
         """Where the quotation is: see :meth:`Span.locate`."""
         return self.span.locate(self.start)
+
+    def __repr__(self) -> str:
+        return f"<Citation [{self.number}] {self.place}: {shorten(self.quote, _LONGEST_QUOTE)!r}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of :class:`CitationRecord` as JSON values; ``number`` names the

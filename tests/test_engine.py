@@ -1,3 +1,5 @@
+import inspect
+import re
 import threading
 from dataclasses import FrozenInstanceError
 from datetime import datetime
@@ -670,3 +672,20 @@ def test_texts_are_added_as_people_begin(tmp_path, encoder):
         for both_or_neither in ({}, {"doc_ids": "a", "filter": "year=2023"}):
             with pytest.raises(UsageError, match="by their ids, or by a filter"):
                 engine.remove(**both_or_neither)
+
+
+def test_a_citation_prints_as_one_line(engine):
+    (citation, *_) = engine.ask("who approves leave?").citations
+    assert repr(citation).startswith(f"<Citation [1] {citation.place}: '")
+    assert "\n" not in repr(citation)
+    assert len(repr(citation)) < 200
+
+
+def test_the_docstring_of_a_search_lists_its_options():
+    options = [
+        name
+        for name, parameter in inspect.signature(Engine.search).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    listed = re.findall(r"``(\w+)``", Engine.search.__doc__.split("Returns:")[0])
+    assert set(listed) == set(options)

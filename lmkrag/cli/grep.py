@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 500  # characters printed of a line
 _CANDIDATES = 200  # passages that are searched for a pattern
 _PARTIAL = (
-    "only part of the folder is searched so far; the rest is being indexed, so run this "
-    "again for more"
+    "only part of the folder is searched so far: results and their order may change while the rest "
+    "is being indexed, so run this again for all"
 )
 
 
@@ -98,7 +98,7 @@ def grep(
     gc.disable()  # during imports it takes 50 ms and frees nothing
     click.get_current_context().call_on_close(gc.enable)
     pattern = _compile(regex, ignore_case=ignore_case)
-    spans = _search(
+    spans, notes = _search(
         meaning,
         path,
         _CANDIDATES if pattern else top,
@@ -111,7 +111,8 @@ def grep(
     for match in matches:
         counts[match.path] += 1 + len(match.span.more)
     if as_json:
-        print_json({"query": meaning, "matches": [_to_json(match) for match in matches]})
+        records = [_to_json(match) for match in matches]
+        print_json({"query": meaning, "matches": records, "notes": notes})
     elif only_files or only_counts:
         for name, count in counts.items():
             click.echo(one_line(name if only_files else f"{name}:{count}"))
@@ -142,9 +143,10 @@ def _search(
     exclude: tuple[str, ...],
     *,
     everything: bool,
-) -> list[Span]:
-    """Search the folder's index in the cache; ``everything``: all results of a file, not its best
-    one alone.
+) -> tuple[list[Span], list[str]]:
+    """Search the folder's index in the cache, and say whether it is only part of the folder.
+
+    ``everything``: all results of a file, not its best one alone.
     """
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import OpenFolder, cached_index, use_cached
@@ -156,10 +158,11 @@ def _search(
     chosen = filter_files(include=include, exclude=exclude, path=only_file)
     index = cached_index([folder])
 
-    def search(opened: OpenFolder) -> list[Span]:
+    def search(opened: OpenFolder) -> tuple[list[Span], list[str]]:
         with opened:
-            if opened.remaining:
-                click.echo(f"lmkrag: {_PARTIAL}", err=True)
+            notes = [_PARTIAL] if opened.remaining else []
+            for note in notes:
+                click.echo(f"lmkrag: {note}", err=True)
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
             for engine in engines:
                 engine.encoders.asks_once = True
@@ -169,7 +172,7 @@ def _search(
                 "per_document": top if everything else None,
             }
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
-        return sorted(spans, key=lambda span: -span.score)[:top]
+        return sorted(spans, key=lambda span: -span.score)[:top], notes
 
     return use_cached(index, lambda: OpenFolder(index, folder, meaning, include, exclude), search)
 

@@ -163,7 +163,8 @@ def to_click(*names: str) -> Callable[[Command], Command]:
 rerank_model_option = click.option(
     "--rerank-model",
     metavar="NAME",
-    help="The re-ranker: a folder, or a cross-encoder of the hub; defaults to the built-in one.",
+    help="The re-ranker: a folder, a cross-encoder of the hub, or the URL of a server, such as "
+    "http://HOST/v1/rerank; defaults to the built-in one.",
 )
 
 

@@ -16,8 +16,14 @@ from typing import Literal, NamedTuple, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound
 from lmkrag.evidence.quotations import Quotation, Source, read_quotations
-from lmkrag.language.differences import Difference, find_differences, match_words, read_tokens
-from lmkrag.language.terms import STRAIGHT
+from lmkrag.language.differences import (
+    FIGURES,
+    Difference,
+    find_differences,
+    match_words,
+    read_tokens,
+)
+from lmkrag.language.terms import STRAIGHT, find_stems
 from lmkrag.rendering.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.outline import outline
@@ -51,6 +57,7 @@ _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
 _GAP = 0.85
 _WORD = re.compile(r"\w+")
 _BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
+_NEXT = 20  # characters next to a place that may have the subject of its figures
 _AROUND = 4  # words around a place, and a quarter of the quotation's, that may belong to it
 
 
@@ -150,7 +157,7 @@ def check_quotation(
     if wrong := _find_wrong_part(cited, read, find):
         return wrong
     near = _find_nearest(cited.text, documents)
-    is_near = near.similarity >= MIN_SIMILARITY
+    is_near = near.similarity >= MIN_SIMILARITY and _has_subject(near, cited.text)
     differences = find_differences(cited.text, near.passage) if is_near else []
     if _may_be_stitched(near, differences) and (pieces := _find_pieces(cited.text, documents)):
         places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
@@ -216,6 +223,19 @@ def _find_nearest(quote: str, documents: Iterable[Document]) -> _Place:
     start = _find_negation(quote, near.document.text, near.start)
     start, end = _widen(near.document.text, start, near.end)
     return near._replace(start=start, end=end)
+
+
+def _has_subject(near: _Place, quote: str) -> bool:
+    """Whether a place, or the words next to it, have a word of a quotation with figures that is no
+    figure, name or function word: "30 days of gym" is no change of "10 days of leave".
+    """
+    tokens = read_tokens(quote)
+    subject = find_stems(" ".join(token.value for token in tokens if token.kind == "word"))
+    has_figures = any(token.kind in FIGURES for token in tokens)
+    if near.document is None or not subject or not has_figures:
+        return True
+    around = near.document.text[max(0, near.start - _NEXT) : near.end + _NEXT]
+    return not set(subject).isdisjoint(find_stems(around))
 
 
 def _may_be_stitched(near: _Place, differences: Sequence[Difference]) -> bool:

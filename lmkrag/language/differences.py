@@ -45,7 +45,9 @@ _UNITS = {
 }
 _WEEK = "monday tuesday wednesday thursday friday saturday sunday"
 _DAYS = frozenset(_WEEK.split())
-_FIGURES: tuple[Kind, ...] = ("number", "date", "unit")
+FIGURES: tuple[Kind, ...] = ("number", "date", "unit")
+"""The kinds of what is counted, measured and dated."""
+
 # months only where they begin with a capital, inside a sentence
 _OR_WORDS = frozenset(("may", "mar", "mars", "mai"))
 _MONTHS = {name for names in MONTHS for name in names.split("|")} - _OR_WORDS
@@ -242,10 +244,10 @@ def _find_movable(ours: list[Token], theirs: list[Token]) -> set[Kind]:
     "from 3 to 5 days", "from 5 to 3 days".
     """
     figures = [
-        [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES]
+        [[token.value for token in tokens if token.kind == kind] for kind in FIGURES]
         for tokens in (ours, theirs)
     ]
-    same: tuple[Kind, ...] = _FIGURES if figures[0] == figures[1] else ()
+    same: tuple[Kind, ...] = FIGURES if figures[0] == figures[1] else ()
     return {"word", "name", *same}
 
 

@@ -8,6 +8,7 @@ from lmkrag.rendering.tree import Node
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
     from rich.text import Text
 
 _STYLES = {
@@ -18,6 +19,8 @@ _STYLES = {
     "cite": "bold",
     "th": "bold",
 }
+_WIDEST = 10_000  # characters of a line that no table fills
+_NARROW = 24  # characters of a column in which sentences are hard to read
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
@@ -64,6 +67,28 @@ class Marked:
             yield from line
             yield Segment.line()
             mark = self._following
+
+
+class _Fitting:
+    """Renders a table; where it is too wide, each row as lines with the names of the columns."""
+
+    def __init__(self, table: "Table", cells: "Sequence[Sequence[Text]]") -> None:
+        self._table, self._cells = table, cells
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich.text import Text
+
+        needed = console.measure(self._table, options=options.update(width=_WIDEST)).maximum
+        has_narrow_columns = options.max_width < _NARROW * len(self._table.columns)
+        if needed <= options.max_width or not has_narrow_columns:
+            yield self._table
+            return
+        names, *rows = self._cells
+        for number, row in enumerate(rows):
+            if number:
+                yield ""
+            for name, cell in zip(names, row, strict=False):
+                yield Text.assemble(name, ": ", cell) if name.plain else cell
 
 
 class _Printer:
@@ -117,11 +142,12 @@ class _Printer:
 
         rows = [row for part in node["children"] for row in part["children"]]
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for cell in rows[0]["children"] if rows else ():
-            table.add_column(self._inline(cell["children"]))
-        for row in rows[1:]:
-            table.add_row(*(self._inline(cell["children"]) for cell in row["children"]))
-        return table
+        cells = [[self._inline(cell["children"]) for cell in row["children"]] for row in rows]
+        for name in cells[0] if cells else ():
+            table.add_column(name, overflow="fold")
+        for row in cells[1:]:
+            table.add_row(*row)
+        return _Fitting(table, cells)
 
     def _inline(self, nodes: Sequence[Node], *, style: str = "", no_wrap: bool = False) -> "Text":
         from rich.text import Text

@@ -25,11 +25,11 @@ def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
     """Load a re-ranker by its name, or return a loaded one unchanged.
 
     Args:
-        reranker: the name of one of ours, a folder, or a name of the model hub; our own for English
-            by default.
+        reranker: the name of one of ours, a folder, a name of the model hub, or the URL of a
+            server; our own for English by default.
 
     Raises:
-        UsageError: there is no such folder.
+        UsageError: there is no such folder, or the URL is not one.
         EncoderError: it can't be loaded.
         MissingExtra: it needs sentence-transformers.
     """
@@ -46,6 +46,10 @@ def load_ours(name: str = DEFAULT_RERANKER) -> ReadingReranker:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> Reranker:
+    if name.startswith(("http://", "https://")):
+        from lmkrag.reranker.served import ServedReranker
+
+        return ServedReranker(name)
     folder = Path(name).expanduser()
     if name in SHIPPED or (folder / "reranker.json").is_file():
         from lmkrag.reranker.folders import find_reranker, reads_sentences

@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 from lmkrag.language.question import find_identifiers
@@ -35,8 +36,25 @@ def find_lines(
     pattern matches.
 
     Files without lines, such as PDFs, and those that can't be read any more are left out. The words
-    of the query choose the first line to show.
+    of the query choose the first line to show. No line is shown twice.
     """
+    shown: set[tuple[str, int | None]] = set()
+    for match in _find_each(spans, query, pattern):
+        places = [(match.path, number) for number in range(match.first, match.last + 1)]
+        new = list(takewhile(lambda p: p not in shown, dropwhile(shown.__contains__, places)))
+        if not new:
+            continue
+        definition = match.definition
+        if (match.path, definition) in shown:
+            definition = None
+        shown.update([*new, (match.path, definition)])
+        yield replace(match, first=new[0][1], last=new[-1][1], definition=definition)
+
+
+def _find_each(
+    spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None
+) -> Iterator[LineMatch]:
+    """Yield the lines of each passage."""
     words, names = find_stems(query), find_identifiers(query)
     texts: dict[str, str] = {}
     for span in spans:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.errors import ServerError
 from lmkrag.language.question import Question
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
@@ -19,7 +20,8 @@ from lmkrag.reranker.base import (
     score_sentences,
 )
 from lmkrag.reranker.loading import load_reranker
-from lmkrag.results import Span
+from lmkrag.reranker.served import ServedReranker
+from lmkrag.results import CUT_SHORT, Span
 from lmkrag.search.merging import Results
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import multiply_score
@@ -36,8 +38,8 @@ class Ranker(Protocol):
     """Orders the results of one search."""
 
     @property
-    def cut_short(self) -> bool:
-        """Whether time was up before all of them were read."""
+    def note(self) -> str:
+        """What to say of results that could not all be read; else empty."""
         ...
 
     def rank(self, results: Results) -> list[Span]:
@@ -48,7 +50,7 @@ class Ranker(Protocol):
 class Unranked:
     """Leaves results in the order of the search."""
 
-    cut_short = False
+    note = ""
 
     def rank(self, results: Results) -> list[Span]:
         """Return the results in the order of the search."""
@@ -120,7 +122,7 @@ class ReadingRanker:
         self._question, self._load, self._weights = question, load, weights
         self._level, self._prose_only = level, prose_only
         self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
-        self.cut_short = False
+        self.note = ""
 
     def rank(self, results: Results) -> list[Span]:
         """Read the first results, and return all, best first; those that were not read follow in
@@ -138,21 +140,21 @@ class ReadingRanker:
 
     def reorder(self, spans: Sequence[Span], inputs: Sequence[SpanInput]) -> list[Span]:
         """Read the ``inputs`` of the first spans until one is likely to answer, and return all
-        spans, best first.
+        spans, best first; in their order where a server does not score them.
 
         Scores are multiplied by exp((log-odds - best log-odds) / scale), those of
         spans that were not read by the least of these factors.
         """
-        weights = self._weights
-        is_whole = self._level == "passage"
-        at_once = weights.read_at_once if is_whole else weights.most_read
-        scale = weights.reading if is_whole else weights.reading_around
-        scores = np.zeros(0, np.float32)
-        while len(scores) < len(inputs) and not self.cut_short:
-            if scores.max(initial=-math.inf) >= weights.likely:
-                break
-            part = inputs[len(scores) : len(scores) + at_once]
-            scores = np.concatenate([scores, self._read(part)])
+        reranker, weights = self._load(), self._weights
+        try:
+            if isinstance(reranker, ServedReranker):
+                scores = self._ask(reranker, inputs)
+            else:
+                scores = self._read_enough(reranker, inputs)
+        except ServerError as error:
+            self.note = f"{error}: results are in the order of the search"
+            return list(spans)
+        scale = weights.reading if self._level == "passage" else weights.reading_around
         if len(scores) < 2 or not np.isfinite(scores).all():
             return list(spans)
         factors = np.exp((scores - scores.max()) / scale).tolist()
@@ -160,19 +162,36 @@ class ReadingRanker:
         rest = (_multiply(span, min(factors)) for span in spans[len(factors) :])
         return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
-    def _read(self, inputs: Sequence[SpanInput]) -> Scores:
+    def _ask(self, reranker: ServedReranker, inputs: Sequence[SpanInput]) -> Scores:
+        """The log-odds that spans answer, all in one request. Raises ServerError."""
+        passages = [each.passage for each in inputs]
+        return reranker.score(self._question, passages, deadline=self._deadline)
+
+    def _read_enough(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
+        """The log-odds that the first spans answer, until one is likely to."""
+        weights = self._weights
+        at_once = weights.read_at_once if self._level == "passage" else weights.most_read
+        scores = np.zeros(0, np.float32)
+        while len(scores) < len(inputs) and not self.note:
+            if scores.max(initial=-math.inf) >= weights.likely:
+                break
+            part = inputs[len(scores) : len(scores) + at_once]
+            scores = np.concatenate([scores, self._read(reranker, part)])
+        return scores
+
+    def _read(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
         """The log-odds that spans answer, of as many as there is time for."""
         size = len(inputs) if self._deadline == math.inf else _AT_A_TIME
         parts = [np.zeros(0, np.float32)]
         for start in range(0, len(inputs), size):
             if time.monotonic() > self._deadline:
-                self.cut_short = True
+                self.note = CUT_SHORT
                 break
-            parts.append(self._score(inputs[start : start + size]))
+            parts.append(self._score(reranker, inputs[start : start + size]))
         return np.concatenate(parts)
 
-    def _score(self, inputs: Sequence[SpanInput]) -> Scores:
-        reranker, passages = self._load(), [each.passage for each in inputs]
+    def _score(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
+        passages = [each.passage for each in inputs]
         if self._level == "passage" or not isinstance(reranker, ReadingReranker):
             return _validate(reranker.score(self._question, passages), passages)
         readings = reranker.read(self._question, passages)

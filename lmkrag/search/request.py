@@ -42,8 +42,11 @@ _SYNONYMS = (
     ("top_k", "similarity_top_k", "k", "n", "top_n", "n_results", "num_results", "limit"),
     ("query", "question", "text", "q", "prompt"),
     ("filter", "filters", "where"),
+    ("engine", "index", "store", "retriever"),
 )
 """Names of an option: here, in frameworks and in other libraries."""
+
+_NEAR = 0.75  # the least share of letters that two spellings of a name have in common
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -271,7 +274,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
             continue
         synonyms = next((group for group in _SYNONYMS if name in group), ())
         near = [synonym for synonym in synonyms if synonym in known] or get_close_matches(
-            name, known, 1
+            name, known, 1, _NEAR
         )
         raise UsageError(f"no option {name!r}" + (f": use {near[0]}" if near else ""))
 

@@ -7,7 +7,7 @@ from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.language.question import Question
 from lmkrag.language.terms import merge_variants, query_variants, query_words
-from lmkrag.results import CUT_SHORT, SpanList
+from lmkrag.results import SpanList
 from lmkrag.search.candidates import (
     Candidates,
     SearchQuery,
@@ -82,8 +82,8 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
     # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them.
     results = _prepare_results(candidates, question, request, mostly_code=mostly_code)
     spans = question.ranker.rank(results)
-    if question.ranker.cut_short:
-        notes.append(CUT_SHORT)
+    if question.ranker.note:
+        notes.append(question.ranker.note)
     return SpanList((span for span in spans if not question.read.excludes(span.text)), notes)
 
 

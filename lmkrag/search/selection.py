@@ -1,7 +1,7 @@
 """Select the documents of a snapshot that match a filter."""
 
 from difflib import get_close_matches
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check
 from lmkrag.types.json_values import replace_surrogates
 
 _REMEMBERED = 32  # filters
+_MOST_FOLDERS = 20  # of a path whose end may be the id of a document
 
 
 class FilterCache:
@@ -92,9 +93,18 @@ def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> Documen
     """
     row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
     if row is None:
-        near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
+        near = _find_by_path(snapshot, doc_id) or get_close_matches(
+            doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1
+        )
         raise DocumentNotFound(doc_id, str(index), *near)
     return row
+
+
+def _find_by_path(snapshot: Snapshot, doc_id: str) -> list[str]:
+    """The id of the document whose file a path names, in a list: ids are the ends of paths."""
+    folders = PurePath(doc_id).parts[-_MOST_FOLDERS:]
+    ends = ("/".join(folders[start:]) for start in range(1, len(folders)))
+    return [end for end in ends if snapshot.find_document(replace_surrogates(end))][:1]
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:

@@ -4,6 +4,7 @@ them.
 
 import asyncio
 import inspect
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +16,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
-from mcp_types import Resource, ToolAnnotations
+from mcp_types import Resource, TextContent, ToolAnnotations
 from pydantic import Field
 
 from lmkrag.engine import Engine
@@ -28,6 +29,7 @@ from lmkrag.search.outline import outline
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     SearchOptions,
+    SearchRequest,
     find_options,
     option_of,
     refuse_unknown,
@@ -38,7 +40,7 @@ from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt
+from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, drop_blank
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -94,14 +96,21 @@ class _DocumentServer(MCPServer[Any]):
         self._indexes = indexes
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
-        """Call a tool; arguments that it does not have are refused with a hint."""
+        """Call a tool; arguments that it does not have are refused with a hint, blank ones that
+        may be left out are. What it says is also its text, without indentation.
+        """
         for tool in await self.list_tools():
             if tool.name == name:
                 try:
                     refuse_unknown(arguments, tool.input_schema["properties"])
                 except UsageError as error:
                     raise ToolError(str(error)) from error
-        return await super().call_tool(name, arguments, *context)
+                arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
+        result = await super().call_tool(name, arguments, *context)
+        if result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+            result.content = [TextContent(type="text", text=text)]
+        return result
 
     async def list_resources(self) -> list[Resource]:
         """Return the documents of every index, 200 at most."""
@@ -225,7 +234,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
     async def gather_evidence(
         question: _Query,
         max_tokens: Annotated[
-            int, Field(ge=50, le=100_000, description="Of all passages together.")
+            int, Field(ge=50, le=100_000, description="Of all passages with their places.")
         ] = DEFAULT_CONTEXT,
         filter: _Filter = None,
         index: _Index = None,
@@ -234,7 +243,16 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         what they lack.
         """
         served = indexes.find(index)
-        spans = await _search(served, question, max_tokens=max_tokens, filter=filter)
+        request = SearchRequest(max_tokens=max_tokens, filter=filter)
+
+        def gather(engine: Engine) -> SpanList:
+            def cost(_: int, span: Span) -> int:  # of all that is said of a passage
+                return engine.encoders.count_tokens(_to_passage(span).model_dump_json())
+
+            return engine.finder.search([question], request, cost=cost)[0]
+
+        spans = await served.run(gather)
+        await _check_filter(served, filter, spans)
         return replies.Evidence(
             question=question,
             passages=list(map(_to_passage, spans)),
@@ -293,7 +311,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     ) -> replies.Excerpt:
         """Read a part of a document exactly as it was indexed."""
         excerpt = await indexes.run(
-            index, lambda engine: Excerpt.read(engine, doc_id, start, end, most=_READ)
+            index, lambda engine: Excerpt.read(engine, doc_id, start, end or None, most=_READ)
         )
         return replies.Excerpt.model_validate(excerpt, from_attributes=True)
 

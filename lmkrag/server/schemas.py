@@ -1,5 +1,6 @@
 """What requests and responses look like; ``/openapi.json`` is made of it."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
@@ -28,7 +29,30 @@ IndexName = Annotated[
 ]
 
 
-class _Request(BaseModel):
+def drop_blank(given: Mapping[str, Any], required: Collection[str]) -> dict[str, Any]:
+    """Return arguments without the blank ones that may be left out, which language models and forms
+    fill in.
+    """
+    return {
+        name: value
+        for name, value in given.items()
+        if name in required or not isinstance(value, str) or value.strip()
+    }
+
+
+class Lenient(BaseModel):
+    """A request in which options may be blank."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_blank(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        required = [name for name, field in cls.model_fields.items() if field.is_required()]
+        return drop_blank(body, required)
+
+
+class _Request(Lenient):
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
@@ -62,6 +86,17 @@ class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of 
     index: IndexName = None
     query: Question
     blocks: WithBlocks = False
+
+
+class SearchQuery(_Request):
+    """A search in the address of a request."""
+
+    q: Question
+    index: IndexName = None
+    top_k: int | None = None
+    filter: str | None = Field(None, max_length=MAX_QUERY)
+    since: str | None = None
+    until: str | None = None
 
 
 class BatchBody(SearchFields):  # type: ignore[misc]

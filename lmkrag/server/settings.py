@@ -70,7 +70,7 @@ class ServerSettings:
     reader: "Reader | None" = None  # defaults to quoting the passages
     rerank: bool = True  # default of searches, as is the next field
     rerank_timeout_ms: float | None = 1_000.0
-    rerank_model: str | None = None  # a folder or hub name
+    rerank_model: str | None = None  # a folder, a hub name or a URL
     limits: ServerLimits = field(default_factory=ServerLimits)
     follower_state: Callable[[], FollowerState] = FollowerState  # of the served folder
 

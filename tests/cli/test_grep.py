@@ -113,7 +113,20 @@ def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
         )
     found = grep("where is an expired session refused", "-k", 1)
     assert "session.py" in found.stdout
-    assert "the rest is being indexed" in found.stderr
+    told = "results and their order may change while the rest is being indexed"
+    assert told in found.stderr
+    (folder / "more.py").write_text(filler)
+    printed = grep("where is an expired session refused", "-k", 1, "--json")
+    notes = json.loads(printed.stdout)["notes"]
+    assert notes == [] or told in notes[0]  # the background process may be done
+
+
+def test_no_line_is_printed_twice(grep, folder, corpus):
+    shutil.copy(corpus / "lighthouse-handbook.md", folder)
+    found = grep("how is leave accrued", "-k", 10, "--include", "lighthouse*").stdout.splitlines()
+    places = [line.split(":")[1] for line in found if line != "--"]
+    assert len(places) > 6
+    assert len(places) == len(set(places))
 
 
 def test_what_another_process_is_indexing_is_searched_as_well(grep, folder, tmp_path):

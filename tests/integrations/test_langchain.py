@@ -165,6 +165,8 @@ def test_metadata_of_any_type_is_kept(encoder, tmp_path):
 def test_misspelt_arguments_are_refused(engine):
     with pytest.raises(ValidationError, match="filtr"):
         LandmarkRetriever(engine=engine, filtr="kind=pdf")
+    with pytest.raises(ValidationError, match="no option 'index': use engine"):
+        LandmarkRetriever(index=engine)
     for name in ("top_k", "similarity_top_k", "n_results"):
         with pytest.raises(ValidationError, match=f"no option '{name}': use k"):
             LandmarkRetriever(engine=engine, **{name: 1})

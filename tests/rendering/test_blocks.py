@@ -1,6 +1,7 @@
 """What is shown of a passage: its form, its marks, and nothing that could do harm."""
 
 import io
+import re
 import time
 
 import pytest
@@ -296,3 +297,19 @@ def test_places_are_exact_for_any_text(kind, text):
 def test_spaces_that_do_not_break_are_printed_as_they_are():
     assert one_line("2\u00a0480 and 3\u202f175") == "2\u00a0480 and 3\u202f175"
     assert one_line("a\nb\x1b\u2028") == "a\\nb\\x1b\\u2028"
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+def test_wide_rows_are_readable_in_80_columns(columns):
+    names = ["Boat", "Harbour", "Skipper and crew", "What the inspection found"]
+    cells = ["Heron", "North quay of Skerrymouth", "Margaret Fairweather-Atkinson, two hands"]
+    cells.append("The anchor chain has worn links and must be replaced before October")
+    lines = [names[-columns:], ["---"] * columns, cells[-columns:]]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    shown = on_terminal(parse_blocks(text, kind="markdown"))
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "…" not in printed
+    if columns == 4:
+        assert "Skipper and crew: Margaret Fairweather-Atkinson, two hands" in printed
+    else:
+        assert "Skipper and crew" in printed.splitlines()[0]

@@ -111,6 +111,24 @@ def test_added_words_do_not_hide_the_place():
     assert (found.state, found.changes) == ("changed", ("days added", "2024 added"))
 
 
+LEAVE = "Keepers get 21 days of leave a year. Staff may take up to 5 days of bereavement leave."
+
+
+@pytest.mark.parametrize(
+    ("quote", "label"),
+    [
+        ("30 days of gym", "gone"),
+        ("5 days of gym", "gone"),
+        ("at most 5 hours of sailing", "gone"),
+        ("30 days of bereavement leave", "changed: 30 for 5"),
+        ("22 days of leave", "changed: 22 for 21"),
+        ("30 days", "changed: 30 for 21"),
+    ],
+)
+def test_what_shares_only_a_number_and_its_unit_is_gone(quote, label):
+    assert check(Quotation(quote), {"leave.md": LEAVE}).label == label
+
+
 def test_never_the_same_where_the_words_changed():
     text = "The fee is 40 dollars a year."
     quotation = Quotation("The fee is 40 dollars a year.", "a", 0, 29)

@@ -58,6 +58,13 @@ def test_misspelt_keywords_are_refused(engine, call):
         CALLS[call](engine, filtr="kind=pdf")
 
 
+@pytest.mark.parametrize("name", ["index", "until_when", "colour"])
+def test_an_option_of_another_kind_is_no_hint(engine, name):
+    with pytest.raises(UsageError) as refused:
+        engine.search("lamp", **{name: 1})
+    assert str(refused.value) == f"no option {name!r}"
+
+
 async def test_misspelt_keywords_are_refused_by_async_calls(engine):
     with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         await engine.asearch("lamp", filtr="kind=pdf")

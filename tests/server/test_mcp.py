@@ -1,6 +1,7 @@
 """MCP by the SDK's own client: in process, on standard input and output, and over HTTP."""
 
 import base64
+import json
 import os
 import sys
 from dataclasses import fields
@@ -169,6 +170,72 @@ async def test_stdio(built_index, mode):
                 failures.append(error)
     if failures:
         raise ExceptionGroup("over standard input and output", failures)
+
+
+def is_empty(value) -> bool:
+    return value is None or value is False or value in ("", [])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search", {"query": "how is leave accrued?"}),
+        ("gather_evidence", {"question": "how is leave accrued?"}),
+        ("find_related", {"doc_id": "glass-river.txt", "start": 0, "end": 500}),
+    ],
+)
+async def test_a_reply_has_no_empty_fields_and_no_indentation(make, tool, arguments):
+    async with Client(make()) as client:
+        reply = await client.call_tool(tool, arguments)
+    (content,) = reply.content
+    assert json.loads(content.text) == reply.structured_content
+    assert "\n " not in content.text and '": ' not in content.text
+    for passage in reply.structured_content["passages"]:
+        assert passage.keys() >= {"doc_id", "place", "start", "end", "score", "text"}
+        assert [name for name, value in passage.items() if is_empty(value)] == []
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "optional"),
+    [
+        ("search", {"query": "leave"}, ("filter", "since", "until", "top_k", "index")),
+        ("ask", {"question": "who approves leave?"}, ("filter", "index")),
+        ("gather_evidence", {"question": "who approves leave?"}, ("max_tokens", "filter")),
+        ("read_document", {"doc_id": "glass-river.txt"}, ("start", "end", "index")),
+        ("list_documents", {}, ("filter", "cursor", "index")),
+    ],
+)
+async def test_a_blank_argument_is_none(make, tool, arguments, optional, blank):
+    async with Client(make()) as client:
+        expected = await call(client, tool, **arguments)
+        assert await call(client, tool, **arguments, **dict.fromkeys(optional, blank)) == expected
+
+
+async def test_an_end_of_0_reads_on(make):
+    async with Client(make()) as client:
+        read = await call(client, "read_document", doc_id="glass-river.txt", end=0)
+    assert read["text"]
+
+
+@pytest.mark.parametrize("tool", ["read_document", "document_outline", "page_image"])
+async def test_a_path_in_place_of_an_id_gets_a_hint(make, tool):
+    async with Client(make()) as client:
+        path = "/home/keeper/trust/reports/viaduct-inspection.pdf"
+        refused = await client.call_tool(tool, {"doc_id": path})
+    assert refused.is_error
+    assert "did you mean 'reports/viaduct-inspection.pdf'?" in refused.content[0].text
+
+
+@pytest.mark.parametrize("budget", [200, 1_000])
+async def test_evidence_keeps_within_its_budget_with_all_that_is_said(make, built_index, budget):
+    async with Client(make()) as client:
+        question = "What do keepers, bees and the viaduct need?"
+        evidence = await call(client, "gather_evidence", question=question, max_tokens=budget)
+    assert evidence["passages"]
+    with Engine.open(built_index) as engine:
+        written = json.dumps(evidence["passages"], ensure_ascii=False, separators=(",", ":"))
+        assert engine.encoders.count_tokens(written) <= budget + 10
 
 
 async def test_documents_are_resources(make, corpus):

@@ -40,6 +40,17 @@ def test_completion_with_citations(sdk, client):
     assert "doc=lighthouse-handbook.md&start=" in citation.url
 
 
+def test_usage_counts_all_messages(sdk):
+    before = [
+        {"role": "system", "content": "Answer in the words of the handbook. " * 20},
+        {"role": "user", "content": "What is a lamp?"},
+        {"role": "assistant", "content": "A light."},
+    ]
+    alone = sdk.chat.completions.create(model="demo", messages=ASKED).usage
+    whole = sdk.chat.completions.create(model="demo", messages=[*before, *ASKED]).usage
+    assert whole.prompt_tokens > alone.prompt_tokens + 120
+
+
 def test_stream(sdk):
     chunks = list(sdk.chat.completions.create(model="demo", messages=ASKED, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).endswith(ANSWER)

@@ -356,3 +356,30 @@ def test_a_streamed_follow_up_names_the_question_as_it_was_asked(client):
     said = json.loads(events.rpartition("event: answer")[2].partition("data: ")[2].splitlines()[0])
     assert said["question"] == "And who approves it?"
     assert said["citations"][0]["doc_id"] == "lighthouse-handbook.md"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "optional"),
+    [
+        ("/api/search", {"query": "leave"}, ("filter", "since", "until", "top_k", "index")),
+        ("/api/ask", {"question": "who approves leave?"}, ("filter", "since", "index")),
+        ("/retrieval", {"knowledge_id": "demo", "query": "leave"}, ("metadata_condition",)),
+    ],
+)
+def test_a_blank_option_is_none(client, path, body, optional):
+    expected = client.post(path, json=body).raise_for_status().json()
+    blank = dict.fromkeys(optional, "")
+    assert client.post(path, json={**body, **blank}).raise_for_status().json() == expected
+
+
+def test_a_search_by_its_address(client):
+    expected = client.post("/api/search", json={"query": "leave"}).raise_for_status().json()
+    found = client.get("/api/search", params={"q": "leave"}).raise_for_status().json()
+    assert found == expected
+    limited = client.get(
+        "/api/search", params={"q": "leave", "top_k": 1, "filter": "kind=markdown", "since": ""}
+    )
+    assert len(limited.raise_for_status().json()["spans"]) == 1
+    refused = client.get("/api/search", params={"q": "leave", "limit": 1})
+    assert refused.status_code == 422 and "use top_k" in refused.text
+    assert client.get("/api/search").status_code == 422

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
 from lmkrag.search.filters import quote, quote_key
-from lmkrag.server.schemas import Question
+from lmkrag.server.schemas import Lenient, Question
 from lmkrag.server.service import TheService
 
 router = APIRouter(tags=["Dify"])
@@ -19,7 +19,7 @@ _SIGNS = {"is": "=", "is not": "!=", "≠": "!=", "≥": ">=", "≤": "<=", "aft
 _PATTERNS = {"contains": "*{}*", "not contains": "*{}*", "start with": "{}*", "end with": "*{}"}
 
 
-class RetrievalSetting(BaseModel):
+class RetrievalSetting(Lenient):
     """How many passages, and how good at least."""
 
     top_k: int = Field(8, ge=1, le=1_000)
@@ -41,7 +41,7 @@ class MetadataCondition(BaseModel):
     conditions: list[Condition] = Field(default_factory=list, max_length=20)
 
 
-class RetrievalBody(BaseModel):
+class RetrievalBody(Lenient):
     """A search in an index, which Dify calls external knowledge."""
 
     knowledge_id: str = Field(max_length=200)

@@ -91,11 +91,12 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     """
     index = service.indexes.find(body.model)
     history, question = read_conversation(body.messages)
+    sent = "\n".join(message.text for message in body.messages)
     evidence = await find_evidence(index, service.reader, question, {}, history=history)
     base = str(request.base_url)
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
-        counted = question if (body.stream_options or {}).get("include_usage") else ""
+        counted = sent if (body.stream_options or {}).get("include_usage") else ""
         return stream_events(_chunks(index, evidence, base, head, counted))
     reply = await answer(index, evidence)
     message = {
@@ -108,13 +109,13 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         **head,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": await _count_tokens(index, question, reply),
+        "usage": await _count_tokens(index, sent, reply),
         **_describe_checks(reply),
     }
 
 
-async def _count_tokens(index: ServedIndex, question: str, reply: Answer) -> dict[str, int]:
-    texts = question, reply.text
+async def _count_tokens(index: ServedIndex, sent: str, reply: Answer) -> dict[str, int]:
+    texts = sent, reply.text
     counts = await index.run(
         lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts]
     )

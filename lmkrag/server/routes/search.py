@@ -1,8 +1,8 @@
 """Searching and asking."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from lmkrag.results import SpanList
 from lmkrag.serialization import to_json
@@ -20,6 +20,17 @@ async def search(body: schemas.SearchBody, service: TheService) -> Any:
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
     blocks = [span.to_blocks() for span in spans] if body.blocks else None
     return {"spans": to_json(spans), "notes": spans.notes, "blocks": blocks}
+
+
+@router.get("/search", response_model=schemas.SpansReply)
+async def search_by_address(
+    asked: Annotated[schemas.SearchQuery, Query()], service: TheService
+) -> Any:
+    """Find the passages that answer a question, best first."""
+    index = service.indexes.find(asked.index)
+    options = asked.model_dump(exclude={"q", "index"})
+    spans = await index.run(lambda engine: engine.search(asked.q, **options))
+    return {"spans": to_json(spans), "notes": spans.notes}
 
 
 @router.post("/search/batch", response_model=schemas.BatchReply)
