@@ -112,8 +112,8 @@ class ReadingRanker:
             question: as the re-ranker reads it.
             load: returns the re-ranker.
             level: of the results.
-            prose_only: leave results in their order where most are source code, which our own
-                re-rankers have not learnt.
+            prose_only: do not read source code where it is most of the results: our own
+                re-rankers have not learnt it.
             timeout_ms: the limit in milliseconds; none without.
             weights: say how many passages are read, and what their reading counts.
         """
@@ -131,17 +131,21 @@ class ReadingRanker:
         """
         spans = results.unranked
         first = spans[: self._weights.most_read]
-        is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if self._prose_only and (is_code or results.is_code):
-            return spans
-        return self.reorder(spans, [results.prepare(span) for span in first])
+        is_mostly_code = 2 * sum(span.kind == CODE for span in first) > len(first)
+        leaves_code = self._prose_only and is_mostly_code
+        to_read = [
+            place for place, span in enumerate(first) if not (leaves_code and span.kind == CODE)
+        ]
+        return self.reorder(spans, to_read, [results.prepare(spans[place]) for place in to_read])
 
-    def reorder(self, spans: Sequence[Span], inputs: Sequence[SpanInput]) -> list[Span]:
-        """Read the ``inputs`` of the first spans until one is likely to answer, and return all
-        spans, best first.
+    def reorder(
+        self, spans: list[Span], places: Sequence[int], inputs: Sequence[SpanInput]
+    ) -> list[Span]:
+        """Read the ``inputs`` of the spans at ``places`` until one is likely to answer, and return
+        all spans, best first.
 
-        Scores are multiplied by exp((log-odds - best log-odds) / scale), those of
-        spans that were not read by the least of these factors.
+        Scores are multiplied by exp((log-odds - best log-odds) / scale). Code among what was read
+        counts as its average, and spans after it as the least of it.
         """
         weights = self._weights
         is_whole = self._level == "passage"
@@ -154,10 +158,13 @@ class ReadingRanker:
             part = inputs[len(scores) : len(scores) + at_once]
             scores = np.concatenate([scores, self._read(part)])
         if len(scores) < 2 or not np.isfinite(scores).all():
-            return list(spans)
-        factors = np.exp((scores - scores.max()) / scale).tolist()
+            return spans
+        last = places[len(scores) - 1] + 1
+        odds = np.full(last, scores.mean(), np.float32)
+        odds[places[: len(scores)]] = scores
+        factors = np.exp((odds - scores.max()) / scale).tolist()
         ranked = map(_multiply, spans, factors)
-        rest = (_multiply(span, min(factors)) for span in spans[len(factors) :])
+        rest = (_multiply(span, min(factors)) for span in spans[last:])
         return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
     def _read(self, inputs: Sequence[SpanInput]) -> Scores:
