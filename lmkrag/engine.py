@@ -216,6 +216,7 @@ class Engine:
         exclude: Sequence[str] = (),
         prune: "Prune" = False,
         follow_links: bool = False,
+        generated: bool = False,
         ray: str | None = None,
         progress: "Progress | bool" = True,
     ) -> IndexReport:
@@ -237,6 +238,9 @@ class Engine:
                 mounted, true is refused, ``"some"`` keeps its documents with a warning, and
                 ``"all"`` removes them.
             follow_links: whether links to files outside the directories in ``source`` are followed.
+            generated: whether files that programs wrote are indexed, too, such as lock files,
+                vocabularies, minified code and builds. A file that ``source`` names itself always
+                is.
             ray: the address of a Ray cluster whose machines read and encode files: ``HOST:PORT``,
                 ``auto`` for the cluster that this machine belongs to, or ``local`` to start one
                 here.
@@ -276,6 +280,7 @@ class Engine:
             exclude=exclude,
             prune=prune,
             follow_links=follow_links,
+            generated=generated,
             encode=encode,
         )
         with (

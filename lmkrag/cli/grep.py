@@ -174,7 +174,7 @@ def _search(
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
         return sorted(spans, key=lambda span: -span.score)[:top], notes
 
-    return use_cached(index, lambda: OpenFolder(index, folder, meaning, include, exclude), search)
+    return use_cached(index, lambda: OpenFolder(index, path, meaning, include, exclude), search)
 
 
 def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:

@@ -85,6 +85,11 @@ class _IndexCommand(click.Command):
     "--follow-links", is_flag=True, help="Also follow links to files outside the directories."
 )
 @click.option(
+    "--generated",
+    is_flag=True,
+    help="Also index files that programs wrote, such as lock files, minified code and builds.",
+)
+@click.option(
     "--prune",
     flag_value="yes",
     help="Remove documents whose files are gone from the directories given; --prune=all also where "

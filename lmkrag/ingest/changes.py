@@ -11,11 +11,13 @@ from stat import S_ISDIR
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.index.store import IndexStore
+from lmkrag.ingest.generated import describe_generated
 from lmkrag.ingest.walk import SourceFile, examine, walk
 from lmkrag.system.files import find_path, hash_file, printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 
+_TAKEN_IN = "--generated or its own path takes it in"
 KEPT = "; the text indexed before is kept"
 
 
@@ -67,6 +69,7 @@ def find_changes(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     follow_links: bool = False,
+    generated: bool = False,
 ) -> Changes:
     """Walk files and directories, and compare them with the index; unchanged files need only a
     stat.
@@ -84,6 +87,7 @@ def find_changes(
             default.
         exclude: globs in the same form; no files that match one.
         follow_links: whether links to files outside the directories are followed.
+        generated: whether new files of the directories that programs wrote are read, too.
 
     Raises:
         UsageError: a source does not exist, is a URL or an archive, or a glob can't be parsed.
@@ -106,9 +110,32 @@ def find_changes(
         by_place.setdefault(file.real, file)
     distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
     _compare(_name_files(distinct, known), known, remembered, changes)
+    if not generated:
+        named = {os.path.realpath(source) for source in sources if not source.is_dir()}
+        _leave_out_generated(changes, known, named)
     unseen = (path for path in remembered if path not in changes.seen)
     changes.forgotten += filter(_is_gone, unseen)
     return changes
+
+
+def _leave_out_generated(
+    changes: Changes, known: Mapping[str, DocumentRow], named: Collection[str]
+) -> None:
+    """Skip the new files that programs wrote, unless they are ``named`` themselves. Those that the
+    index has stay up to date.
+    """
+    to_read = []
+    for file in changes.to_read:
+        name = printable(str(file.path)).removeprefix(f"{file.root}/")
+        is_wanted = file.doc_id in known or file.real in named
+        what = "" if is_wanted else describe_generated(file.path, name, file.stamp.size)
+        if what:
+            changes.skipped.append(
+                Skipped(file.doc_id, f"left out as generated ({what}); {_TAKEN_IN}")
+            )
+        else:
+            to_read.append(file)
+    changes.to_read = to_read
 
 
 def find_named_changes(

@@ -125,19 +125,19 @@ class OpenFolder(contextlib.ExitStack):
     """
 
     def __init__(
-        self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]
+        self, index: Path, path: Path, query: str, include: Sequence[str], exclude: Sequence[str]
     ) -> None:
         """Bring the cached index up to date, files with a question's words first.
 
         Args:
             index: path of the index in the cache.
-            folder: the folder that is indexed.
+            path: the folder that is indexed, or a file in it, which is read whoever wrote it.
             query: the question; its words rank the changed files.
             include: globs in the form of ``.gitignore``; only files that match one.
             exclude: globs in the same form; no files that match one.
 
         Raises:
-            UsageError: the folder does not exist, or a glob can't be parsed.
+            UsageError: ``path`` does not exist, or a glob can't be parsed.
             StorageError: the index can't be written.
         """
         super().__init__()
@@ -152,12 +152,13 @@ class OpenFolder(contextlib.ExitStack):
             self.indexes[0] = (store, loaded)
             return loaded
 
+        sources = (path,) if path.is_dir() else (path.parent, path)
         # Look for changes; without any, nothing else is imported.
         known = read_known(store)
         changes = find_changes(
-            (folder,), known, read_skipped(store), include=include, exclude=exclude
+            sources, known, read_skipped(store), include=include, exclude=exclude
         )
-        gone = find_gone((folder,), known.values(), changes).doc_ids
+        gone = find_gone(sources, known.values(), changes).doc_ids
         if not (changes.to_read or changes.forgotten or gone):
             return
         from lmkrag.ingest.ingest import encode_files, ingest
@@ -165,7 +166,7 @@ class OpenFolder(contextlib.ExitStack):
 
         # Encode the best of the changed files, here or beside the index.
         source = Files(
-            (folder,),
+            sources,
             prune="some",
             encode=lambda files, _: self._choose(files, query),
             changes=changes,
@@ -184,7 +185,7 @@ class OpenFolder(contextlib.ExitStack):
                 self.indexes.append((temporary, encoder))
         else:
             if self.remaining:
-                self.callback(_index_in_background, folder, index, include, exclude)
+                self.callback(_index_in_background, sources, index, include, exclude)
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
         """Choose the files to encode now, and count those that remain."""
@@ -238,12 +239,13 @@ def rank_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
 
 
 def _index_in_background(
-    folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]
+    sources: Sequence[Path], index: Path, include: Sequence[str], exclude: Sequence[str]
 ) -> None:
     """Start a process that indexes the rest of a folder; it ends at once if another process is
     writing.
     """
-    command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
+    command = [*PYTHON, "-m", "lmkrag", "index", *map(str, sources), "--index", str(index)]
+    command.append("--prune")
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
     subprocess.Popen(
         command,

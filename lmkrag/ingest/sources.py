@@ -189,6 +189,7 @@ class Files:
         exclude: globs in the same form; no files that match one.
         prune: what happens to documents whose files are gone: see :data:`Prune`.
         follow_links: whether links to files outside the directories are followed.
+        generated: whether new files of the directories that programs wrote are read, too.
         encode: encodes changed files in other processes, commits them, and returns the others.
         changes: the changes of the files, if they are known.
         gone: names of documents to remove.
@@ -200,6 +201,7 @@ class Files:
     exclude: Sequence[str] = ()
     prune: Prune = False
     follow_links: bool = False
+    generated: bool = False
     encode: Encode | None = None  # encodes changed files in other processes
     changes: Changes | None = None  # if they are known already
     gone: list[str] = field(default_factory=list)  # documents to remove
@@ -212,9 +214,14 @@ class Files:
         elif self.named:
             changes = find_named_changes(self.named, run.known, skipped)
         else:
-            globs = {"include": self.include, "exclude": self.exclude}
             changes = find_changes(
-                self.sources, run.known, skipped, **globs, follow_links=self.follow_links
+                self.sources,
+                run.known,
+                skipped,
+                include=self.include,
+                exclude=self.exclude,
+                follow_links=self.follow_links,
+                generated=self.generated,
             )
         self.changes = changes
         if self.prune:
@@ -297,8 +304,8 @@ def make_source(source: object, **options: Any) -> DocumentSource:
     Args:
         source: a path, a mapping of names to paths, a document, or an iterable of paths or
             documents.
-        options: the options of files: ``include``, ``exclude``, ``prune``, ``follow_links`` and
-            ``encode``.
+        options: the options of files: ``include``, ``exclude``, ``prune``,
+            ``follow_links``, ``generated`` and ``encode``.
 
     Raises:
         UsageError: it is neither paths nor documents, or an option does not fit it.
@@ -309,7 +316,9 @@ def make_source(source: object, **options: Any) -> DocumentSource:
     for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:
-            raise UsageError("include, exclude, prune, follow_links and ray are for directories")
+            raise UsageError(
+                "include, exclude, prune, follow_links, generated and ray are for directories"
+            )
         return Files(
             named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()}
         )

@@ -22,9 +22,14 @@ _IDENTIFIER = re.compile(
     r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))"
 )
 _ABOUT_PROSE = re.compile(
-    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release "
+    r"^\W*how (?:to|(?:do|can|could|should|would) (?:I|we|you|one))\b"
+    r"|\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release "
     r"notes|readme|documentation|tutorial"
     r"|get started|getting started|roadmap|code of conduct|maintain(?:er|ed)\w*)\b",
+    re.IGNORECASE,
+)
+_ABOUT_CODE = re.compile(
+    r"^\W*where\b|\b(?:functions?|methods?|class(?:es)?|constants?|variables?|source code)\b",
     re.IGNORECASE,
 )
 _ABOUT_SECONDARY = re.compile(
@@ -41,7 +46,10 @@ class CodeQuestion(NamedTuple):
         is_name: whether it is a single name.
         stems: the stems of its words.
         about_tests: whether it is about tests, or about generated or foreign code.
-        about_prose: whether it is about the documents of a project, such as how to install it.
+        about_prose: whether pages answer it rather than code: it is about the documents of a
+            project, such as its licence, or about how to do something.
+        about_code: whether code answers it rather than pages: it names an identifier or asks for a
+            function, or where something is done.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -49,6 +57,7 @@ class CodeQuestion(NamedTuple):
     stems: tuple[str, ...] = ()
     about_tests: bool = False
     about_prose: bool = False
+    about_code: bool = False
 
 
 class Question(NamedTuple):
@@ -165,10 +174,14 @@ def split_identifiers(text: str) -> str:
 
 def _read_code_question(question: str) -> CodeQuestion:
     """Return a question, without its phrases, as it is matched with source code."""
+    identifiers = find_identifiers(question)
+    about_prose = _ABOUT_PROSE.search(question) is not None
+    names_code = bool(identifiers) or _ABOUT_CODE.search(question) is not None
     return CodeQuestion(
-        find_identifiers(question),
+        identifiers,
         _NAME.fullmatch(question.strip()) is not None,
         tuple(find_stems(split_identifiers(question))),
         _ABOUT_SECONDARY.search(question) is not None,
-        _ABOUT_PROSE.search(question) is not None,
+        about_prose,
+        names_code and not about_prose,
     )

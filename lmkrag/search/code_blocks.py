@@ -118,6 +118,14 @@ _SECONDARY = re.compile(
 )
 
 
+_HEADER = 8  # groups of lines at the beginning of a file that may be about its licence
+_LICENCE = re.compile(
+    r"\bcopyright\b|\(c\) \d{4}|SPDX-License|\blicen[cs]ed? (?:under|is|agreement)|the licen[cs]e\b"
+    r"|all rights reserved|without warrant|redistribution and use|permission is hereby granted",
+    re.IGNORECASE,
+)
+
+
 def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
     """Return the share of the stems that a file's path has, and the share of its name's parts that
     have a stem.
@@ -134,6 +142,12 @@ def is_secondary(doc_id: str) -> bool:
     return _SECONDARY.search(doc_id) is not None
 
 
+def is_licence(lines: str) -> bool:
+    """Return whether lines of source code are a comment on its copyright or licence."""
+    is_comment = all(_ABOVE.match(line.lstrip()) for line in lines.splitlines() if line.strip())
+    return is_comment and _LICENCE.search(lines) is not None
+
+
 def is_mostly_code(candidates: Candidates) -> bool:
     """Return whether candidates are of several documents, and at least half of these are source
     code.
@@ -148,8 +162,9 @@ def is_mostly_code(candidates: Candidates) -> bool:
 def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bool) -> Candidates:
     """Return candidates with the scores of source code weighted.
 
-    Definitions of the question's names and files that it names gain. Tests, generated code and, in
-    a folder that is ``mostly_code``, prose lose, unless the question is about these.
+    Definitions of the question's names and files that it names gain. Notes on licences lose, and so
+    do tests and generated code, unless the question is about these. In a folder that is
+    ``mostly_code``, code loses if pages answer the question, and prose if code does.
     """
     if CODE not in candidates.views.languages:
         return candidates
@@ -158,18 +173,23 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     rows = [candidates.view(position).row for position in first.tolist()]
     is_code = np.array([row.kind == CODE for row in rows])
     secondary = is_code & [not question.about_tests and is_secondary(row.doc_id) for row in rows]
-    beside = (is_code == question.about_prose) & mostly_code
+    is_other = (is_code & question.about_prose) | (~is_code & question.about_code)
+    beside = is_other & mostly_code
     named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (
         weights.path,
         weights.file_name,
     )
-    defined = np.zeros(len(owners), bool)
-    for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
-        defined[position] = declares(candidates.sentence(position), question.identifiers)
+    defined, licence = np.zeros((2, len(owners)), bool)
+    for position in np.flatnonzero(is_code[owners]).tolist():
+        if question.identifiers:
+            defined[position] = declares(candidates.sentence(position), question.identifiers)
+        if candidates.ordinal(position) < _HEADER:
+            licence[position] = is_licence(candidates.sentence(position))
     gain = weights.sought_definition if question.is_name else weights.definition
     for name, factor in (
         ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
-        ("prose beside code", np.where(beside, weights.beside, 1)[owners]),
+        ("code or prose beside the other", np.where(beside, weights.beside, 1)[owners]),
+        ("licence", np.where(licence, weights.licence, 1)),
         ("file", (1 + is_code * named)[owners]),
         ("definition", np.where(defined, gain, 1)),
     ):

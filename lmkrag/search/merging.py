@@ -21,6 +21,7 @@ from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
 from lmkrag.search.units import begins_unit
 from lmkrag.search.weights import Weights
+from lmkrag.specs import CODE
 from lmkrag.types.arrays import Ids, Scores
 
 # positions of the first candidate, after the last, and of the hits, best first
@@ -36,15 +37,13 @@ class Results:
         request: says which level the results have, how many are of one document, and whether they
             are explained.
         count: results to make, at most.
-        is_code: whether they are of source code, which rankers of prose leave as it is.
-        collapse: whether the best passage of each document comes before all others, with the lines
-            of these in ``more``.
+        collapse: whether the best passage of each file of code comes before all others, with the
+            lines of these in ``more``.
     """
 
     candidates: Candidates
     request: SearchRequest
     count: int
-    is_code: bool = False
     collapse: bool = False
 
     @cached_property
@@ -136,7 +135,8 @@ class Results:
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None and count >= self.request.per_document:
                 continue
-            if not (self.collapse and count) and len(choose(merged)) >= self.count:
+            is_further = self.collapse and count and view.row.kind == CODE
+            if not is_further and len(choose(merged)) >= self.count:
                 merged = _without_copies(merged, weights)
                 if len(choose(merged)) == self.count:
                     break
@@ -190,10 +190,12 @@ class _Passage:
 
 
 def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
-    """The first passage of each document."""
+    """The first passage of each file of code, and all passages of other documents."""
     best: dict[int, _Passage] = {}
     return [
-        passage for passage in merged if best.setdefault(passage.view.row.id, passage) is passage
+        passage
+        for passage in merged
+        if passage.view.row.kind != CODE or best.setdefault(passage.view.row.id, passage) is passage
     ]
 
 

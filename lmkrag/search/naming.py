@@ -67,7 +67,9 @@ def read_openings(
     likely = np.argsort(-forms[:2].sum(axis=(0, 1)), kind="stable")[:_TITLED]
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
     forms[:, :, likely] |= titled
-    of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(len(words), len(terms.words))
+    of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(
+        len(words), len(terms.words)
+    )
     any_form = ([each[its_forms].any(axis=0) for its_forms in of_words] for each in forms)
     return Openings(documents, *map(np.array, any_form))
 

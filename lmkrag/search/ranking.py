@@ -114,8 +114,8 @@ class ReadingRanker:
             question: as the re-ranker reads it.
             load: returns the re-ranker.
             level: of the results.
-            prose_only: leave results in their order where most are source code, which our own
-                re-rankers have not learnt.
+            prose_only: do not read source code where it is most of the results: our own
+                re-rankers have not learnt it.
             timeout_ms: the limit in milliseconds; none without.
             weights: say how many passages are read, and what their reading counts.
         """
@@ -133,18 +133,24 @@ class ReadingRanker:
         """
         spans = results.unranked
         first = spans[: self._weights.most_read]
-        is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if self._prose_only and (is_code or results.is_code):
-            return spans
-        return self.reorder(spans, [results.prepare(span) for span in first])
+        is_mostly_code = 2 * sum(span.kind == CODE for span in first) > len(first)
+        leaves_code = self._prose_only and is_mostly_code
+        to_read = [
+            place for place, span in enumerate(first) if not (leaves_code and span.kind == CODE)
+        ]
+        return self.reorder(spans, to_read, [results.prepare(spans[place]) for place in to_read])
 
-    def reorder(self, spans: Sequence[Span], inputs: Sequence[SpanInput]) -> list[Span]:
-        """Read the ``inputs`` of the first spans until one is likely to answer, and return all
-        spans, best first; in their order where a server does not score them.
+    def reorder(
+        self, spans: list[Span], places: Sequence[int], inputs: Sequence[SpanInput]
+    ) -> list[Span]:
+        """Read the ``inputs`` of the spans at ``places`` until one is likely to answer, and return
+        all spans, best first; in their order where a server does not score them.
 
-        Scores are multiplied by exp((log-odds - best log-odds) / scale), those of
-        spans that were not read by the least of these factors.
+        Scores are multiplied by exp((log-odds - best log-odds) / scale). Code among what was read
+        counts as its average, and spans after it as the least of it.
         """
+        if not places:
+            return spans
         reranker, weights = self._load(), self._weights
         try:
             if isinstance(reranker, ServedReranker):
@@ -153,13 +159,16 @@ class ReadingRanker:
                 scores = self._read_enough(reranker, inputs)
         except ServerError as error:
             self.note = f"{error}: results are in the order of the search"
-            return list(spans)
+            return spans
         scale = weights.reading if self._level == "passage" else weights.reading_around
         if len(scores) < 2 or not np.isfinite(scores).all():
-            return list(spans)
-        factors = np.exp((scores - scores.max()) / scale).tolist()
+            return spans
+        last = places[len(scores) - 1] + 1
+        odds = np.full(last, scores.mean(), np.float32)
+        odds[places[: len(scores)]] = scores
+        factors = np.exp((odds - scores.max()) / scale).tolist()
         ranked = map(_multiply, spans, factors)
-        rest = (_multiply(span, min(factors)) for span in spans[len(factors) :])
+        rest = (_multiply(span, min(factors)) for span in spans[last:])
         return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
     def _ask(self, reranker: ServedReranker, inputs: Sequence[SpanInput]) -> Scores:

@@ -142,14 +142,14 @@ def _count_made(question: SearchQuestion, request: SearchRequest) -> int:
 def _prepare_results(
     candidates: Candidates, question: SearchQuestion, request: SearchRequest, *, mostly_code: bool
 ) -> Results:
-    """What results are made of. Of a folder of source code, people get one passage of each file."""
-    is_code = mostly_code and not question.read.code.about_prose
+    """What results are made of. Of a folder of source code, people get one passage of each file
+    of code.
+    """
     limits_files = request.per_document is not None or request.context_tokens is not None
     collapses = mostly_code and not (question.for_reader or limits_files)
     return Results(
         candidates,
         request,
         count=_count_made(question, request),
-        is_code=is_code,
         collapse=collapses,
     )

@@ -106,9 +106,11 @@ class Weights:
     of ``title``.
     """
     beside: float = 0.5
-    """Factor of the scores of prose in a folder that is mostly code, or of its code for a query
-    about prose.
+    """Factor of the scores of code for a query that pages answer, and of prose for one that code
+    answers, in a folder that is mostly code.
     """
+    licence: float = 0.1
+    """Factor of the scores of comments on the copyright or licence of a file."""
 
     # Growth (2026-11-21)
     keep: float = 0.98

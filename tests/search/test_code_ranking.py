@@ -4,7 +4,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.language.question import find_identifiers
-from lmkrag.search.code_blocks import is_secondary, match_path
+from lmkrag.search.code_blocks import is_licence, is_secondary, match_path
 from lmkrag.search.outline import outline
 from lmkrag.sentences.split import split_sentences
 
@@ -125,6 +125,24 @@ def test_a_question_about_code_gets_code_and_one_about_installing_prose(reposito
         repository.search("where is an expired token refused?", filter="kind=markdown")[0].doc_id
         == "README.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("how do I refuse an expired token?", "README.md"),
+        ("refuse_expired", "store.py"),
+        ("the function that refuses an expired token", "store.py"),
+    ],
+)
+def test_a_question_how_to_do_something_gets_a_page(repository, question, expected):
+    assert repository.search(question)[0].doc_id == expected
+
+
+def test_comments_on_a_licence_are_told_from_code():
+    assert is_licence("# Copyright 2020 The Ferry Authors\n#\n# Licensed under the MIT license\n")
+    assert not is_licence("# the fare of a ferry\n")
+    assert not is_licence("# Copyright 2020 The Ferry Authors\nimport os\n")
 
 
 def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(encoder, tmp_path):

@@ -40,7 +40,8 @@ def reorder(reader, given, *, timeout_ms=None, **weights):
     ranker = ReadingRanker(
         "who?", lambda: reader, timeout_ms=timeout_ms, weights=replace(WEIGHTS, **weights)
     )
-    return ranker.reorder(given, [SpanInput(PlacedText("", span.text)) for span in given])
+    inputs = [SpanInput(PlacedText("", span.text)) for span in given]
+    return ranker.reorder(given, range(len(given)), inputs)
 
 
 def test_what_reads_better_gains():
