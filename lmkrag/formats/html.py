@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
+from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive, parse_xml
 from lmkrag.formats.html_render import LINE_BOX, Element, render
 from lmkrag.formats.text import decode_labelled
 
@@ -207,9 +207,7 @@ def _read_roles(root: Element) -> None:
 
 def read_svg(data: bytes, name: str) -> Loaded:
     """Read the texts of a drawing, one line each."""
-    root = etree.fromstring(
-        data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    )
+    root = parse_xml(data)
     for span in root.iterfind(".//{*}tspan"):
         if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
             span.text = f" {span.text or ''}"

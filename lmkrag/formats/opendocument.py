@@ -19,6 +19,7 @@ from lmkrag.formats.base import (
     join_pages,
     mark_raised,
     open_archive,
+    parse_xml,
     read_margins,
     read_whole,
 )
@@ -47,9 +48,6 @@ _KINDS = ("", "string-", "boolean-", "time-")  # of values
 _DAY = len("2024-03-01")
 _TOO_NARROW = re.compile("#+")  # a column for its numbers
 _PROPERTIES = f"{_STYLE}text-properties"
-_PARSER = etree.XMLParser(
-    resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-)
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -76,7 +74,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 def read_flat(data: bytes, name: str) -> Loaded:
     """Read an .fodt, .fods, .fodp or .fodg file, which has all parts in one: see :func:`read`."""
-    root = etree.fromstring(data, _PARSER)
+    root = parse_xml(data)
     return _read_parts(root, root, root)
 
 
@@ -112,7 +110,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> Element:
     """Return the root of a part of the archive; an empty element if it has no such part."""
     root = None
     with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
-        root = etree.fromstring(archive.read(name), _PARSER)
+        root = parse_xml(archive.read(name))
     return etree.Element("none") if root is None else root
 
 

@@ -32,9 +32,10 @@ from lmkrag.formats.base import (
     fold,
     mark_raised,
     open_office_file,
+    parse_xml,
     read_whole,
 )
-from lmkrag.formats.drawings import DRAWING, PARSER, read_paragraph
+from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
@@ -102,7 +103,7 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
 
 
 def _mark_raised(xml: bytes) -> bytes:
-    root = etree.fromstring(xml, PARSER)
+    root = parse_xml(xml)
     for text in root.iterfind(".//{*}r/{*}t"):
         if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
             before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
@@ -193,7 +194,7 @@ def _read_dense(table: Any) -> _Cells:
 
 
 def _read_2003(data: bytes) -> Loaded:
-    sheets = etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet")
+    sheets = parse_xml(data.lstrip()).iter(f"{_SHEETS}Worksheet")
     return _read_sheets(
         (sheet.get(f"{_SHEETS}Name", ""), partial(_read_2003_sheet, sheet)) for sheet in sheets
     )
@@ -303,7 +304,7 @@ def _read_relations(path: str, archive: zipfile.ZipFile) -> list[etree._Element]
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():
         return []
-    return [*etree.fromstring(archive.read(relations), PARSER)]
+    return [*parse_xml(archive.read(relations))]
 
 
 def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
@@ -315,11 +316,11 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
         if target not in archive.namelist():
             continue
         if kind.endswith("/comments"):
-            for comment in etree.fromstring(archive.read(target), PARSER).iterfind(".//{*}comment"):
+            for comment in parse_xml(archive.read(target)).iterfind(".//{*}comment"):
                 text = fold("".join(part.text or "" for part in comment.iterfind(".//{*}t")))
                 yield comment.get("ref", ""), re.sub(r"^\[Threaded comment\].*?Comment: ", "", text)
         elif kind.endswith("/drawing"):
-            paragraphs = etree.fromstring(archive.read(target), PARSER).iter(f"{DRAWING}p")
+            paragraphs = parse_xml(archive.read(target)).iter(f"{DRAWING}p")
             yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
 
 
