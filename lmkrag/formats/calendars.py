@@ -26,19 +26,41 @@ _SAYS_NOTHING = ("", "CONFIRMED")  # as most are
 _NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
 _STAMP = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b")
 _FIELDS = {  # of a contact
-    **{"FN": "Name", "NICKNAME": "Nickname", "ORG": "Organisation", "TITLE": "Title"},
-    **{"ROLE": "Role", "TEL": "phone", "EMAIL": "email", "ADR": "address", "URL": "web page"},
-    **{"BDAY": "Birthday", "ANNIVERSARY": "Anniversary", "NOTE": "Note", "CATEGORIES": "Groups"},
-    **{"RELATED": "Related", "IMPP": "chat", "O": "Organisation", "LABEL": "address"},
-    **{"X-ABRELATEDNAMES": "Related", "X-ABDATE": "Date"},
+    "FN": "Name",
+    "NICKNAME": "Nickname",
+    "ORG": "Organisation",
+    "TITLE": "Title",
+    "ROLE": "Role",
+    "TEL": "phone",
+    "EMAIL": "email",
+    "ADR": "address",
+    "URL": "web page",
+    "BDAY": "Birthday",
+    "ANNIVERSARY": "Anniversary",
+    "NOTE": "Note",
+    "CATEGORIES": "Groups",
+    "RELATED": "Related",
+    "IMPP": "chat",
+    "O": "Organisation",
+    "LABEL": "address",
+    "X-ABRELATEDNAMES": "Related",
+    "X-ABDATE": "Date",
 }
 _OTHER_FIELD = re.compile(
     r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
 )
 # of phones and addresses, that readers ask for
 _KINDS = {
-    **{"cell": "mobile", "iphone": "mobile", "home": "home", "work": "work", "fax": "fax"},
-    **{"pager": "pager", "car": "car", "main": "main", "spouse": "spouse", "child": "child"},
+    "cell": "mobile",
+    "iphone": "mobile",
+    "home": "home",
+    "work": "work",
+    "fax": "fax",
+    "pager": "pager",
+    "car": "car",
+    "main": "main",
+    "spouse": "spouse",
+    "child": "child",
 }
 _DAY = re.compile(r"(\d{4}|-)-?(\d\d)-?(\d\d)(?:T.*)?")
 

@@ -139,8 +139,21 @@ def find_value(element: Any, *path: str, default: str = "") -> str:
     return "" if child is None else child.get(qn("w:val"), default)
 
 
-_ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl"}
-_ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
+_ROMAN = {
+    1000: "m",
+    900: "cm",
+    500: "d",
+    400: "cd",
+    100: "c",
+    90: "xc",
+    50: "l",
+    40: "xl",
+    10: "x",
+    9: "ix",
+    5: "v",
+    4: "iv",
+    1: "i",
+}
 
 
 def format_ordinal(count: int, kind: str) -> str:
