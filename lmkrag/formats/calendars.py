@@ -50,18 +50,8 @@ _OTHER_FIELD = re.compile(
     r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
 )
 # of phones and addresses, that readers ask for
-_KINDS = {
-    "cell": "mobile",
-    "iphone": "mobile",
-    "home": "home",
-    "work": "work",
-    "fax": "fax",
-    "pager": "pager",
-    "car": "car",
-    "main": "main",
-    "spouse": "spouse",
-    "child": "child",
-}
+_KINDS = ("mobile", "home", "work", "fax", "pager", "car", "main", "spouse", "child")
+_MOBILE = re.compile("cell|iphone")
 _DAY = re.compile(r"(\d{4}|-)-?(\d\d)-?(\d\d)(?:T.*)?")
 
 
@@ -194,10 +184,11 @@ def _name_field(field: str, label: str, each: _Property) -> str:
     """Return the name of a field with its kind: ``Mobile phone``."""
     if not field[0].islower() and not label:
         return field
-    kinds = (_KINDS.get(kind.lower(), "") for kind in each.options.get("TYPE", ()))
     if label:
         return f"{label} {field}" if field[0].islower() else label
-    return " ".join([*dict.fromkeys(filter(None, kinds)), field]).capitalize()
+    types = [_MOBILE.sub("mobile", kind.lower()) for kind in each.options.get("TYPE", ())]
+    kinds = [kind for kind in dict.fromkeys(types) if kind in _KINDS]
+    return " ".join([*kinds, field]).capitalize()
 
 
 def _show_day(value: str) -> str:

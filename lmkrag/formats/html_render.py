@@ -208,9 +208,7 @@ class _Renderer:
             self._close_code()
         if tag == "li" or tag in _HEADINGS:
             self._lines[-1].marker = ""  # of nothing
-        if tag == "li":
-            self._lines[-1].end(1)
-        elif tag in _LISTS:
+        if tag in _LISTS:
             self._lists.pop()
             self._lines[-1].end(1 if self._lists else 2)
         elif tag in _BLOCKS:

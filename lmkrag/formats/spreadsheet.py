@@ -79,8 +79,6 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
         with suppress(Exception):  # of invalid values
             self.read_properties()
         with suppress(Exception):
-            self.read_theme()
-        with suppress(Exception):
             apply_stylesheet(self.archive, self.wb)
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:

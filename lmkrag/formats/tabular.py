@@ -407,7 +407,7 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         return Table((), names, [row for row in rows if row != names])
     # Find the rows of the header: groups of columns above or below the row of names.
     first = last = number
-    while last + 2 < len(rows) and _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
+    while _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
