@@ -182,10 +182,10 @@ def _show_contact(fields: list[_Property]) -> Iterator[tuple[str, str]]:
 
 def _name_field(field: str, label: str, each: _Property) -> str:
     """Return the name of a field with its kind: ``Mobile phone``."""
-    if not field[0].islower() and not label:
-        return field
+    if not field[0].islower():
+        return label or field
     if label:
-        return f"{label} {field}" if field[0].islower() else label
+        return f"{label} {field}"
     types = [_MOBILE.sub("mobile", kind.lower()) for kind in each.options.get("TYPE", ())]
     kinds = [kind for kind in dict.fromkeys(types) if kind in _KINDS]
     return " ".join([*kinds, field]).capitalize()

@@ -152,9 +152,8 @@ def _drop_hidden(root: Element) -> None:
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)
     for element in doubled:
-        tail = element.tail
-        element.clear()
-        element.tag, element.tail = "template", tail
+        element.clear(keep_tail=True)
+        element.tag = "template"
 
 
 def _read_styles(root: Element) -> None:

@@ -141,10 +141,9 @@ def _read_styles(content: Element, styles: Element) -> None:
         if properties.get(f"{_STYLE}text-line-through-style", "none") != "none":
             struck.add(name)
     for span in [*content.iter(f"{_TEXT}span")]:
-        name, tail = span.get(f"{_TEXT}style-name"), span.tail
+        name = span.get(f"{_TEXT}style-name")
         if name in struck:
-            span.clear()
-            span.tail = tail
+            span.clear(keep_tail=True)
         elif name in raised:
             for part in [part for part in span.iter() if part.text][:1]:
                 part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)

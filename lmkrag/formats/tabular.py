@@ -433,9 +433,7 @@ def _repeats(row: Row, names: Row) -> bool:
     if len(row) != len(names) or row[-1].casefold() != names[-1].casefold():
         return False  # as of most rows
     row, names = ([cell.casefold() for cell in cells] for cells in (row, names))
-    return row == names or (
-        len(row) > 1 and row[1:] == names[1:] and bool(names[0]) and row[0].startswith(names[0])
-    )
+    return row == names or (row[1:] == names[1:] != [] and row[0].startswith(names[0]))
 
 
 def _has_units(rows: Rows) -> bool:
