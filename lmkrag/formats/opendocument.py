@@ -92,7 +92,7 @@ def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
             name = sheet.get(f"{_TABLE}name", "")
             sheets.append(parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "")
         kind, pages = "ods", [_join(sheets)]
-    elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
+    elif content.find(f"{body}text") is None:  # slides or drawings
         kind = "odp"
         pages = [
             parts.read(f"slide {number}", partial(_read_page, slide)) or ""

@@ -133,7 +133,6 @@ def read(data: bytes, name: str) -> Loaded:
         ]
         # The properties: openpyxl fills in today's date, so the file's own is read from its XML.
         properties = reader.wb.properties
-        reader.wb.close()
         core = archive.read(_CORE) if _CORE in archive.namelist() else b""
         changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
