@@ -219,12 +219,19 @@ def open_package(
 
 def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
     """Return whether a part of a file of Office is well-formed XML, or is no XML."""
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
     if not name.endswith(_XML):
         return True
-    return parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
+    return parts.read(name, lambda: parse_xml(archive.read(name))) is not None
+
+
+def parse_xml(data: bytes) -> Any:
+    """Return the root of an XML file, without comments; nothing outside the file is read."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    return etree.fromstring(data, parser)
 
 
 def rewrite_archive(

@@ -26,20 +26,32 @@ _SAYS_NOTHING = ("", "CONFIRMED")  # as most are
 _NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
 _STAMP = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b")
 _FIELDS = {  # of a contact
-    **{"FN": "Name", "NICKNAME": "Nickname", "ORG": "Organisation", "TITLE": "Title"},
-    **{"ROLE": "Role", "TEL": "phone", "EMAIL": "email", "ADR": "address", "URL": "web page"},
-    **{"BDAY": "Birthday", "ANNIVERSARY": "Anniversary", "NOTE": "Note", "CATEGORIES": "Groups"},
-    **{"RELATED": "Related", "IMPP": "chat", "O": "Organisation", "LABEL": "address"},
-    **{"X-ABRELATEDNAMES": "Related", "X-ABDATE": "Date"},
+    "FN": "Name",
+    "NICKNAME": "Nickname",
+    "ORG": "Organisation",
+    "TITLE": "Title",
+    "ROLE": "Role",
+    "TEL": "phone",
+    "EMAIL": "email",
+    "ADR": "address",
+    "URL": "web page",
+    "BDAY": "Birthday",
+    "ANNIVERSARY": "Anniversary",
+    "NOTE": "Note",
+    "CATEGORIES": "Groups",
+    "RELATED": "Related",
+    "IMPP": "chat",
+    "O": "Organisation",
+    "LABEL": "address",
+    "X-ABRELATEDNAMES": "Related",
+    "X-ABDATE": "Date",
 }
 _OTHER_FIELD = re.compile(
     r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
 )
 # of phones and addresses, that readers ask for
-_KINDS = {
-    **{"cell": "mobile", "iphone": "mobile", "home": "home", "work": "work", "fax": "fax"},
-    **{"pager": "pager", "car": "car", "main": "main", "spouse": "spouse", "child": "child"},
-}
+_KINDS = ("mobile", "home", "work", "fax", "pager", "car", "main", "spouse", "child")
+_MOBILE = re.compile("cell|iphone")
 _DAY = re.compile(r"(\d{4}|-)-?(\d\d)-?(\d\d)(?:T.*)?")
 
 
@@ -170,12 +182,13 @@ def _show_contact(fields: list[_Property]) -> Iterator[tuple[str, str]]:
 
 def _name_field(field: str, label: str, each: _Property) -> str:
     """Return the name of a field with its kind: ``Mobile phone``."""
-    if not field[0].islower() and not label:
-        return field
-    kinds = (_KINDS.get(kind.lower(), "") for kind in each.options.get("TYPE", ()))
+    if not field[0].islower():
+        return label or field
     if label:
-        return f"{label} {field}" if field[0].islower() else label
-    return " ".join([*dict.fromkeys(filter(None, kinds)), field]).capitalize()
+        return f"{label} {field}"
+    types = [_MOBILE.sub("mobile", kind.lower()) for kind in each.options.get("TYPE", ())]
+    kinds = [kind for kind in dict.fromkeys(types) if kind in _KINDS]
+    return " ".join([*kinds, field]).capitalize()
 
 
 def _show_day(value: str) -> str:

@@ -10,14 +10,13 @@ from typing import Any
 
 from lxml import etree
 
-from lmkrag.formats.base import MATH_TEXT, fold, mark_raised, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, fold, mark_raised, parse_xml, read_run, table_row
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
 DRAWING, _CHART, _DIAGRAM = (
     f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram")
 )
-PARSER = etree.XMLParser(resolve_entities=False, no_network=True)  # of parts of Office files
 _RAISED = re.compile(r"\+?0*[1-9]")
 _MOST_POINTS = 10_000  # of a chart
 
@@ -43,7 +42,7 @@ def _open(part: Any, key: str) -> etree._Element:
     """Return the root of a part that another part names; an empty element if it is missing."""
     if key not in part.rels:
         return etree.Element("none")
-    return etree.fromstring(part.rels[key].target_part.blob, PARSER)
+    return parse_xml(part.rels[key].target_part.blob)
 
 
 def read_paragraph(paragraph: Any) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive
+from lmkrag.formats.base import Loaded, Parts, describe_properties, fold, open_archive, parse_xml
 from lmkrag.formats.html_render import LINE_BOX, Element, render
 from lmkrag.formats.text import decode_labelled
 
@@ -27,8 +27,15 @@ _BOX_STYLE = re.compile(r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b")
 _LAST_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")  # of each of several selectors
 _INLINE = ("span", "b", "strong", "i", "em", "small", "label", "font", "time")
 _ROLES = {  # of ARIA, and the elements that have them
-    **{"table": "table", "grid": "table", "row": "tr", "cell": "td", "gridcell": "td"},
-    **{"columnheader": "th", "rowheader": "th", "list": "ul", "listitem": "li"},
+    "table": "table",
+    "grid": "table",
+    "row": "tr",
+    "cell": "td",
+    "gridcell": "td",
+    "columnheader": "th",
+    "rowheader": "th",
+    "list": "ul",
+    "listitem": "li",
 }
 _TEXT = ".//text()[not(parent::script or parent::style)]"
 _STYLE = "contains(translate(@style, 'DISPLAYNOEVBTH ', 'displaynoevbth'), '%s')"
@@ -52,7 +59,6 @@ _DATES = (
     "dc.date.issued",
     "dcterms.issued",
 )
-_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
@@ -72,25 +78,23 @@ def read(data: bytes, name: str) -> Loaded:
         DocumentError: it is nested too deeply.
     """
     root = _parse(data)
-    title = _SPACE.sub(" ", root.xpath("string(//head/title/text())")).strip()
-    metas = root.findall("head/meta")
+    title = fold(root.xpath("string(//head/title/text())"))
     values = {
-        (m.get("property") or m.get("name") or "").lower(): m.get("content", "").strip()
-        for m in metas
+        (meta.get("property") or meta.get("name") or "").lower(): meta.get("content", "").strip()
+        for meta in root.iterfind("head/meta")
     }
-    meta = describe_properties(
-        values.get("author"), next(filter(None, map(values.get, _DATES)), "")
-    )
+    date = next(filter(None, map(values.get, _DATES)), "")
+    properties = describe_properties(values.get("author"), date)
     links = [
-        link
+        link.get("href", "").strip()
         for link in root.iterfind("head/link")
         if "canonical" in link.get("rel", "").lower().split()
     ]
-    for url in (*(link.get("href", "").strip() for link in links), values.get("og:url", "")):
+    for url in (*links, values.get("og:url", "")):
         if url.startswith(("http://", "https://")):
-            meta = {"url": url} | meta
+            properties = {"url": url, **properties}
             break
-    return Loaded(render(root), "html", title, meta=meta)
+    return Loaded(render(root), "html", title, meta=properties)
 
 
 def extract(data: bytes) -> str:
@@ -148,9 +152,8 @@ def _drop_hidden(root: Element) -> None:
         if not is_revealed and 2 * len("".join(element.xpath(_TEXT))) < total:
             doubled.append(element)
     for element in doubled:
-        tail = element.tail
-        element.clear()
-        element.tag, element.tail = "template", tail
+        element.clear(keep_tail=True)
+        element.tag = "template"
 
 
 def _read_styles(root: Element) -> None:
@@ -207,18 +210,14 @@ def _read_roles(root: Element) -> None:
 
 def read_svg(data: bytes, name: str) -> Loaded:
     """Read the texts of a drawing, one line each."""
-    root = etree.fromstring(
-        data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    )
+    root = parse_xml(data)
     for span in root.iterfind(".//{*}tspan"):
         if {"x", "y", "dy"} & {*span.keys()}:  # it stands apart
             span.text = f" {span.text or ''}"
     elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
-    lines = {element: fold("".join(element.itertext())) for element in elements}
-    title = next(
-        (text for element, text in lines.items() if etree.QName(element).localname == "title"), ""
-    )
-    return Loaded("\n".join(dict.fromkeys(filter(None, lines.values()))), "svg", title)
+    lines = [fold("".join(element.itertext())) for element in elements]
+    title = fold(root.xpath("string(//*[local-name()='title'])"))
+    return Loaded("\n".join(dict.fromkeys(filter(None, lines))), "svg", title)
 
 
 def read_epub(data: bytes, name: str) -> Loaded:
@@ -232,17 +231,11 @@ def read_epub(data: bytes, name: str) -> Loaded:
     """
     with open_archive(data, "EPUB") as archive:
         names = {name.lower(): name for name in archive.namelist()}
-        container = (
-            etree.fromstring(archive.read(names[_CONTAINER]), _PARSER)
-            if _CONTAINER in names
-            else None
-        )
-        package = (
-            ""
-            if container is None
-            else str(container.xpath("string(//*[local-name()='rootfile']/@full-path)"))
-        )
-        package = package or next((name for name in names if name.endswith(".opf")), _CONTAINER)
+        package = next((name for name in names if name.endswith(".opf")), "")
+        if _CONTAINER in names:
+            container = etree.fromstring(archive.read(names[_CONTAINER]), _PARSER)
+            named = container.xpath("string(//*[local-name()='rootfile']/@full-path)")
+            package = str(named) or package
         opf = etree.fromstring(archive.read(names[package.lower()]), _PARSER)
         base = posixpath.dirname(package)
         items = {item.get("id"): item for item in opf.xpath("//*[local-name()='item']")}

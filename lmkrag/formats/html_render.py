@@ -121,19 +121,15 @@ class _Renderer:
 
     def write(self, text: str | None) -> None:
         if text and (shown := text.translate(_NOT_SHOWN)):
+            before = "".join(self._lines[-1].parts[-1:])
             if self._raised and not shown.isspace():
-                before = self._lines[-1].parts
-                shown, self._raised = (
-                    mark_raised(before[-1] if before else "", shown.lstrip()),
-                    False,
-                )
-            shown = shown if self._preformatted else _SPACE.sub(" ", shown)
-            is_double = (
-                shown[0] == " "
-                and not self._preformatted
-                and "".join(self._lines[-1].parts[-1:]).endswith(" ")
-            )
-            self._lines[-1].write(shown[1:] if is_double else shown)
+                shown = mark_raised(before, shown.lstrip())
+                self._raised = False
+            if not self._preformatted:
+                shown = _SPACE.sub(" ", shown)
+                if before.endswith(" "):
+                    shown = shown.removeprefix(" ")
+            self._lines[-1].write(shown)
 
     def open(self, element: Element) -> None:
         tag, lines = element.tag, self._lines[-1]
@@ -208,9 +204,7 @@ class _Renderer:
             self._close_code()
         if tag == "li" or tag in _HEADINGS:
             self._lines[-1].marker = ""  # of nothing
-        if tag == "li":
-            self._lines[-1].end(1)
-        elif tag in _LISTS:
+        if tag in _LISTS:
             self._lists.pop()
             self._lines[-1].end(1 if self._lists else 2)
         elif tag in _BLOCKS:

@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain, count
 from pathlib import Path
+from posixpath import splitext
 from typing import NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
@@ -231,10 +232,8 @@ def name_parts(doc_id: str, left_out: Mapping[str, str]) -> list[Skipped]:
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    if not dot:
-        stem, suffix = name, ""
-    names = (f"{stem} ({number}){dot}{suffix}" for number in count(2))
+    stem, suffix = splitext(name)
+    names = (f"{stem} ({number}){suffix}" for number in count(2))
     return next(free for free in chain([name], names) if free not in taken)
 
 

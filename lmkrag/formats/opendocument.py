@@ -19,6 +19,7 @@ from lmkrag.formats.base import (
     join_pages,
     mark_raised,
     open_archive,
+    parse_xml,
     read_margins,
     read_whole,
 )
@@ -47,9 +48,6 @@ _KINDS = ("", "string-", "boolean-", "time-")  # of values
 _DAY = len("2024-03-01")
 _TOO_NARROW = re.compile("#+")  # a column for its numbers
 _PROPERTIES = f"{_STYLE}text-properties"
-_PARSER = etree.XMLParser(
-    resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-)
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -76,7 +74,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 def read_flat(data: bytes, name: str) -> Loaded:
     """Read an .fodt, .fods, .fodp or .fodg file, which has all parts in one: see :func:`read`."""
-    root = etree.fromstring(data, _PARSER)
+    root = parse_xml(data)
     return _read_parts(root, root, root)
 
 
@@ -94,7 +92,7 @@ def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
             name = sheet.get(f"{_TABLE}name", "")
             sheets.append(parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "")
         kind, pages = "ods", [_join(sheets)]
-    elif any(content.find(body + what) is not None for what in ("presentation", "drawing")):
+    elif content.find(f"{body}text") is None:  # slides or drawings
         kind = "odp"
         pages = [
             parts.read(f"slide {number}", partial(_read_page, slide)) or ""
@@ -112,7 +110,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> Element:
     """Return the root of a part of the archive; an empty element if it has no such part."""
     root = None
     with suppress(KeyError) if name == "content.xml" else suppress(KeyError, etree.XMLSyntaxError):
-        root = etree.fromstring(archive.read(name), _PARSER)
+        root = parse_xml(archive.read(name))
     return etree.Element("none") if root is None else root
 
 
@@ -143,10 +141,9 @@ def _read_styles(content: Element, styles: Element) -> None:
         if properties.get(f"{_STYLE}text-line-through-style", "none") != "none":
             struck.add(name)
     for span in [*content.iter(f"{_TEXT}span")]:
-        name, tail = span.get(f"{_TEXT}style-name"), span.tail
+        name = span.get(f"{_TEXT}style-name")
         if name in struck:
-            span.clear()
-            span.tail = tail
+            span.clear(keep_tail=True)
         elif name in raised:
             for part in [part for part in span.iter() if part.text][:1]:
                 part.text = mark_raised("".join(span.xpath("preceding::text()[1]")), part.text)

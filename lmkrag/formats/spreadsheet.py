@@ -32,9 +32,10 @@ from lmkrag.formats.base import (
     fold,
     mark_raised,
     open_office_file,
+    parse_xml,
     read_whole,
 )
-from lmkrag.formats.drawings import DRAWING, PARSER, read_paragraph
+from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
@@ -78,8 +79,6 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
         with suppress(Exception):  # of invalid values
             self.read_properties()
         with suppress(Exception):
-            self.read_theme()
-        with suppress(Exception):
             apply_stylesheet(self.archive, self.wb)
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:
@@ -102,7 +101,7 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
 
 
 def _mark_raised(xml: bytes) -> bytes:
-    root = etree.fromstring(xml, PARSER)
+    root = parse_xml(xml)
     for text in root.iterfind(".//{*}r/{*}t"):
         if text.getparent().find("{*}rPr/{*}vertAlign[@val='superscript']") is not None:
             before = "".join(text.xpath("../preceding-sibling::*[1]/*[local-name()='t']/text()"))
@@ -134,7 +133,6 @@ def read(data: bytes, name: str) -> Loaded:
         ]
         # The properties: openpyxl fills in today's date, so the file's own is read from its XML.
         properties = reader.wb.properties
-        reader.wb.close()
         core = archive.read(_CORE) if _CORE in archive.namelist() else b""
         changed = re.search(rb"<\w+:modified[^<>]*>([^<]*)<", core)
     meta = describe_properties(properties.creator, changed[1].decode() if changed else "")
@@ -193,7 +191,7 @@ def _read_dense(table: Any) -> _Cells:
 
 
 def _read_2003(data: bytes) -> Loaded:
-    sheets = etree.fromstring(data.lstrip(), PARSER).iter(f"{_SHEETS}Worksheet")
+    sheets = parse_xml(data.lstrip()).iter(f"{_SHEETS}Worksheet")
     return _read_sheets(
         (sheet.get(f"{_SHEETS}Name", ""), partial(_read_2003_sheet, sheet)) for sheet in sheets
     )
@@ -303,7 +301,7 @@ def _read_relations(path: str, archive: zipfile.ZipFile) -> list[etree._Element]
     relations = f"{folder}/_rels/{name}.rels"
     if relations not in archive.namelist():
         return []
-    return [*etree.fromstring(archive.read(relations), PARSER)]
+    return [*parse_xml(archive.read(relations))]
 
 
 def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
@@ -315,11 +313,11 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
         if target not in archive.namelist():
             continue
         if kind.endswith("/comments"):
-            for comment in etree.fromstring(archive.read(target), PARSER).iterfind(".//{*}comment"):
+            for comment in parse_xml(archive.read(target)).iterfind(".//{*}comment"):
                 text = fold("".join(part.text or "" for part in comment.iterfind(".//{*}t")))
                 yield comment.get("ref", ""), re.sub(r"^\[Threaded comment\].*?Comment: ", "", text)
         elif kind.endswith("/drawing"):
-            paragraphs = etree.fromstring(archive.read(target), PARSER).iter(f"{DRAWING}p")
+            paragraphs = parse_xml(archive.read(target)).iter(f"{DRAWING}p")
             yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
 
 

@@ -407,7 +407,7 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         return Table((), names, [row for row in rows if row != names])
     # Find the rows of the header: groups of columns above or below the row of names.
     first = last = number
-    while last + 2 < len(rows) and _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
+    while _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
@@ -433,9 +433,7 @@ def _repeats(row: Row, names: Row) -> bool:
     if len(row) != len(names) or row[-1].casefold() != names[-1].casefold():
         return False  # as of most rows
     row, names = ([cell.casefold() for cell in cells] for cells in (row, names))
-    return row == names or (
-        len(row) > 1 and row[1:] == names[1:] and bool(names[0]) and row[0].startswith(names[0])
-    )
+    return row == names or (row[1:] == names[1:] != [] and row[0].startswith(names[0]))
 
 
 def _has_units(rows: Rows) -> bool:

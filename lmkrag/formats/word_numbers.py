@@ -91,23 +91,22 @@ class WordNumbers:
 
     def _find(self, paragraph: Any) -> tuple[str, int]:
         """Return the number and the level of a paragraph's list, from itself or from its style."""
-        properties = paragraph.find(qn("w:pPr"))
-        style = find_value(properties, "w:pStyle") if properties is not None else ""
+        element, style = paragraph, find_value(paragraph, "w:pPr", "w:pStyle")
         named_style = style
         for _ in range(MOST_BASES):
-            numbering = properties.find(qn("w:numPr")) if properties is not None else None
-            if numbering is not None and (number := find_value(numbering, "w:numId")):
+            if number := find_value(element, "w:pPr", "w:numPr", "w:numId"):
                 levels = self._lists[number].levels if number in self._lists else {}
                 of_style = (
                     depth
                     for depth, level in levels.items()
                     if named_style and level.style == named_style
                 )
-                return number, read_whole(find_value(numbering, "w:ilvl"), next(of_style, 0))
+                written = find_value(element, "w:pPr", "w:numPr", "w:ilvl")
+                return number, read_whole(written, next(of_style, 0))
             if style not in self._styles:
                 break
             element = self._styles[style]
-            properties, style = element.find(qn("w:pPr")), find_value(element, "w:basedOn")
+            style = find_value(element, "w:basedOn")
         return "", 0
 
 
@@ -139,8 +138,21 @@ def find_value(element: Any, *path: str, default: str = "") -> str:
     return "" if child is None else child.get(qn("w:val"), default)
 
 
-_ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl"}
-_ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
+_ROMAN = {
+    1000: "m",
+    900: "cm",
+    500: "d",
+    400: "cd",
+    100: "c",
+    90: "xc",
+    50: "l",
+    40: "xl",
+    10: "x",
+    9: "ix",
+    5: "v",
+    4: "iv",
+    1: "i",
+}
 
 
 def format_ordinal(count: int, kind: str) -> str:
