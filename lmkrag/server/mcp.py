@@ -16,7 +16,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
-from mcp_types import Resource, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field
 
 from lmkrag.engine import Engine
@@ -107,7 +107,7 @@ class _DocumentServer(MCPServer[Any]):
                     raise ToolError(str(error)) from error
                 arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
         result = await super().call_tool(name, arguments, *context)
-        if result.structured_content is not None:
+        if isinstance(result, CallToolResult) and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
             result.content = [TextContent(type="text", text=text)]
         return result
