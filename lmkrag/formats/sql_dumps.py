@@ -114,7 +114,7 @@ def _read_copied(text: str, position: int) -> tuple[list[list[str]], int]:
 
 
 def _show(tokens: list[str], has_escapes: bool) -> str:
-    """Return a value: of a call or a cast its first string, as in ``CAST('2024-03-01' AS date)``."""
+    """Return a value: of a call or a cast its first string, as in ``CAST('2024' AS date)``."""
     strings = [token for token in tokens if token.endswith(("'", '"'))]
     if not strings:
         value = "".join(tokens)
