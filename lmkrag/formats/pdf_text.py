@@ -19,6 +19,7 @@ import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN, Links, fold
 from lmkrag.formats.columns import Rectangle, Source, mark_columns
+from lmkrag.formats.legible import is_legible
 from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
@@ -113,7 +114,7 @@ class PageText:
             raw.FPDFText_HasUnicodeMapError(self._textpage, self._number(place)) == 1
             for place in places
         ]
-        return 2 * sum(unmapped) > len(unmapped)
+        return 2 * sum(unmapped) > len(unmapped) and not is_legible(self._raw)
 
     def has_large_text(self) -> bool:
         """Return whether a line is higher, for the size of the page, than prose or a stamp on a

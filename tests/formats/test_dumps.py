@@ -166,3 +166,15 @@ def test_records_with_types_and_texts_stay_records(records, expected):
     assert len(lines) >= expected
     assert all(": " in line for line in lines)
     assert "HomeAbout" not in "".join(lines)
+
+
+def test_lines_of_old_notebooks_stay_apart():
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides", "The gauge at the north", "mole."]},
+        {"cell_type": "code", "input": ["level = 3.4", "print(level)"], "outputs": []},
+    ]
+    old = {"worksheets": [{"cells": cells}], "nbformat": 2}
+    shown = "# Tides\nThe gauge at the north\nmole.\n\n```\nlevel = 3.4\nprint(level)\n```"
+    assert read(old, "a.ipynb") == shown
+    new = [{"cell_type": "markdown", "source": ["# Tides\n", "of the ", "mole"]}]
+    assert read({"cells": new}, "a.ipynb") == "# Tides\nof the mole"
