@@ -5,6 +5,7 @@ import logging
 import posixpath
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -196,7 +197,7 @@ def open_package(
 ) -> Part:
     """Open a file of Office by a library that reads all of its XML at once.
 
-    If that fails, the parts whose XML is broken are left out.
+    If that fails, the parts that can't be unpacked, or whose XML is broken, are left out.
 
     Args:
         data: the bytes of the file.
@@ -216,20 +217,25 @@ def open_package(
     file = open_office_file(data, what, suffix)
     try:
         return open_file(file)
-    except etree.XMLSyntaxError:
+    except (etree.XMLSyntaxError, zipfile.BadZipFile, zlib.error):
         with zipfile.ZipFile(file) as archive:
             whole = [name for name in archive.namelist() if _is_whole(archive, name, parts)]
             return open_file(rewrite_archive(archive, _drop_dangling(archive, whole), whole))
 
 
 def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
-    """Return whether a part of a file of Office is well-formed XML, or is no XML."""
+    """Return whether a part of a file of Office can be unpacked, and is well-formed if it is one of
+    XML.
+    """
     from lxml import etree
 
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    if not name.endswith(_XML):
+    def check() -> bool:
+        content = archive.read(name)
+        if name.endswith(_XML):
+            etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
         return True
-    return parts.read(name, lambda: etree.fromstring(archive.read(name), parser)) is not None
+
+    return parts.read(name, check) is True
 
 
 def rewrite_archive(

@@ -13,7 +13,7 @@ from docx.oxml import parse_xml
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
-from lmkrag.formats.load import load_bytes
+from lmkrag.formats.load import load_bytes, load_with_attachments
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
@@ -186,3 +186,17 @@ def test_boxes_and_lists_of_a_form_of_word_show_what_was_chosen():
 
     line = f"<w:p>{ticked}{text(' Berth ')}{free}{text(' Crane, pier ')}{chosen}</w:p>"
     assert read(word(line), "a.docx") == "☒ Berth ☐ Crane, pier South"
+
+
+def test_a_picture_that_cannot_be_unpacked_is_left_out_by_its_name(tmp_path):
+    document = docx.Document()
+    document.add_paragraph("The tow line is 90 metres long")
+    data = bytearray(save(document))
+    picture = b"docProps/thumbnail.jpeg"
+    start = data.index(picture) + len(picture)
+    data[start + 20 : start + 30] = bytes(10)
+    path = tmp_path / "a.docx"
+    path.write_bytes(data)
+    loaded = load_with_attachments(path, "a.docx")
+    assert loaded.document.text == "The tow line is 90 metres long"
+    assert [part.path for part in loaded.skipped] == ["a.docx/docProps/thumbnail.jpeg"]
