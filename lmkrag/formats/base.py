@@ -5,7 +5,8 @@ import logging
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import IO, Any, TypeVar
@@ -124,6 +125,9 @@ _SLIDES_VARIANT = re.compile(
 _WORD = b"openxmlformats-officedocument.wordprocessingml.document"
 _SLIDES = b"openxmlformats-officedocument.presentationml.presentation"
 _RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
+_TYPES, _RELATIONS = "[Content_Types].xml", "_rels/.rels"
+_PART_NAME = re.compile(rb'\bPartName="/?([^"]*)"')
+_WITH_BACKSLASH = re.compile(rb'\bTarget="[^":\\]*\\[^":]*"')  # no address of the web
 _XML = (".xml", ".rels")
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
@@ -174,11 +178,13 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
             raise DocumentError(f"encrypted {what} file: save it without a password")
         raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
     with open_archive(data, what) as archive:
-        types, relations = (archive.read(name) for name in ("[Content_Types].xml", "_rels/.rels"))
+        file = _name_parts(archive) or io.BytesIO(data)
+    with zipfile.ZipFile(file) as archive:
+        types, relations = (archive.read(name) for name in (_TYPES, _RELATIONS))
         plain = _SLIDES_VARIANT.sub(_SLIDES, _WORD_VARIANT.sub(_WORD, types))
-        parts = {"[Content_Types].xml": plain, **_drop_dangling(archive, archive.namelist())}
+        parts = {_TYPES: plain, **_drop_dangling(archive, archive.namelist())}
         if plain == types and len(parts) == 1 and _STRICT not in relations:
-            return io.BytesIO(data)
+            return file
         for name in archive.namelist() if _STRICT in relations else ():
             if name.endswith(_XML):
                 xml = parts.get(name) or archive.read(name)
@@ -191,7 +197,7 @@ def open_package(
 ) -> Part:
     """Open a file of Office by a library that reads all of its XML at once.
 
-    If that fails, the parts whose XML is broken are left out.
+    If that fails, the parts that can't be unpacked, or whose XML is broken, are left out.
 
     Args:
         data: the bytes of the file.
@@ -211,17 +217,22 @@ def open_package(
     file = open_office_file(data, what, suffix)
     try:
         return open_file(file)
-    except etree.XMLSyntaxError:
+    except (etree.XMLSyntaxError, zipfile.BadZipFile, zlib.error):
         with zipfile.ZipFile(file) as archive:
             whole = [name for name in archive.namelist() if _is_whole(archive, name, parts)]
             return open_file(rewrite_archive(archive, _drop_dangling(archive, whole), whole))
 
 
 def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
-    """Return whether a part of a file of Office is well-formed XML, or is no XML."""
-    if not name.endswith(_XML):
-        return True
-    return parts.read(name, lambda: parse_xml(archive.read(name))) is not None
+    """Return whether a part of a file of Office can be unpacked, and is well-formed if it is one of
+    XML.
+    """
+
+    def check() -> bool:
+        content = archive.read(name)
+        return not name.endswith(_XML) or parse_xml(content) is not None
+
+    return parts.read(name, check) is True
 
 
 def parse_xml(data: bytes) -> Any:
@@ -252,6 +263,65 @@ def rewrite_archive(
     return rewritten
 
 
+def _name_parts(archive: zipfile.ZipFile) -> IO[bytes] | None:
+    """Return a file of Office whose parts are called as its relations call them; None if they are.
+
+    Some programs write backslashes, or a name in another case; Office takes them for the same.
+    """
+    stored = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
+    names = {name: name.replace("\\", "/") for name in archive.namelist()}  # by the stored name
+    changed: dict[str, bytes] = {}  # by the stored name
+    seen: set[str] = set()
+    waiting = [_TYPES, _RELATIONS]
+    while waiting:
+        name = waiting.pop()
+        key = name.lower()
+        if key in seen or key not in stored:
+            continue
+        seen.add(key)
+        names[stored[key]] = name
+        if name.endswith(".rels"):
+            original = archive.read(stored[key])
+            relations = _WITH_BACKSLASH.sub(_turn_slashes, original)
+            if relations != original:
+                changed[stored[key]] = relations
+            for _, path in _find_targets(name, relations):
+                folder, file = posixpath.split(path)
+                waiting += [path, posixpath.join(folder, "_rels", f"{file}.rels")]
+    if not changed and all(old == new for old, new in names.items()):
+        return None
+    spelled = {name.lower(): name for name in names.values()}
+
+    def name_part(part: re.Match[bytes]) -> bytes:
+        name = part[1].decode("utf-8", "replace").replace("\\", "/")
+        return b'PartName="/%s"' % spelled.get(name.lower(), name).encode()
+
+    changed[stored[_TYPES.lower()]] = _PART_NAME.sub(
+        name_part, archive.read(stored[_TYPES.lower()])
+    )
+    renamed = io.BytesIO()
+    with zipfile.ZipFile(renamed, "w") as copy:
+        for old, new in names.items():
+            copy.writestr(new, changed.get(old) or archive.read(old))
+    return renamed
+
+
+def _turn_slashes(path: re.Match[bytes]) -> bytes:
+    return path[0].replace(b"\\", b"/")
+
+
+def _find_targets(name: str, relations: bytes) -> Iterator[tuple[bytes, str]]:
+    """Yield the relations of a file of relations, each with the name of its part; those that lead
+    outside are left out.
+    """
+    folder = "/" + posixpath.dirname(posixpath.dirname(name))
+    for relation in set(_RELATION.findall(relations)):
+        target = _TARGET.search(relation)
+        if target is not None and b'"External"' not in relation:
+            path = posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
+            yield relation, posixpath.normpath(path).partition("#")[0].lstrip("/")
+
+
 def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, bytes]:
     """Return the files of relations that name missing parts, such as ``NULL``, without those
     relations.
@@ -261,14 +331,8 @@ def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, b
     for name in kept:
         if not name.endswith(".rels"):
             continue
-        folder = "/" + posixpath.dirname(posixpath.dirname(name))
         complete = relations = archive.read(name)
-        for relation in set(_RELATION.findall(relations)):
-            target = _TARGET.search(relation)
-            if target is None or b'"External"' in relation:
-                continue
-            path = posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
-            part = posixpath.normpath(path).partition("#")[0].lstrip("/")
+        for relation, part in _find_targets(name, relations):
             if part.lower() not in names:
                 complete = complete.replace(relation, b"")
         if complete != relations:

@@ -93,6 +93,7 @@ class _Reader:
             self._notes.append((mark, notes, ordinals, count(1)))
         self._links = Links()
         self.title = ""
+        _join_drop_caps(self._body)
 
     def _name_style(self, key: str | None) -> str:
         """Return the English name of a style, ``Heading 1`` if it is made from that or stands on
@@ -248,6 +249,18 @@ class _Reader:
         return fold(" ".join(f"{number} {text}" for number, text in numbered if text))
 
 
+def _join_drop_caps(body: Any) -> None:
+    """Put large letters with a frame of their own before the paragraphs that they begin."""
+    for frame in [*body.iter(qn("w:framePr"))]:
+        letter = frame.getparent().getparent()
+        following = letter.getnext()
+        is_letter = frame.get(qn("w:dropCap"), "none") != "none" and letter.tag == _PARAGRAPH
+        if is_letter and following is not None and following.tag == _PARAGRAPH:
+            place = len(following.findall(qn("w:pPr")))
+            following[place:place] = [part for part in letter if part.tag != qn("w:pPr")]
+            letter.getparent().remove(letter)
+
+
 def _read_level(element: Any) -> int:
     """Return the level of the outline, from 0, on which a paragraph or a style stands."""
     return read_whole(find_value(element, "w:pPr", "w:outlineLvl"), _NO_LEVEL)
@@ -296,6 +309,21 @@ def _is_in_cell(paragraph: Any) -> bool:
     return next(paragraph.iterancestors(qn("w:tc")), None) is not None
 
 
+def _read_field(run: Any) -> str:
+    """Return what the field of a form in a run shows: a box that is ticked or not, or the chosen
+    entry of a list; an empty string for other runs.
+    """
+    field = run.find(f"{qn('w:fldChar')}/{qn('w:ffData')}")
+    if field is None:
+        return ""
+    if (box := field.find(qn("w:checkBox"))) is not None:
+        given = [find_value(box, name, default="1") for name in ("w:checked", "w:default")]
+        return "☒" if next(filter(None, given), "0") in _ON else "☐"
+    entries = [entry.get(qn("w:val"), "") for entry in field.iter(qn("w:listEntry"))]
+    chosen = read_whole(find_value(field, "w:ddList", "w:result"), 0)
+    return "".join(entries[chosen : chosen + 1])
+
+
 def _show_run(run: Any, before: str) -> str:
     """Return the text of a run after the text before it; an empty one if it is not shown."""
     if any(find_value(run, "w:rPr", kind, default="1") in _ON for kind in _NOT_SHOWN):
@@ -304,5 +332,5 @@ def _show_run(run: Any, before: str) -> str:
     symbols = "".join(chr(int(code, 16)) for code in codes)
     lift = read_whole(find_value(run, "w:rPr", "w:position"), 0)
     raised = run.find(_RAISED) is not None or lift > 0
-    shown = read_run(run) + show_symbols(symbols)
+    shown = read_run(run) + show_symbols(symbols) + _read_field(run)
     return mark_raised(before, shown) if raised else shown

@@ -5,7 +5,7 @@ They are parts of their own beside a slide or a text.
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -72,10 +72,13 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
         yield text
     names, columns = [""], []
     categories: dict[int, str] = {}
+    epoch = root.find(f"{_CHART}date1904")
+    since_1904 = epoch is not None and epoch.get("val", "1") in ("1", "true")
     for series in root.iter(f"{_CHART}ser"):
-        categories = categories or _read_points(series, "cat") or _read_points(series, "xVal")
-        columns.append(_read_points(series, "val") or _read_points(series, "yVal"))
-        names.append(" ".join(_read_points(series, "tx").values()))
+        read = partial(_read_points, series, since_1904)
+        categories = categories or read("cat") or read("xVal")
+        columns.append(read("val") or read("yVal"))
+        names.append(" ".join(read("tx").values()))
     rows = [
         [categories.get(index, ""), *(column.get(index, "") for column in columns)]
         for index in categories
@@ -84,14 +87,25 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
         yield "\n".join(map(table_row, [names, *rows]))
 
 
-def _read_points(series: etree._Element, name: str) -> dict[int, str]:
-    """Return the cached values of a part of a series, by their positions."""
+def _read_points(series: etree._Element, since_1904: bool, name: str) -> dict[int, str]:
+    """Return the cached values of a part of a series, as they are shown, by their positions."""
     points: dict[int, str] = {}
     for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
         index = point.get("idx", "")
         value = (point.findtext(f"{_CHART}v") or "").strip()
         if index.isdecimal() and value and len(points) < _MOST_POINTS:
-            with suppress(ValueError):
-                value = f"{float(value):.15g}" if name in ("val", "xVal", "yVal") else value
-            points[int(index)] = value
+            is_number = point.getparent().tag == f"{_CHART}numCache"
+            points[int(index)] = _show_number(point, value, since_1904) if is_number else value
     return points
+
+
+def _show_number(point: etree._Element, value: str, since_1904: bool) -> str:
+    from lmkrag.formats.spreadsheet import show_number
+
+    of_all = point.getparent().findtext(f"{_CHART}formatCode")
+    try:
+        return show_number(
+            float(value), point.get("formatCode") or of_all or "General", since_1904=since_1904
+        )
+    except (ValueError, OverflowError):  # of an error, or a day that no calendar has
+        return value

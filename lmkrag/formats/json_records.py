@@ -10,6 +10,7 @@ from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
+from lmkrag.formats.rich_text import join_pieces
 from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
@@ -52,7 +53,8 @@ def read(data: bytes, name: str) -> Loaded:
         if has_lines or not any(map(str.isalpha, text)):
             raise DocumentError("broken JSON (nothing in it is whole)")
         return Loaded(text, "text")
-    lines = filter(None, _read_value(content[0]))
+    value = join_pieces(content[0])
+    lines = filter(None, value.split("\n") if isinstance(value, str) else _read_value(value))
     return Loaded("\n".join(lines), "json", left_out={"records": left_out} if left_out else {})
 
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
 from functools import lru_cache, partial
+from mimetypes import MimeTypes
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded, Parts
+from lmkrag.formats.base import Attachment, Loaded, Parts, fold
 from lmkrag.formats.calendars import read_events
 from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
@@ -33,6 +35,27 @@ _QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
 _HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
 _TELLING = re.compile(
     rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE
+)
+# A name without quotation marks, encoded or not: those with blanks, brackets and the like are cut
+# by the standard parser.
+_NAME = re.compile(r'\b(?:file)?name(\*?)[ \t]*=[ \t]*(?!")([^;"]+)', re.IGNORECASE)
+_TYPES = MimeTypes()  # without those of the machine
+_OFFICE, _OPEN = (
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.opendocument.",
+)
+_SUFFIXES = {
+    **{"application/ics": ".ics", "application/rtf": ".rtf", "application/epub+zip": ".epub"},
+    **{"text/vcard": ".vcf", "application/xml": ".xml", "application/gzip": ".gz"},
+    f"{_OFFICE}wordprocessingml.document": ".docx",
+    f"{_OFFICE}spreadsheetml.sheet": ".xlsx",
+    f"{_OFFICE}presentationml.presentation": ".pptx",
+    **{f"{_OPEN}text": ".odt", f"{_OPEN}spreadsheet": ".ods", f"{_OPEN}presentation": ".odp"},
+}
+_BODIES = ("text/plain", "text/html", "text/calendar", "text/enriched", "text/rfc822-headers")
+# of what became of a message
+_REPORTS = tuple(
+    f"message/{kind}" for kind in ("delivery-status", "disposition-notification", "feedback-report")
 )
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
@@ -215,17 +238,49 @@ def _read_part(part: EmailMessage, inside: _Inside, names: list[str]) -> list[st
         names: gets the names of the attachments.
     """
     payload: Any = part.get_payload()
-    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
+    name = _name_attachment(part)
     if part.get_content_type() == "message/rfc822":
         return [_read_forwarded(part, name, inside)]
+    if isinstance(payload, list) and part.get_content_type() in _REPORTS:
+        return [
+            "\n".join(f"{name}: {fold(str(value))}" for name, value in block.items())
+            for block in payload
+        ]
     if isinstance(payload, list):
         return _read_parts(part, payload, inside, names)
-    if name:  # without one the format of an attachment is unknown
+    if name:
         _attach(part, name, inside, names)
         return []
     if part.get_content_maintype() == "multipart":  # without the borders that its header names
         return [str(payload)]
     return _read_body(part)
+
+
+def _name_attachment(part: EmailMessage) -> str:
+    """Return the name of an attachment, also one that is written against the standard, or one by
+    its type; an empty string for a part that is none.
+    """
+    name = next(filter(None, map(_read_name, part.raw_items())), "") or part.get_filename() or ""
+    kind, family = part.get_content_type(), part.get_content_maintype()
+    is_body = kind in _BODIES or family in ("multipart", "message", *_PICTURES)
+    is_table = part.get_content_disposition() == "attachment" and not is_body
+    if not name and (family == "application" or is_table):
+        name = f"attachment{_SUFFIXES.get(kind) or _TYPES.guess_extension(kind) or ''}"
+    return fold(name).replace("/", "_")
+
+
+def _read_name(header: tuple[str, Any]) -> str:
+    """Return the name of a file that a header gives without quotation marks, whatever signs it
+    has; an empty string if it gives none so.
+    """
+    field, value = header
+    if field.lower() not in ("content-disposition", "content-type"):
+        return ""
+    names = {sign: name.strip() for sign, name in _NAME.findall(str(value))}
+    if "*" in names:
+        charset, _, encoded = names["*"].partition("'")  # then the language, as in UTF-8'en'Plan
+        return decode_labelled(unquote_to_bytes(encoded.rpartition("'")[2]), charset)
+    return fold(str(_read_header("Subject", names.get("", ""))))
 
 
 def _read_forwarded(part: EmailMessage, name: str, inside: _Inside) -> str:

@@ -41,8 +41,13 @@ def _show_cell(cell: Mapping[str, Any]) -> str:
 
 
 def _join(value: Any) -> str:
-    """Return a text that may be given as a list of its lines."""
-    return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    """Return a text that may be given as a list of its lines, with their ends or, as in versions 1
+    and 2, without.
+    """
+    if not isinstance(value, list):
+        return str(value or "")
+    lines = [*map(str, value)]
+    return ("" if any(line.endswith("\n") for line in lines[:-1]) else "\n").join(lines)
 
 
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:

@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby
+from statistics import median
 from typing import Any
 
 import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN, Links, fold
 from lmkrag.formats.columns import Rectangle, Source, mark_columns
+from lmkrag.formats.legible import is_legible
 from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
@@ -41,6 +43,9 @@ _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
 _RAISED = 0.15  # of the size of the text: where an exponent begins
 _SMALLER = 0.85  # of the size of the text: the size of an exponent, at most
 _CLOSE = 0.12  # of the height of a line: no space between two characters
+# The same, more than between most letters of a word: a space, which tight lines make too small for
+# PDFium; looked for in words as long as two.
+_NARROW, _LONG_WORD = 0.05, re.compile(r"[^\W\d_]{12,}")
 _BACK = 0.3  # of the height of a line: how far a character may reach back
 _BESIDE = 1.5  # the same, between a box to tick and what it is for
 _ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
@@ -113,7 +118,7 @@ class PageText:
             raw.FPDFText_HasUnicodeMapError(self._textpage, self._number(place)) == 1
             for place in places
         ]
-        return 2 * sum(unmapped) > len(unmapped)
+        return 2 * sum(unmapped) > len(unmapped) and not is_legible(self._raw)
 
     def has_large_text(self) -> bool:
         """Return whether a line is higher, for the size of the page, than prose or a stamp on a
@@ -242,6 +247,7 @@ class PageText:
         yield from lines
         yield from self._mark_exponents({stop: start for start, stop, end, _ in lines if not end})
         yield from self._order_ligatures()
+        yield from self._divide_words()
         yield from self._fill_in()
 
     def _drop_outside(self) -> Iterator[_Edit]:
@@ -354,6 +360,16 @@ class PageText:
                         caret = place if self._raw[start].isdigit() else start
                         yield caret, caret, "^", None
                     break
+
+    def _divide_words(self) -> Iterator[_Edit]:
+        """Yield a space between words that stand close, as in tight justified lines."""
+        for word in _LONG_WORD.finditer(self._raw):
+            places = range(word.start() + 1, word.end())
+            gaps = [self._gap(place - 1, place) or 0.0 for place in places]
+            usual = max(0.0, median(gaps))
+            for place, gap in zip(places, gaps, strict=True):
+                if gap > usual + _NARROW:
+                    yield place, place, " ", None
 
     def _order_ligatures(self) -> Iterator[_Edit]:
         """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if

@@ -12,6 +12,15 @@ _GROUP = re.compile(
     rb"\{(?:(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?|shp|object)"
     rb"|(?:\\[a-z]+-?\d* ?){0,20}?\\(?:v|deleted|strike|striked1))(?![a-z0-9-])"
 )
+# Line ends after a control word are no text, nor are those after the brace that opens a group.
+_LINE_END = re.compile(rb"(?:(?<!\\)(\\[a-z]+-?\d*) ?|(?<!\\)(\{))[\r\n]+")
+_UNSEEN = re.compile(  # up to where it is switched off, in one group
+    rb"\\(v|deleted|strike)(?![a-z0-9-])[^{}]{0,10000}?(?:\\\1 ?0(?!\d) ?|(?=\\plain(?![a-z])))"
+)
+# A large letter with a frame of its own, and the end of its paragraph.
+_DROP_CAP = re.compile(
+    rb"(\\dropcapt[12](?!\d)(?:(?!\\par(?![a-z])).){0,1000})\\par(?![a-z]) ?", re.DOTALL
+)
 _INNER = re.compile(rb"\{\\(?:shptxt|result)(?![a-z])")  # what a box or an object shows
 _LEVEL = re.compile(rb"\\outlinelevel([0-5])(?!\d) ?")
 # The style of a heading.
@@ -43,6 +52,8 @@ def read(data: bytes, name: str) -> Loaded:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
     data = _NOT_ASCII.sub(lambda byte: b"\\'%02x" % byte[0][0], data)
+    data = _LINE_END.sub(lambda end: end[1] + b" " if end[1] else end[2], data)
+    data = _DROP_CAP.sub(rb"\1", _UNSEEN.sub(b"", data))
     data = data.replace(b"\\nestcell", b"\\emspace")
     data = data.replace(b"{\\pntext", b"{\\listtext")  # numbers and bullets, as WordPad has them
     styles = [] if _LEVEL.search(data) else _HEADING.findall(data)

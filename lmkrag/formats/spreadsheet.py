@@ -16,10 +16,11 @@ from typing import IO, Any
 
 from lxml import etree
 from openpyxl.reader.excel import ExcelReader
+from openpyxl.styles.numbers import is_date_format
 from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
+from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
 from openpyxl.utils.escape import unescape as unescape_text
-from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
@@ -35,6 +36,7 @@ from lmkrag.formats.base import (
     parse_xml,
     read_whole,
 )
+from lmkrag.formats.damaged_cells import Sheet
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
@@ -83,7 +85,7 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:
                 place = self.wb, sheet.name, relation.target, self.shared_strings
-                opened = parts.read(f"sheet {sheet.name}", partial(ReadOnlyWorksheet, *place))
+                opened = parts.read(f"sheet {sheet.name}", partial(Sheet, *place))
                 if opened is not None:
                     yield opened
 
@@ -254,7 +256,7 @@ def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells
 def _read_format(cell: Any) -> str:
     try:
         return str(cell.number_format)
-    except (AttributeError, IndexError):  # of a style that is not there
+    except (AttributeError, IndexError, TypeError):  # of a style that is not there
         return "General"
 
 
@@ -319,6 +321,19 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
         elif kind.endswith("/drawing"):
             paragraphs = parse_xml(archive.read(target)).iter(f"{DRAWING}p")
             yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
+
+
+def show_number(value: float, number_format: str, *, since_1904: bool = False) -> str:
+    """Return a number as its format shows it; a number of days as its date.
+
+    Args:
+        value: the number.
+        number_format: its format, such as ``d-mmm-yy``.
+        since_1904: whether days are counted as old versions for the Mac do.
+    """
+    if not is_date_format(number_format):
+        return _show(value, number_format)
+    return _show(from_excel(value, MAC_EPOCH if since_1904 else WINDOWS_EPOCH), number_format)
 
 
 def _show(value: Any, number_format: str) -> str:

@@ -28,7 +28,7 @@ RST = frozenset({".rst", ".rest"})
 CODE = frozenset(
     """.py .pyi .pyx .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp
     .cxx .hpp .hh .cs .fs .go .rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh
-    .fish .ps1 .bat .sql .hs .ml .mli .ex .exs .erl .clj .cljs .lisp .el .scm .vim .css .scss
+    .fish .ps1 .bat .hs .ml .mli .ex .exs .erl .clj .cljs .lisp .el .scm .vim .css .scss
     .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake .mk .asm .s .zig .nim .d .dart .v
     .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env .dockerfile .po .pot""".split()
 )

@@ -16,6 +16,8 @@ from lmkrag.system.files import FileStamp, printable
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
+# hidden folders in which people look for texts: how to contribute, whom to tell of a fault
+_HIDDEN_TEXTS = frozenset((".github", ".gitlab", ".gitea", ".forgejo", ".well-known"))
 _MAX_GITIGNORE = 1 << 20  # bytes
 _MAX_PATTERN = 1_000  # characters
 _MAX_WILDCARDS = 3
@@ -198,7 +200,12 @@ def _walk_directory(
             name = prefix + entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
             marked = f"{name}/" if is_directory else name
-            if entry.name.startswith(".") or _ignored(marked, rules):
+            if _ignored(marked, rules):
+                continue
+            if entry.name.startswith("."):
+                if is_directory and entry.name in _HIDDEN_TEXTS and included is None:
+                    reason = "hidden folder: left out, add it by its own path"
+                    yield Skipped(printable(name), reason)
                 continue
             if is_directory:
                 inner.append((Path(entry.path), marked, rules))

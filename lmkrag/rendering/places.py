@@ -11,6 +11,7 @@ UNITS = {
     "contacts": "contact",
     "json": "record",
     "rtf": "paragraph",
+    "sql": "record",
     "subtitles": "subtitle",
 }
 """Names of a line of a document, by its kind; in documents of other kinds blank lines divide

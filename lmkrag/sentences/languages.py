@@ -6,7 +6,7 @@ from lmkrag.language.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH, Text
 
 # kinds of documents whose lines are records
-RECORDS = frozenset({"contacts", "csv", "json", "ods", "xlsx", "subtitles"})
+RECORDS = frozenset({"contacts", "csv", "json", "ods", "xlsx", "sql", "subtitles"})
 _CHARACTERS = 2_000  # of words
 _REACH = 20_000  # characters in the middle of a document that they are taken from
 _LETTERS = 100  # of a sample, at least, for its language to be detected

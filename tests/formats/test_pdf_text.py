@@ -356,3 +356,17 @@ def test_bold_names_of_columns_are_no_heading():
             f"{name} is what the harbour asks for in writing, in each of the forms.",
         )
     assert "#" not in text_of(bytes(pdf.output()))
+
+
+@pytest.mark.parametrize("gap", [70, 100, 130, 180, 300])
+def test_words_of_a_tight_line_stay_apart(gap):
+    words = ["The", "harbour", "office", "is", "open", "on", "weekdays"]
+    line = f" -{gap} ".join(f"({word})" for word in words)
+    assert text_of(write(f"1 0 0 1 20 280 Tm [{line}] TJ")) == " ".join(words)
+
+
+@pytest.mark.parametrize("spacing", ["0.8 Tc", "0.8 Tc 80 Tz", "-0.3 Tc"])
+def test_letters_of_a_spaced_word_stay_together(spacing):
+    assert (
+        text_of(write(f"{spacing} 1 0 0 1 20 280 Tm (Harbourmastership) Tj")) == "Harbourmastership"
+    )

@@ -136,3 +136,12 @@ def test_links_out_of_the_folder_are_followed_only_where_that_is_asked_for(tree,
     assert "inside.txt" in names(tree)
     assert "link.txt" in names(tree, follow_links=True)
     assert names(tree / "link.txt") == ["link.txt"]  # it was named
+
+
+def test_hidden_folders_in_which_people_look_for_texts_are_reported(tree):
+    (tree / ".github").mkdir()
+    (tree / ".github" / "SECURITY.md").write_text("text")
+    skipped = [item for item in walk(tree) if isinstance(item, Skipped)]
+    assert skipped == [Skipped(".github", "hidden folder: left out, add it by its own path")]
+    assert names(tree / ".github") == ["SECURITY.md"]
+    assert not [item for item in walk(tree, exclude=[".github/"]) if isinstance(item, Skipped)]

@@ -1,0 +1,180 @@
+"""What programs dump: rows of databases in SQL, and rich text in JSON."""
+
+import json
+
+import pytest
+
+from lmkrag.formats.load import load_bytes
+
+
+def read(content: object, name: str) -> str:
+    data = content if isinstance(content, str) else json.dumps(content)
+    return load_bytes(data.encode(), name, doc_id=name, path=name).text
+
+
+MYSQL = r"""-- Boats of the harbour
+CREATE TABLE `boat` (`id` int NOT NULL, `name` varchar(60) DEFAULT 'x, y', `fee` decimal(10,2),
+  PRIMARY KEY (`id`), KEY `named` (`name`));
+LOCK TABLES `boat` WRITE;
+INSERT INTO `boat` VALUES (1,'Ida''s \'Kestrel\'; (new)',40.50),(2,NULL,-3),(3,_binary 'Tern',0);
+INSERT INTO `boat` VALUES (4,'Heron',35);
+"""
+POSTGRESQL = """SET statement_timeout = 0;
+CREATE TABLE public.city (id integer NOT NULL, name text);
+COPY public.city (id, name, note) FROM stdin;
+1\tOslo\t\\N
+2\tKiel\tquay\\twest
+\\.
+INSERT INTO public.city VALUES (3, 'C:\\new\\');
+"""
+SQL_SERVER = """INSERT [dbo].[Staff] ([Id], [Last Name], [Born]) VALUES (1, N'Voss', CAST(N'1990-02-01' AS Date))
+GO
+INSERT [dbo].[Staff] ([Id], [Last Name], [Born]) VALUES (2, N'Müller', NULL)
+GO
+"""
+SQLITE = """PRAGMA foreign_keys=OFF;
+CREATE TABLE IF NOT EXISTS "pier" ("name" TEXT, depth REAL);
+INSERT INTO pier VALUES('North',7.5);
+INSERT INTO pier VALUES('South' || ' quay',4.2);
+"""
+
+
+@pytest.mark.parametrize(
+    ("dump", "expected"),
+    [
+        pytest.param(
+            MYSQL,
+            [
+                "# boat",
+                "id: 1 | name: Ida's 'Kestrel'; (new) | fee: 40.50",
+                "id: 2 | fee: -3",
+                "id: 3 | name: Tern | fee: 0",
+                "id: 4 | name: Heron | fee: 35",
+            ],
+            id="mysql",
+        ),
+        pytest.param(
+            POSTGRESQL,
+            [
+                "# city",
+                "id: 1 | name: Oslo",
+                "id: 2 | name: Kiel | note: quay west",
+                "id: 3 | name: C:\\new\\",
+            ],
+            id="postgresql",
+        ),
+        pytest.param(
+            SQL_SERVER,
+            [
+                "# Staff",
+                "Id: 1 | Last Name: Voss | Born: 1990-02-01",
+                "Id: 2 | Last Name: Müller",
+            ],
+            id="sql-server",
+        ),
+        pytest.param(
+            SQLITE,
+            ["# pier", "name: North | depth: 7.5", "name: South quay | depth: 4.2"],
+            id="sqlite",
+        ),
+    ],
+)
+def test_rows_of_a_dump_stand_beside_the_names_of_their_columns(dump, expected):
+    lines = [line for line in read(dump, "dump.sql").splitlines() if line]
+    assert lines[-len(expected) :] == expected
+    assert "LOCK" not in "".join(lines)
+
+
+def test_a_file_of_sql_that_is_mostly_code_stays_as_it_is():
+    code = "CREATE FUNCTION f() RETURNS int AS $$\nBEGIN\n  RETURN 1;\nEND $$;\n" * 9
+    code += "INSERT INTO log (id, text) VALUES (1, 'made');\n"
+    document = load_bytes(code.encode(), "f.sql", doc_id="f.sql", path="f.sql")
+    assert (document.text, document.kind) == (code, "code")
+    insert = "INSERT INTO log (id, text) VALUES (?, ?);\n"
+    assert read(insert, "f.sql") == insert
+
+
+def text(words: str, **styles: object) -> dict[str, object]:
+    return {"type": "text", "text": words, **styles}
+
+
+TELEGRAM = ["The gate code is ", {"type": "code", "text": "8832"}, " from Monday"]
+SLACK = [text("The gate code is "), text("8832", style={"bold": True}), text(" from Monday")]
+NOTION = [
+    {**text("x"), "text": {"content": part}, "annotations": {}, "plain_text": part}
+    for part in ("The gate code is ", "8832", " from Monday")
+]
+LEXICAL = {"type": "root", "format": "", "indent": 0, "children": SLACK}
+PORTABLE = [{"_type": "span", "_key": str(number), **part} for number, part in enumerate(SLACK)]
+SLATE = [{"text": "The gate code is "}, {"text": "8832", "bold": True}, {"text": " from Monday"}]
+QUILL: list[dict[str, object]] = [{"insert": part["text"]} for part in SLATE]
+QUILL[1]["attributes"] = {"bold": True}
+QUILL[2]["insert"] = " from Monday\n"
+SECTION = {"type": "rich_text_section", "elements": SLACK}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(TELEGRAM, id="telegram"),
+        pytest.param(NOTION, id="notion"),
+        pytest.param([{"type": "rich_text", "block_id": "b", "elements": [SECTION]}], id="slack"),
+        pytest.param({"root": LEXICAL}, id="lexical"),
+        pytest.param([{"_type": "block", "markDefs": [], "children": PORTABLE}], id="portable"),
+        pytest.param([{"type": "paragraph", "children": SLATE}], id="slate"),
+        pytest.param({"ops": QUILL}, id="quill"),
+        pytest.param(
+            {"type": "doc", "version": 1, "content": [{"type": "paragraph", "content": SLACK}]},
+            id="prosemirror",
+        ),
+    ],
+)
+def test_pieces_of_a_rich_text_are_one_text(pieces):
+    shown = read([{"from": "Ada", "body": pieces}, {"from": "Ben", "body": "Thanks"}], "chat.json")
+    name = "body.root" if "root" in pieces else "body"
+    assert shown.splitlines()[0] == f"from: Ada | {name}: The gate code is 8832 from Monday"
+
+
+def test_a_text_that_is_there_twice_is_read_once_and_keeps_its_addresses():
+    link = {"type": "text_link", "text": "the tides", "href": "https://tides.example.net"}
+    messages = [{"id": 1, "text": ["See ", link], "text_entities": [text("See "), link]}]
+    assert read(messages, "a.json") == "id: 1 | text: See the tides (https://tides.example.net)"
+
+
+def test_paragraphs_of_a_document_in_json_are_lines():
+    blocks = [
+        {"type": "heading", "attrs": {"level": 1}, "content": [text("Fees")]},
+        {"type": "paragraph", "content": [text("Pay "), {"type": "hardBreak"}, text("40 euros")]},
+        {"type": "paragraph"},
+        {"type": "bulletList", "content": [{"type": "listItem", "content": [text("in May")]}]},
+    ]
+    assert read({"type": "doc", "content": blocks}, "a.json") == "Fees\nPay\n40 euros\nin May"
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([{"type": "bug", "text": "It sinks"}, {"type": "wish", "text": "A bell"}], 2),
+        ({"type": "menu", "children": [{"text": "Home"}, {"text": "About"}]}, 1),
+        ({"parts": [text("one"), text("two")]}, 2),
+        ({"type": "quiz", "content": ["A", "B"]}, 1),
+        ([{"type": "section", "title": "Fees", "children": [text("40")]}, {"type": "end"}], 2),
+    ],
+)
+def test_records_with_types_and_texts_stay_records(records, expected):
+    lines = read(records, "a.json").splitlines()
+    assert len(lines) >= expected
+    assert all(": " in line for line in lines)
+    assert "HomeAbout" not in "".join(lines)
+
+
+def test_lines_of_old_notebooks_stay_apart():
+    cells = [
+        {"cell_type": "markdown", "source": ["# Tides", "The gauge at the north", "mole."]},
+        {"cell_type": "code", "input": ["level = 3.4", "print(level)"], "outputs": []},
+    ]
+    old = {"worksheets": [{"cells": cells}], "nbformat": 2}
+    shown = "# Tides\nThe gauge at the north\nmole.\n\n```\nlevel = 3.4\nprint(level)\n```"
+    assert read(old, "a.ipynb") == shown
+    new = [{"cell_type": "markdown", "source": ["# Tides\n", "of the ", "mole"]}]
+    assert read({"cells": new}, "a.ipynb") == "# Tides\nof the mole"
