@@ -152,7 +152,7 @@ _SYMBOLS = {0xF000 + code: sign for code, sign in zip(_CODES, _SIGNS, strict=Tru
 _EXPONENT = re.compile(r"[−–+-]?\d")
 # of a link out of a document; longer ones are made to follow their readers
 _OUTSIDE = re.compile(r"(?:(?:https?|ftp)://|[\w.+-]+@[\w-]+\.|\+?[\d()-]{5})\S{0,300}$")
-_SENTENCE_START = re.compile(r"(?<=[.!?])\s+(?=\W*[^\W\d_a-z])")
+_SENTENCE_START = re.compile(r"(?<=[.!?])\s+(?=\W{0,9}[^\W\d_a-z])")
 _MOST_BEFORE_LINK = 1_000  # characters in which its sentence is looked for
 _LONGEST_LINK = 100  # characters of the words before an address
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"

@@ -100,7 +100,7 @@ def _read_points(series: etree._Element, since_1904: bool, name: str) -> dict[in
 
 
 def _show_number(point: etree._Element, value: str, since_1904: bool) -> str:
-    from lmkrag.formats.spreadsheet import show_number
+    from lmkrag.formats.cell_values import show_number  # openpyxl takes time to import
 
     of_all = point.getparent().findtext(f"{_CHART}formatCode")
     try:

@@ -41,7 +41,7 @@ _MOST_PARTS = 100  # of a line
 _JOINED = ("code", "pre", "kbd", "samp", "tt")  # whose parts are coloured
 # Elements, classes and roles around the text of a page.
 _AROUND_PAGE = re.compile(
-    r"(?:^|[ _-])(?:page|site)?(?:header|footer|aside|nav\w*|menu|\w*sidebar)\b"
+    r"(?:^|[ _-])(?:page|site)?(?:header|footer|aside|nav\w*|menu|\w{0,20}sidebar)\b"
 )
 # of annotations that say the same as people type it
 _SOURCES = ("application/x-tex", "StarMath 5.0")

@@ -2,7 +2,6 @@
 its column's name.
 """
 
-import datetime
 import io
 import posixpath
 import re
@@ -16,11 +15,8 @@ from typing import IO, Any
 
 from lxml import etree
 from openpyxl.reader.excel import ExcelReader
-from openpyxl.styles.numbers import is_date_format
 from openpyxl.styles.stylesheet import apply_stylesheet
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
-from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
-from openpyxl.utils.escape import unescape as unescape_text
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats import base, html
@@ -36,32 +32,25 @@ from lmkrag.formats.base import (
     parse_xml,
     read_whole,
 )
+from lmkrag.formats.cell_values import show_value
 from lmkrag.formats.damaged_cells import Sheet
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
-_MIDNIGHT = datetime.time()
-_DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")
 _NOT_COMPUTED = re.compile(
     rb"<(?:\w+:)?c\b(?![^<>]*\bt=)(?>[^<>]*?\br=\"([A-Z]+\d+)\")[^<>]*>\s*"
     rb"<(?:\w+:)?f\b[^<>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*+"
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?+\s*</(?:\w+:)?c>"
 )
-# Text, escapes, currencies, colours and gaps of a format.
-_LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\[\]-]*+)[^\[\]]*\]|\[[^\[\]]*\]|[_*].')
-_CONDITION = re.compile(r"\[[<>=]")
 _LINKED = re.compile(
     rb'<(?:\w+:)?hyperlink\b(?=[^<>]*\bref="([A-Z]+\d+))(?=[^<>]*\b\w+:id="([^"]+)")'
 )
 _LINK_FORMULA = re.compile(
-    rb'\br="([A-Z]+\d+)"[^<>]*>\s*<(?:\w+:)?f\b[^<>]*>\s*HYPERLINK\((?:"|&quot;)([^"<>()]*?)(?:"|&quot;)'
+    rb'<(?:\w+:)?c\b(?=[^<>]*?\br="([A-Z]+\d+)")[^<>]*>\s*<(?:\w+:)?f\b[^<>]*>\s*HYPERLINK\((?:"|&quot;)([^"<>()]*?)(?:"|&quot;)'
 )
 _CORE = "docProps/core.xml"
-_HELD = 0xE000  # the first of the private characters that stand for literals
-_NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
-_DIGITS_ONLY = re.compile(r"(?=[^0]*0[^0]*0)[0\- ()/\ue000-\uf8ff]*")
 # Excel 97: the beginning of a workbook, and FILEPASS.
 _LOCKED = re.compile(rb"\t\x08\x10\0\0\x06.{14}/\0", re.DOTALL)
 _SHEETS = "{urn:schemas-microsoft-com:office:spreadsheet}"  # of Excel 2003
@@ -187,7 +176,7 @@ def _read_dense(table: Any) -> _Cells:
     indent = [""] * (table.start or (0, 0))[1]
     rows = []
     for row in table.iter_rows():
-        texts = [cell if cell == "" else _show(cell, "General") for cell in row]
+        texts = [cell if cell == "" else show_value(cell, "General") for cell in row]
         rows.append([*indent, *texts] if any(texts) else [])
     return rows
 
@@ -239,7 +228,7 @@ def _read_cells(sheet: Any, path: str, archive: zipfile.ZipFile) -> tuple[_Cells
         texts = [
             formulas.get((number, column), "")
             if cell.value is None
-            else _show(cell.value, _read_format(cell))
+            else show_value(cell.value, _read_format(cell))
             for column, cell in enumerate(row, 1)
         ]
         rows.append(texts if any(texts) else [])
@@ -321,71 +310,3 @@ def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str
         elif kind.endswith("/drawing"):
             paragraphs = parse_xml(archive.read(target)).iter(f"{DRAWING}p")
             yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
-
-
-def show_number(value: float, number_format: str, *, since_1904: bool = False) -> str:
-    """Return a number as its format shows it; a number of days as its date.
-
-    Args:
-        value: the number.
-        number_format: its format, such as ``d-mmm-yy``.
-        since_1904: whether days are counted as old versions for the Mac do.
-    """
-    if not is_date_format(number_format):
-        return _show(value, number_format)
-    return _show(from_excel(value, MAC_EPOCH if since_1904 else WINDOWS_EPOCH), number_format)
-
-
-def _show(value: Any, number_format: str) -> str:
-    """Return a value as Excel shows it."""
-    if isinstance(value, datetime.datetime) and value.time() == _MIDNIGHT:
-        day, letters = value.date().isoformat(), _LITERAL.sub("", number_format).lower()
-        if "d" in letters or "y" not in letters:
-            return day
-        return day[:7] if "m" in letters else day[:4]
-    if isinstance(value, datetime.datetime | datetime.time):
-        return str(value.replace(microsecond=0)).removesuffix(":00")
-    if isinstance(value, datetime.timedelta):
-        minutes, seconds = divmod(round(value.total_seconds()), 60)
-        return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        positive, negative, zero, *_ = [*number_format.split(";"), "", ""]
-        section = positive
-        if value <= 0:
-            section = (negative if value < 0 else zero) or positive
-        literal = _LITERAL.sub(lambda match: match[1] or match[2] or "", section).strip()
-        if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", section)):
-            return literal  # Yes, No
-        return _show_number(value, "General" if _CONDITION.search(number_format) else positive)
-    return str(unescape_text(str(value))).strip()
-
-
-def _show_number(value: float, number_format: str) -> str:
-    """Return a number with the leading zeros, thousands, currency or unit of its format, else in
-    full precision.
-    """
-    plain = f"{value:.0f}" if 10**_DIGITS <= abs(value) < 10**20 else f"{value:.{_DIGITS}g}"
-    if number_format == "General":
-        return plain
-    literals: dict[int, str] = {}
-
-    def hold(match: re.Match[str]) -> str:
-        literals[_HELD + len(literals)] = next(filter(None, match.groups()), "")
-        return chr(_HELD + len(literals) - 1)
-
-    shape = _LITERAL.sub(hold, number_format)
-    if "%" in shape:
-        return f"{100 * value:.{_DIGITS}g}%"
-    if _DIGITS_ONLY.fullmatch(shape) and value >= 0 and value == int(value):
-        digits = list(f"{value:0{shape.count('0')}.0f}")
-        filled = "".join(digits.pop() if sign == "0" else sign for sign in reversed(shape))[::-1]
-        return ("".join(digits) + filled).translate(literals)
-    match = _NUMBER.fullmatch(shape)
-    if match is None:
-        return plain
-    before, after = match[1].translate(literals), match[3].translate(literals)
-    thousands = "," if "," in shape else ""
-    if thousands or before.strip() or after.strip():
-        plain = f"{abs(value):{thousands}.{len(match[2] or '')}f}"
-        before = f"-{before.lstrip()}" if value < 0 else before.lstrip()
-    return fold(f"{before}{plain}{after}")
