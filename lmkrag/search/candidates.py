@@ -187,7 +187,7 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
     words = {each: min(weights[form] for form in each) for each in forms}
     allowed = None if query.allowed is None else query.allowed.positions
     count = len(snapshot.documents.keys if allowed is None else allowed)
-    if matches.terms is None or count < 2:
+    if matches.terms is None or not forms or count < 2:
         return Preferred(matches, words)
     openings = read_openings(snapshot, terms, forms, allowed, query.weights)
     kinds = [query.kind(each) for each in forms]

@@ -320,7 +320,7 @@ def test_a_notebook_of_version_3_and_cells_that_are_none():
         {"cell_type": "code", "input": "f()", "outputs": outputs},
     ]
     old = {"nbformat": 3, "worksheets": [{"cells": cells}]}
-    assert read(json.dumps(old), "a.ipynb") == "## Fees\n\n```\nf()\n```\n\n```\n42\nE: v\n```"
+    assert read(json.dumps(old), "a.ipynb") == "## Fees\n\n```\nf()\n```\n\n```\n4\n2\nE: v\n```"
     odd = {
         "cells": [
             None,
