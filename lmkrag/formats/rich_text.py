@@ -33,7 +33,7 @@ _WORDLESS = frozenset(
 )
 _BREAKS = frozenset(("hardBreak", "hard_break", "linebreak", "break"))
 _NAMES = ("text", "label", "shortName", "alt", "url", "name", "user_id", "channel_id")
-_LETTERS, _LINE_ENDS = re.compile(r"\w+"), re.compile(r"\s*\n\s*")
+_LETTERS, _LINE_ENDS = re.compile(r"\w+"), re.compile(r"(?<!\s)\s*\n\s*")
 
 _Object = Mapping[str, Any]
 

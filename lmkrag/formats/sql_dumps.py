@@ -21,13 +21,15 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _STRING = r"(?P<prefix>[NEXB]?)'(?:[^'\\]|''|\\%s)*+'"
-_OTHERS = r'"(?:[^"]|"")*+"|`[^`]*`|\[[^\]\n]*\]|--[^\n]*|/\*.*?\*/|[(),;]|[^\s\'"`(),;\[]+'
+_OTHERS = r'"(?:[^"]|"")*+"|`[^`]{0,128}`|\[[^\[\]\n]{0,128}\]|--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/|[(),;]|[^\s\'"`(),;\[]+'
 _TOKEN = re.compile(rf"{_STRING % ''}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
 _TOKEN_OF_MYSQL = re.compile(rf"{_STRING % '.'}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": " ", "0": "", "N": ""}
 _BETWEEN = re.compile(r"^[ \t]*(--.*)$|(?<=;)[ \t]*\n", re.MULTILINE)
-_SAYS_NOTHING = re.compile(r"[\W_]*(?:go|(?:set|lock|unlock)\b[^;]*)?[\W_]*|/\*!.*", re.IGNORECASE)
+_SAYS_NOTHING = re.compile(
+    r"[\W_]*+(?:(?:go|(?:set|lock|unlock)\b[^;]*+)[\W_]*+)?|/\*!.*", re.IGNORECASE
+)
 _NO_COLUMN = frozenset(
     "primary key unique constraint foreign index check fulltext spatial exclude like".split()  # noqa: SIM905
 )

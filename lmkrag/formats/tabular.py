@@ -32,7 +32,7 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
 _DIGIT = re.compile(rf"{YEAR}|\d")
-_DECIMAL = re.compile(r"[^\d,]{0,3}\d[\d.' ]*,\d+[^\d,]{0,4}$|\w+ \d\d?, \d{4}$")
+_DECIMAL = re.compile(r"[^\d,]{0,3}\d[\d.' ]{0,40},\d{1,20}[^\d,]{0,4}$|\w{1,20} \d\d?, \d{4}$")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset(
     "value values wert valeur valor valore waarde data content details answer setting".split()

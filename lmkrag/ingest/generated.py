@@ -7,18 +7,18 @@ from lmkrag.formats.load import is_plain
 from lmkrag.formats.text import CODE
 
 _LOCK_FILE = re.compile(
-    r".+\.(?:lock|lockb|lockfile)|package-lock\.json|npm-shrinkwrap\.json|packages\.lock\.json"
+    r"[^/]{1,255}\.(?:lock|lockb|lockfile)|package-lock\.json|npm-shrinkwrap\.json|packages\.lock\.json"
     r"|pnpm-lock\.yaml|conda-lock\.ya?ml|go\.sum",
     re.IGNORECASE,
 )
-_MINIFIED = re.compile(r".+[.-]min\.(?:js|mjs|cjs|css)", re.IGNORECASE)
-_SOURCE_MAP = re.compile(r".+\.(?:js|mjs|cjs|css|ts)\.map", re.IGNORECASE)
+_MINIFIED = re.compile(r"[^/]{1,255}[.-]min\.(?:js|mjs|cjs|css)", re.IGNORECASE)
+_SOURCE_MAP = re.compile(r"[^/]{1,255}\.(?:js|mjs|cjs|css|ts)\.map", re.IGNORECASE)
 _GENERATED = re.compile(
-    r".+(?:_pb2(?:_grpc)?\.pyi?|\.pb(?:\.gw)?\.(?:go|cc|h)|_generated\.\w+|\.generated\.\w+"
+    r"[^/]{1,255}(?:_pb2(?:_grpc)?\.pyi?|\.pb(?:\.gw)?\.(?:go|cc|h)|_generated\.\w+|\.generated\.\w+"
     r"|\.designer\.cs|\.g\.(?:cs|dart)|\.freezed\.dart)",
     re.IGNORECASE,
 )
-_VOCABULARY = re.compile(r"(?:.+[._-])?(?:vocab(?:ulary)?|merges|tokenizer)\.(?:json|txt)")
+_VOCABULARY = re.compile(r"(?:[^/]{1,255}[._-])?(?:vocab(?:ulary)?|merges|tokenizer)\.(?:json|txt)")
 _BY_NAME = {
     "lock file": _LOCK_FILE,
     "minified code": _MINIFIED,
@@ -29,10 +29,11 @@ _MIN_VOCABULARY = 1 << 16  # bytes; people keep lists of words in files of the s
 
 _BUILD = re.compile(r"(?:^|/)(?:node_modules|bower_components|[^/]+\.egg-info)/")
 # folders that people write in, too, but for code that was compiled from other code
-_COMPILED = re.compile(r"(?:^|/)(?:dist|build|out)/(?:.+/)?[^/]+\.(?:js|mjs|cjs|css)$")
+_COMPILED = re.compile(r"(?:^|/)(?:dist|build|out)/")
+_SCRIPTS = (".js", ".mjs", ".cjs", ".css")
 
 _HEAD = 1 << 14  # bytes of source code that are looked at
-_COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--|;|<!--|%|\"\"\"|').*", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*(?:#|//|/\*|\*|--|;|<!--|%|\"\"\"|').*", re.MULTILINE)
 _FIRST_LINES = 1_000  # characters that say how a file was made
 _MARK = re.compile(
     r"@generated\b|<auto-?generated|do not (?:edit|modify)\b(?! unless)"
@@ -68,7 +69,7 @@ def describe_generated(path: Path, name: str, size: int) -> str:
             return what
     if _VOCABULARY.fullmatch(file_name) and size >= _MIN_VOCABULARY:
         return "vocabulary"
-    if _BUILD.search(name) or _COMPILED.search(name):
+    if _BUILD.search(name) or (_COMPILED.search(name) and name.endswith(_SCRIPTS)):
         return "build"
     try:
         return _describe_content(path, size)

@@ -68,7 +68,7 @@ _LINE_BREAKS = ("  ", "\\", " +")  # ends of a line, of Markdown, of LaTeX, of A
 _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
-    re.compile(r"\s*\\begin\{document\}"),
+    re.compile(r"[ \t]{0,40}\\begin\{document\}"),
 )
 _TOML_RULE = re.compile(r"\+\+\+\s*$")
 _PROPERTY = re.compile(r"[\"']?(\w[\w .-]{0,60}?)[\"']?(?::(?=\s|$)| *= )")

@@ -27,24 +27,24 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 TOKENS = {
-    "": 10_429,  # one module makes all HTTP clients, one all folders of the cache
-    "cli": 15_714,  # what is quoted is marked; left-overs and emptied folders are named
-    "encoder": 7_935,
+    "": 10_458,  # one module makes all HTTP clients, one all folders of the cache
+    "cli": 15_770,  # what is quoted is marked; left-overs and emptied folders are named
+    "encoder": 7_972,
     "evaluation": 5_676,
-    "evidence": 9_295,  # dates, agreement, freshness and checks, which search had
-    "formats": 46_334,  # memory by the size of a file, forms that draw themselves
-    "index": 29_415,  # rows are counted, a full disk is read
-    "ingest": 14_601,
+    "evidence": 9_579,  # dates, agreement, freshness and checks, which search had
+    "formats": 56_786,  # memory by the size of a file, forms that draw themselves
+    "index": 29_426,  # rows are counted, a full disk is read
+    "ingest": 15_653,
     "integrations": 1_510,
-    "language": 6_718,
+    "language": 7_110,
     "models": 5_367,
     "qdrant": 6_127,
-    "readers": 14_087,  # whose server answers; a check within a request's time
-    "rendering": 6_711,
-    "reranker": 5_511,
-    "search": 23_463,  # words that a quotation repeats often do not place it
-    "sentences": 8_699,
-    "server": 23_710,  # sessions that end, clients that learn no folder
+    "readers": 14_163,  # whose server answers; a check within a request's time
+    "rendering": 6_915,
+    "reranker": 6_318,
+    "search": 26_798,  # words that a quotation repeats often do not place it
+    "sentences": 9_356,
+    "server": 24_290,  # sessions that end, clients that learn no folder
     "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
     "training": 10_390,
     "types": 1_847,  # arrays and values of JSON, too
@@ -52,25 +52,25 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 254_784,
-    "tokens of pipelines": 30_562,
-    "tokens of benchmarks": 55_518,
+    "tokens": 272_756,
+    "tokens of pipelines": 29_864,
+    "tokens of benchmarks": 56_180,
     "lines of JavaScript": 1_373,
-    "files": 246,
+    "files": 262,
     "files at the top": 11,
-    "functions of radon's rank D": 3,
+    "functions of radon's rank D": 1,
     "functions of rank E or F": 0,
-    "mean complexity, in hundredths": 388,
-    "private attributes in tests": 148,  # two are of python-docx, to write an odd table
+    "mean complexity, in hundredths": 394,
+    "private attributes in tests": 147,  # two are of python-docx, to write an odd table
     "base dependencies": 26,
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 204,
-    "environment variables": 10,
+    "options": 205,
+    "environment variables": 11,
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 246}
+LEAST = {"words of docstrings per 1,000 tokens": 243}
 
 LAYOUT = {
     tokenize.NL,
