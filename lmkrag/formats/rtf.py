@@ -15,7 +15,8 @@ _GROUP = re.compile(
 # Line ends after a control word are no text, nor are those after the brace that opens a group.
 _LINE_END = re.compile(rb"(?:(?<!\\)(\\[a-z]+-?\d*) ?|(?<!\\)(\{))[\r\n]+")
 _UNSEEN = re.compile(  # up to where it is switched off, in one group
-    rb"\\(v|deleted|strike)(?![a-z0-9-])(?:(?!\\(?:v|deleted|strike)(?![a-z0-9-]))[^{}]){0,10000}?(?:\\\1 ?0(?!\d) ?|(?=\\plain(?![a-z])))"
+    rb"\\(v|deleted|strike)(?![a-z0-9-])(?:(?!\\(?:v|deleted|strike)(?![a-z0-9-]))[^{}]){0,10000}?"
+    rb"(?:\\\1 ?0(?!\d) ?|(?=\\plain(?![a-z])))"
 )
 # A large letter with a frame of its own, and the end of its paragraph.
 _DROP_CAP = re.compile(

@@ -21,7 +21,10 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _STRING = r"(?P<prefix>[NEXB]?)'(?:[^'\\]|''|\\%s)*+'"
-_OTHERS = r'"(?:[^"]|"")*+"|`[^`]{0,128}`|\[[^\[\]\n]{0,128}\]|--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/|[(),;]|[^\s\'"`(),;\[]+'
+_OTHERS = (
+    r'"(?:[^"]|"")*+"|`[^`]{0,128}`|\[[^\[\]\n]{0,128}\]|--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/'
+    r"|[(),;]|[^\s'\"`(),;\[]+"
+)
 _TOKEN = re.compile(rf"{_STRING % ''}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
 _TOKEN_OF_MYSQL = re.compile(rf"{_STRING % '.'}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

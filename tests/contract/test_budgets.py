@@ -32,7 +32,7 @@ TOKENS = {
     "encoder": 7_972,
     "evaluation": 5_676,
     "evidence": 9_579,  # dates, agreement, freshness and checks, which search had
-    "formats": 56_786,  # memory by the size of a file, forms that draw themselves
+    "formats": 56_790,  # memory by the size of a file, forms that draw themselves
     "index": 29_426,  # rows are counted, a full disk is read
     "ingest": 15_653,
     "integrations": 1_510,
@@ -52,7 +52,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 272_756,
+    "tokens": 272_760,
     "tokens of pipelines": 29_864,
     "tokens of benchmarks": 56_180,
     "lines of JavaScript": 1_373,
