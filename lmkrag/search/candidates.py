@@ -18,7 +18,7 @@ from lmkrag.index.words.lexical import count_sentence_words
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
-from lmkrag.search.naming import WordKind, find_naming, read_openings, weigh_documents
+from lmkrag.search.naming import WordKind, read_openings, weigh_documents
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
@@ -196,16 +196,8 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
         return Preferred(matches, words)
     is_meant = naming == naming.max()
     if np.count_nonzero(is_meant) <= query.weights.most_named:
-        # What names a document says nothing inside it.
-        names = find_naming(openings, is_meant, kinds, query.weights)
-        left = merge_variants(
-            [each for each, is_name in zip(forms, names, strict=True) if not is_name]
-        )
-        asked = query.words if query.mode == "lexical" or not len(left) else left
-        if len(asked) < len(query.words):
-            matches = query.match(snapshot, asked, allowed=query.allowed, nearest=matches.nearest)
         named = Selection(snapshot.documents, openings.documents[is_meant])
-        matches = join_matches(matches, query.match(snapshot, asked, allowed=named))
+        matches = join_matches(matches, query.match(snapshot, query.words, allowed=named))
     known = np.exp(naming - naming.max())
     least = 1 - query.weights.max_penalty
 

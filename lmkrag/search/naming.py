@@ -13,7 +13,6 @@ import numpy as np
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Places, Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.sentences.structure import RECORD
 from lmkrag.types.arrays import Floats, Ids, Mask
 
 _TITLED = 1_000  # documents whose titles are matched
@@ -29,14 +28,12 @@ class Openings(NamedTuple):
         held: whether a document has a word.
         opened: whether its beginning or its title has it.
         leading: whether its first words or its title have it.
-        in_rows: whether the first place of the word in it is a row of a table.
     """
 
     documents: Ids
     held: Mask
     opened: Mask
     leading: Mask
-    in_rows: Mask
 
 
 def read_openings(
@@ -60,17 +57,16 @@ def read_openings(
     documents = np.flatnonzero(chosen)
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
-    forms = np.zeros((4, len(terms.words), len(documents)), bool)
+    forms = np.zeros((3, len(terms.words), len(documents)), bool)
     for column, place in enumerate(places):
         mask = chosen[place.documents]
         owners = np.searchsorted(documents, place.documents[mask])
         forms[0, column, owners] = True
         forms[1, column, owners] = place.before[mask] < border[owners]
         forms[2, column, owners] = place.before[mask] < weights.min_opening
-        forms[3, column, owners] = (place.roles[mask] & RECORD) != 0
     likely = np.argsort(-forms[:2].sum(axis=(0, 1)), kind="stable")[:_TITLED]
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
-    forms[:3, :, likely] |= titled
+    forms[:, :, likely] |= titled
     of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(
         len(words), len(terms.words)
     )
@@ -112,31 +108,6 @@ def weigh_documents(
         + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
         - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
     )
-
-
-def find_naming(
-    openings: Openings, meant: Mask, kinds: Sequence[WordKind], weights: Weights = WEIGHTS
-) -> Mask:
-    """Return which words of a question name documents, and so say nothing inside them.
-
-    They stand in the openings of documents that are meant, in those of few others, and in no row of
-    a table, whose words tell it from other rows.
-
-    Args:
-        openings: where the words stand.
-        meant: ``[documents]``, which of them are meant.
-        kinds: of each word.
-        weights: say how few the others are.
-
-    Returns:
-        ``[words]``.
-    """
-    is_rare = openings.opened.sum(axis=1) <= max(
-        1.0, weights.common_share * len(openings.documents)
-    )
-    names = openings.opened[:, meant].any(axis=1) & ~openings.in_rows[:, meant].any(axis=1)
-    is_named: Mask = names & is_rare & [kind in ("name", "exact") for kind in kinds]
-    return is_named
 
 
 def _add_up(weights: Floats, places: Mask) -> Floats:
