@@ -124,15 +124,17 @@ class EvidenceFinder:
         a lexical search needs no encoder.
         """
 
+        def is_word(word: str) -> bool:
+            try:
+                return self._encoders.has_word(word)
+            except (EncoderError, IndexMismatch):
+                return True
+
         def correct() -> list[Spelled]:
             with self._reading() as snapshot:
-                has_word = self._encoders.has_word
-                return [correct_spelling(snapshot, query, has_word) for query in queries]
+                return [correct_spelling(snapshot, query, is_word) for query in queries]
 
-        try:
-            return retry_expired(correct)
-        except (EncoderError, IndexMismatch):
-            return [Spelled(query) for query in queries]
+        return retry_expired(correct)
 
     def _search_each(
         self, questions: Sequence[SearchQuestion], request: SearchRequest, cost: Cost | None

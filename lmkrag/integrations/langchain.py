@@ -89,7 +89,7 @@ class LandmarkCompressor(BaseDocumentCompressor):
         threshold: the least probability of a sentence that is kept, 0 to 1.
 
     >>> compressor = LandmarkCompressor(threshold=0.2)
-    >>> documents = [Document("Pears ripen in October. Apples are picked in May.")]
+    >>> documents = [Document("The wall was built in 1892 by masons. Apples are picked in May.")]
     >>> compressor.compress_documents(documents, "When are apples picked?")[0].page_content
     'Apples are picked in May.'
     """

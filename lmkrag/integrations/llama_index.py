@@ -80,7 +80,7 @@ class LandmarkPostprocessor(BaseNodePostprocessor):
     Attributes:
         threshold: the least probability of a sentence that is kept, 0 to 1.
 
-    >>> nodes = [NodeWithScore(node=TextNode(text="Pears ripen in October. Apples are picked in May."))]
+    >>> nodes = [NodeWithScore(node=TextNode(text="The wall was built in 1892 by masons. Apples are picked in May."))]
     >>> LandmarkPostprocessor().postprocess_nodes(nodes, query_str="When are apples picked?")[0].text
     'Apples are picked in May.'
     """  # noqa: E501

@@ -328,7 +328,7 @@ def test_a_notebook_of_version_3_and_cells_that_are_none():
             {"cell_type": "markdown", "source": ["The ", "fee"]},
         ]
     }
-    assert read(json.dumps(odd), "a.ipynb") == "The fee"
+    assert read(json.dumps(odd), "a.ipynb") == "The \nfee"
 
 
 def test_a_list_of_records_in_a_list_has_a_line_a_record():

@@ -87,7 +87,7 @@ def test_batch_limits(client):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/api/search", 405), ("POST", "/api/nothing", 404)]
+    ("method", "path", "status"), [("PUT", "/api/search", 405), ("POST", "/api/nothing", 404)]
 )
 def test_routes(client, method, path, status):
     reply = client.request(method, path)
@@ -250,7 +250,8 @@ def test_texts_of_a_request_have_one_time_limit_together(built_index):
             assert (await client.post("/v1/rerank", json=warm)).status_code == 200
             began = time.monotonic()
             reply = await client.post(
-                "/v1/rerank", json={**warm, "documents": ["The gate is red. " * 45] * 256}
+                "/v1/rerank",
+                json={**warm, "documents": [f"Gate {n} is red. " * 42 for n in range(256)]},
             )
             assert (reply.status_code, reply.json()["error"]["message"]) == (
                 504,
@@ -279,7 +280,7 @@ async def test_a_closing_server_leaves_a_call_that_does_not_end(monkeypatch):
 def test_a_costly_request_lets_others_in_between(built_index):
     """One thread searches; a request of many texts takes it for one text at a time."""
     app = create_app(ServerSettings(indexes={"demo": built_index}, limits=ServerLimits(threads=1)))
-    texts = ["The gate is red. The lamp is lit. " * 60] * 10
+    texts = [f"Gate {n} is red. Lamp {n} is lit. " * 60 for n in range(10)]
     ended = []
 
     async def run():

@@ -24,12 +24,12 @@ def test_records(client):
 
 
 def test_threshold(client):
-    setting = {"top_k": 8, "score_threshold": 0.6}
+    setting = {"top_k": 8, "score_threshold": 0.4}
     records = client.post("/retrieval", json={**BODY, "retrieval_setting": setting}).json()[
         "records"
     ]
     assert 0 < len(records) < 8
-    assert all(record["score"] >= 0.6 for record in records)
+    assert all(record["score"] >= 0.4 for record in records)
 
 
 def test_conditions(client):

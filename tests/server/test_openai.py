@@ -9,7 +9,7 @@ from llama_index.llms.openai_like import OpenAILike
 from lmkrag.server.problems import Problem
 from lmkrag.server.routes.openai import Message, read_conversation
 
-ANSWER = "An appeal against a refusal goes to the secretary of the Trust within fourteen days. [1]"
+ANSWER = "The harbour master approves leave."
 ASKED = [{"role": "user", "content": "who approves leave?"}]
 
 
@@ -29,7 +29,7 @@ def test_models(sdk):
 def test_completion_with_citations(sdk, client):
     reply = sdk.chat.completions.create(model="demo", messages=ASKED, temperature=0.3)
     message = reply.choices[0].message
-    assert message.content.endswith(ANSWER)
+    assert ANSWER in message.content
     assert reply.choices[0].finish_reason == "stop"
     assert reply.usage.total_tokens > 5
     (annotation,) = message.annotations
@@ -53,7 +53,7 @@ def test_usage_counts_all_messages(sdk):
 
 def test_stream(sdk):
     chunks = list(sdk.chat.completions.create(model="demo", messages=ASKED, stream=True))
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).endswith(ANSWER)
+    assert ANSWER in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
     assert chunks[-1].choices[0].finish_reason == "stop"
     annotated = [chunk for chunk in chunks if getattr(chunk.choices[0].delta, "annotations", None)]
     assert len(annotated) == 1
@@ -104,8 +104,8 @@ def test_errors_are_openais(sdk):
 
 def test_langchain(server):
     model = ChatOpenAI(model="demo", base_url=f"{server.url}/v1", api_key="none")
-    assert model.invoke("who approves leave?").content.endswith(ANSWER)
-    assert "".join(chunk.content for chunk in model.stream("who approves leave?")).endswith(ANSWER)  # type: ignore[misc]
+    assert ANSWER in model.invoke("who approves leave?").content
+    assert ANSWER in "".join(chunk.content for chunk in model.stream("who approves leave?"))  # type: ignore[misc]
 
 
 def test_llama_index(server):
@@ -113,8 +113,8 @@ def test_llama_index(server):
         model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True
     )
     message = ChatMessage(role="user", content="who approves leave?")
-    assert model.chat([message]).message.content.endswith(ANSWER)
-    assert [part.message.content for part in model.stream_chat([message])][-1].endswith(ANSWER)
+    assert ANSWER in model.chat([message]).message.content
+    assert ANSWER in [part.message.content for part in model.stream_chat([message])][-1]
 
 
 def test_conversations():

@@ -39,6 +39,7 @@ REQUESTS: dict[str, list[Any]] = {
     "GET /api/summaries": ["/api/summaries"],
     "POST /api/login": [("/api/login", {"token": "any"})],
     "POST /api/logout": [("/api/logout", {})],
+    "GET /api/search": ["/api/search?q=crank"],
     "POST /api/search": [
         ("/api/search", {"query": QUESTION, "explain": True, "boxes": True, "blocks": True})
     ],

@@ -321,7 +321,7 @@ def test_command_line(lmkrag, server, built_index, tmp_path):
 def test_explain_on_the_command_line(lmkrag, built_index):
     told = lmkrag("search", QUESTION, "-k", "1", "--explain", "--index", built_index).stdout
     assert "words of the question: leave, accrued" in told
-    assert "similarity" in told and "taken after: 1 sentence; the next sentence scores" in told
+    assert "similarity" in told and "taken after: 2 sentences; the next sentence scores" in told
 
 
 def every_error():
