@@ -120,8 +120,10 @@ class EvidenceFinder:
         return results
 
     def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
-        """The queries in the spelling of the index; as they are without its encoder's words, since
-        a lexical search needs no encoder.
+        """The queries with misspelt words corrected.
+
+        If the encoder, which knows the words of the language, can't be loaded, no word counts as
+        misspelt: a lexical search works without it.
         """
 
         def is_word(word: str) -> bool:

@@ -87,7 +87,8 @@ def find_changes(
             default.
         exclude: globs in the same form; no files that match one.
         follow_links: whether links to files outside the directories are followed.
-        generated: whether new files of the directories that programs wrote are read, too.
+        generated: whether to read new files in directories that a program wrote, such as
+            lock files.
 
     Raises:
         UsageError: a source does not exist, is a URL or an archive, or a glob can't be parsed.

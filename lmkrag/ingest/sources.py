@@ -189,7 +189,8 @@ class Files:
         exclude: globs in the same form; no files that match one.
         prune: what happens to documents whose files are gone: see :data:`Prune`.
         follow_links: whether links to files outside the directories are followed.
-        generated: whether new files of the directories that programs wrote are read, too.
+        generated: whether to read new files in directories that a program wrote, such as
+            lock files.
         encode: encodes changed files in other processes, commits them, and returns the others.
         changes: the changes of the files, if they are known.
         gone: names of documents to remove.

@@ -89,14 +89,20 @@ def is_sure(reading: AnyReading, words: Words) -> bool:
 
 def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """Return the names, numbers and codes of a question that no passage has, its place included."""
-    held = set().union(*(find_held(question, span) for span in spans))
-    return tuple(word for word in find_keys(question) if word not in held)
+    keys = find_keys(question)
+    held = {word for span in spans for word in find_held(keys, span)}
+    return tuple(word for word in keys if word not in held)
 
 
-def find_held(question: str, span: Span) -> frozenset[str]:
-    """Return the names, numbers and codes of a question that a passage has, or its place."""
+def find_held(keys: Sequence[str], span: Span) -> set[str]:
+    """Return those names, numbers and codes of a question that a passage or its place has.
+
+    Args:
+        keys: all of them, from :func:`lmkrag.language.keys.find_keys`.
+        span: the passage.
+    """
     text = _add_place(span)
-    return frozenset(word for word in find_keys(question) if holds(text, word))
+    return {word for word in keys if holds(text, word)}
 
 
 def _add_place(span: Span) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.language.keys import add_fiscal_years
+from lmkrag.language.keys import add_fiscal_years, find_keys
 from lmkrag.language.languages import asks_in_english, detect_language
 from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, find_held, is_sure
@@ -214,20 +214,22 @@ def choose_citations(
     """Return the citations of the passages that an answer shows, the first one among them.
 
     Others are shown if they read nearly as well, but for a strong answer whose first passage reads
-    best and has the whole answer, and for those about others than the question names: they have
-    some of its names and numbers that the first passage has, and no others.
+    best and has the whole answer. A passage is about something else than the question names, and is
+    not shown, if it lacks some of the question's names and numbers that the first passage has, and
+    has none that the first passage lacks.
     """
-    first = read[citations[0].number - 1].reading
-    named = find_held(question, citations[0].span)
+    best = citations[0]
+    first = read[best.number - 1].reading
     is_best = first.score == max(each.reading.score for each in read)
     if is_strong and is_best and first.complete > ANSWERS.partial:
-        return [citations[0]]
-    least = first.score - ANSWERS.near
+        return [best]
+    keys = find_keys(question)
+    named = find_held(keys, best.span)
     return [
         each
         for each in citations
-        if read[each.number - 1].reading.score >= least
-        and not find_held(question, each.span) < named
+        if read[each.number - 1].reading.score >= first.score - ANSWERS.near
+        and not find_held(keys, each.span) < named
     ]
 
 

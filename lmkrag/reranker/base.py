@@ -26,6 +26,11 @@ class PlacedText(NamedTuple):
     place: str
     text: str
 
+    @property
+    def whole(self) -> str:
+        """The place and the text as one text, for models that tell them apart by a blank line."""
+        return "\n\n".join(filter(None, self))
+
 
 class Reranker(Protocol):
     """Scores passages by reading them with a question."""

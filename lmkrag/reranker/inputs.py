@@ -29,7 +29,9 @@ class PassageInput(NamedTuple):
     origins: Ids
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Return where characters ``[start, end)`` of the span stand in what is read of it."""
+        """Return the characters of the passage's text that are characters ``[start, end)`` of the
+        span.
+        """
         first, stop = np.searchsorted(self.origins, [start, end])
         return int(first), int(stop)
 

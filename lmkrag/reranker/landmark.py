@@ -131,10 +131,11 @@ class LandmarkReranker(ReadingReranker):
     def read(self, question: str, passages: Sequence[PlacedText]) -> list[SentenceReading]:
         """Read passages together with a question."""
         bounds = [
-            np.array([(each.start, each.end) for each in split_sentences(passage.text)], np.int64)
+            np.array(
+                [(each.start, each.end) for each in split_sentences(passage.text)], np.int64
+            ).reshape(-1, 2)
             for passage in passages
         ]
-        bounds = [each.reshape(-1, 2) for each in bounds]
         readings = [
             SentenceReading(each, np.full(len(each), _UNREAD, np.float32)) for each in bounds
         ]

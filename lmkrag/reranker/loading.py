@@ -100,6 +100,6 @@ class CrossEncoderReranker:
 
         if not passages:
             return np.zeros(0, np.float32)
-        pairs = [(question, "\n\n".join(filter(None, passage))) for passage in passages]
+        pairs = [(question, passage.whole) for passage in passages]
         scores = self._model.predict(pairs, show_progress_bar=False, activation_fn=Identity())
         return np.asarray(scores, np.float32)

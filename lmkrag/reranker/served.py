@@ -77,7 +77,7 @@ class ServedReranker:
         import httpx
 
         deadline = min(deadline, time.monotonic() + _TIMEOUT)
-        texts = ["\n\n".join(filter(None, passage))[:_LONGEST] for passage in passages]
+        texts = [passage.whole[:_LONGEST] for passage in passages]
         scores: list[float] = []
         try:
             with open_client(self._url, headers=_authorize()) as client:

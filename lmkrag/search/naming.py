@@ -58,13 +58,15 @@ def read_openings(
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
     forms = np.zeros((3, len(terms.words), len(documents)), bool)
+    held, opened, leading = forms
     for column, place in enumerate(places):
         mask = chosen[place.documents]
         owners = np.searchsorted(documents, place.documents[mask])
-        forms[0, column, owners] = True
-        forms[1, column, owners] = place.before[mask] < border[owners]
-        forms[2, column, owners] = place.before[mask] < weights.min_opening
-    likely = np.argsort(-forms[:2].sum(axis=(0, 1)), kind="stable")[:_TITLED]
+        held[column, owners] = True
+        opened[column, owners] = place.before[mask] < border[owners]
+        leading[column, owners] = place.before[mask] < weights.min_opening
+    words_found = held.sum(axis=0) + opened.sum(axis=0)
+    likely = np.argsort(-words_found, kind="stable")[:_TITLED]
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
     forms[:, :, likely] |= titled
     of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(

@@ -154,7 +154,8 @@ class ReadingRanker:
         reranker, weights = self._load(), self._weights
         try:
             if isinstance(reranker, ServedReranker):
-                scores = self._ask(reranker, inputs)
+                passages = [each.passage for each in inputs]
+                scores = reranker.score(self._question, passages, deadline=self._deadline)
             else:
                 scores = self._read_enough(reranker, inputs)
         except ServerError as error:
@@ -170,11 +171,6 @@ class ReadingRanker:
         ranked = map(_multiply, spans, factors)
         rest = (_multiply(span, min(factors)) for span in spans[last:])
         return [*sorted(ranked, key=lambda span: -span.score), *rest]
-
-    def _ask(self, reranker: ServedReranker, inputs: Sequence[SpanInput]) -> Scores:
-        """The log-odds that spans answer, all in one request. Raises ServerError."""
-        passages = [each.passage for each in inputs]
-        return reranker.score(self._question, passages, deadline=self._deadline)
 
     def _read_enough(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
         """The log-odds that the first spans answer, until one is likely to."""

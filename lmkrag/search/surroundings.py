@@ -1,5 +1,5 @@
-"""What a re-ranker reads of a result: a passage as it is shown, or the passage that a span, a
-sentence or the best sentence of a document stands in.
+"""The passage that a re-ranker reads for a result: the result itself, or the text around a span, a
+sentence or the best sentence of a document.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from lmkrag.search.candidates import Candidates
 
 
 class SpanInput(NamedTuple):
-    """What is read of a result.
+    """The passage that a re-ranker reads for a result.
 
     Attributes:
         passage: the passage.

@@ -1,7 +1,5 @@
 """The addresses of links are kept in every format: beside words that stand alone, else in a line."""
 
-import io
-
 import docx
 import fpdf
 import openpyxl
@@ -12,23 +10,12 @@ from odf.opendocument import OpenDocumentText
 from odf.text import A, H, P
 
 from lmkrag import Engine
-from lmkrag.formats.load import load_bytes
+from tests.formats.files import read, save
 
 ADDRESS = "https://pay.example.org/dues"
 TOLD = f"Pay the dues at this page: {ADDRESS}"
 R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-
-
-def read(data: bytes | str, name: str) -> str:
-    data = data if isinstance(data, bytes) else data.encode()
-    return load_bytes(data, name, doc_id=name, path=name).text
-
-
-def save(document) -> bytes:
-    packed = io.BytesIO()
-    document.save(packed) if hasattr(document, "save") else document.write(packed)
-    return packed.getvalue()
 
 
 def run(text: str) -> str:

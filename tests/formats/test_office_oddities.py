@@ -14,18 +14,13 @@ from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
 from lmkrag.formats.load import load_bytes, load_with_attachments
+from tests.formats.files import save
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
 
 def read(data: bytes, name: str) -> str:
     return load_bytes(data, name, doc_id=name, path=name).text
-
-
-def save(document) -> bytes:
-    packed = io.BytesIO()
-    document.save(packed)
-    return packed.getvalue()
 
 
 def rewrite(data: bytes, rename: Callable[[str], str], change: Callable[[bytes], bytes]) -> bytes:

@@ -18,14 +18,9 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_with_attachments
 from lmkrag.formats.scans import fill_scans
 from lmkrag.types import Document
+from tests.formats.files import save
 
 DEEP = "<ul>" * 100_000 + "the lamp" + "</ul>" * 100_000
-
-
-def save(document) -> bytes:
-    packed = io.BytesIO()
-    document.save(packed)
-    return packed.getvalue()
 
 
 def change(data: bytes, **parts: bytes) -> bytes:

@@ -20,19 +20,9 @@ from odf.text import H, List, ListItem, P, Span
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_bytes
 from lmkrag.sentences.split import split_sentences
+from tests.formats.files import read, save
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-
-
-def read(data: bytes | str, name: str) -> str:
-    data = data if isinstance(data, bytes) else data.encode()
-    return load_bytes(data, name, doc_id=name, path=name).text
-
-
-def save(document) -> bytes:
-    packed = io.BytesIO()
-    document.save(packed) if hasattr(document, "save") else document.write(packed)
-    return packed.getvalue()
 
 
 def word(*blocks: str) -> str:

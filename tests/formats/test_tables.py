@@ -11,6 +11,7 @@ from odf import draw, table, text
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
 
 from lmkrag.formats.load import load_bytes
+from tests.formats.files import save
 
 Rows = list[list[str]]
 Merged = list[tuple[int, int, int, int]]
@@ -31,12 +32,6 @@ def span(merged: Merged, row: int, column: int) -> tuple[int, int]:
     return next(
         ((height, width) for r, c, height, width in merged if (r, c) == (row, column)), (1, 1)
     )
-
-
-def save(document) -> bytes:
-    packed = io.BytesIO()
-    document.save(packed) if hasattr(document, "save") else document.write(packed)
-    return packed.getvalue()
 
 
 def write_html(rows: Rows, merged: Merged) -> bytes:
