@@ -201,15 +201,15 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
         inside = query.match(snapshot, query.words, allowed=named)
         matches = join_matches(matches, inside)
         margin = naming.max() - naming[~is_meant].max()
-        if margin >= query.weights.clear_margin and query.mode != "lexical":
-            names = find_naming_words(openings, is_meant, count, query.weights)
-            left = [
-                each for each, is_name in zip(forms, names.tolist(), strict=True) if not is_name
-            ]
-            words_left = merge_variants(left or forms)
+        names = find_naming_words(openings, is_meant, count, query.weights)
+        is_clear = margin >= query.weights.clear_margin and 0 < names.sum() < len(names)
+        if is_clear and query.mode != "lexical":
+            left = [each for each, is_name in zip(forms, names, strict=True) if not is_name]
             matches = join_matches(
-                query.match(snapshot, words_left, allowed=query.allowed, nearest=matches.nearest),
-                query.match(snapshot, words_left, allowed=named, nearest=inside.nearest),
+                query.match(
+                    snapshot, merge_variants(left), allowed=query.allowed, nearest=matches.nearest
+                ),
+                query.match(snapshot, merge_variants(left), allowed=named, nearest=inside.nearest),
             )
     known = np.exp(naming - naming.max())
     least = 1 - query.weights.max_penalty

@@ -85,8 +85,9 @@ def weigh_documents(
 ) -> Floats:
     """Return how likely a question is about each document, as a logarithm, by its words alone.
 
-    A word in a document's opening counts the more, the fewer documents have it, and most if it is a
-    name that stands in openings alone. Every word counts against a document that lacks it.
+    A word in a document's opening counts the more, the fewer openings have it, and most if it is a
+    name that stands in openings alone. A name or number that other documents begin with counts
+    against a document that lacks it.
 
     Args:
         openings: where the words of the question stand.
@@ -98,21 +99,18 @@ def weigh_documents(
         ``[documents]`` float64; only differences count.
     """
     opened, held = openings.opened.sum(axis=1), openings.held.sum(axis=1)
+    is_key = np.array([kind != "word" for kind in kinds])
     is_alone = (opened >= weights.opening_of_all * held) & _find_rare(openings.held, count, weights)
     of_kind = np.array(
-        [_weigh_key(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
+        [_weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
     )
     is_number = np.array([kind == "number" for kind in kinds])
-    rarity, rare_opening, rare_leading = (
-        _measure_rarity(places, count)
-        for places in (openings.held, openings.opened, openings.leading)
-    )
-    in_few = _find_rare(openings.opened, count, weights)
+    rarity = _measure_rarity(openings.opened, count)
+    rare_leading = _measure_rarity(openings.leading, count)
     return (
-        _add_up(of_kind * rare_opening, openings.opened)
+        _add_up(of_kind * rarity, openings.opened)
         + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
-        + _add_up(weights.opening_word * in_few * rarity, openings.opened)
-        - _add_up(weights.missing_word * rarity, ~openings.held)
+        - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
     )
 
 
@@ -144,14 +142,12 @@ def _add_up(weights: Floats, places: Mask) -> Floats:
     return total
 
 
-def _weigh_key(kind: WordKind, is_alone: bool, weights: Weights) -> float:
-    """What a word in a document's opening counts for its kind; ``is_alone``: it stands in openings
-    alone.
-    """
+def _weigh_word(kind: WordKind, is_alone: bool, weights: Weights) -> float:
+    """The weight of a word in a document's opening; ``is_alone``: it stands in openings alone."""
     if kind == "number":
         return weights.number
-    if is_alone and kind != "word":
-        return weights.opening_name
+    if is_alone:
+        return weights.opening_word if kind == "word" else weights.opening_name
     return weights.exact_word if kind == "exact" else 0.0
 
 
