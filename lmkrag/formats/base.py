@@ -268,14 +268,14 @@ def _name_parts(archive: zipfile.ZipFile) -> IO[bytes] | None:
 
     Some programs write backslashes, or a name in another case; Office takes them for the same.
     """
-    stored = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
+    stored = {_spell(name): name for name in archive.namelist()}
     names = {name: name.replace("\\", "/") for name in archive.namelist()}  # by the stored name
     changed: dict[str, bytes] = {}  # by the stored name
     seen: set[str] = set()
     waiting = [_TYPES, _RELATIONS]
     while waiting:
         name = waiting.pop()
-        key = name.lower()
+        key = name.lower() if name.lower() in stored else _spell(unquote(name))
         if key in seen or key not in stored:
             continue
         seen.add(key)
@@ -306,6 +306,11 @@ def _name_parts(archive: zipfile.ZipFile) -> IO[bytes] | None:
     return renamed
 
 
+def _spell(name: str) -> str:
+    """Return the name of a part in the spelling in which names are compared."""
+    return posixpath.normpath(name.replace("\\", "/")).lstrip("/").lower()
+
+
 def _turn_slashes(path: re.Match[bytes]) -> bytes:
     return path[0].replace(b"\\", b"/")
 
@@ -318,7 +323,7 @@ def _find_targets(name: str, relations: bytes) -> Iterator[tuple[bytes, str]]:
     for relation in set(_RELATION.findall(relations)):
         target = _TARGET.search(relation)
         if target is not None and b'"External"' not in relation:
-            path = posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
+            path = posixpath.join(folder, target[1].decode("utf-8", "replace"))
             yield relation, posixpath.normpath(path).partition("#")[0].lstrip("/")
 
 

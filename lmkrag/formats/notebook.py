@@ -18,6 +18,7 @@ _MOST_PRINTED = 4_000  # characters of what a cell printed
 # Overwritten lines, and colours.
 _SCREEN = re.compile(r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE)
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
+_SOURCES = ("source", "input", "code", "text")  # of versions 4 and 3, of versions 3 and 2, of 1
 # What version 3 calls it.
 _FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}
 
@@ -47,11 +48,12 @@ def _join(value: Any) -> str:
     if not isinstance(value, list):
         return str(value or "")
     lines = [*map(str, value)]
-    return ("" if any(line.endswith("\n") for line in lines[:-1]) else "\n").join(lines)
+    has_ends = len(lines) < 2 or any(line.endswith("\n") for line in lines[:-1])
+    return "".join(lines) if has_ends else "".join(f"{line}\n" for line in lines)
 
 
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
-    source = _join(cell.get("source", cell.get("input"))).strip("\n")
+    source = _join(next(filter(None, map(cell.get, _SOURCES)), "")).strip("\n")
     if cell.get("cell_type") == "heading":
         source = f"{'#' * int(cell.get('level', 1))} {source}"
     if cell.get("cell_type") != "code":
@@ -84,7 +86,7 @@ def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
     data = output.get("data") or former
     if "text/markdown" in data:
         return False, _join(data["text/markdown"])
-    plain = _join(data.get("text/plain"))
+    plain = _join(data.get("text/plain")).removesuffix("\n")
     if "text/html" in data and (shown := extract(_join(data["text/html"]).encode())):
         return False, shown
     return True, f"{_join(data.get('text/latex'))}\n" if _OBJECT.match(plain) else f"{plain}\n"

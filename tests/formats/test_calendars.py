@@ -121,6 +121,32 @@ def test_times_are_told_in_the_zone_of_the_calendar():
     )
 
 
+def test_times_are_told_in_the_zone_that_a_calendar_defines():
+    zone = ("BEGIN:VTIMEZONE", "TZID:Asia/Tokyo", "END:VTIMEZONE")
+    event = ("BEGIN:VEVENT", "SUMMARY:Drill", "DTSTART:20250702T080000Z", "END:VEVENT")
+    text = load(calendar(*zone, *event), "a.ics").text
+    assert text == "SUMMARY: Drill\nDTSTART: 2025-07-02 17:00 Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("ended", "shown"),
+    [
+        ("20250704", "2025-07-03"),
+        ("20250701", "2025-07-01"),
+        ("20250701T120000", "2025-07-01 12:00"),
+    ],
+)
+def test_an_event_of_whole_days_ends_on_its_last_day(ended, shown):
+    event = ("BEGIN:VEVENT", "DTSTART;VALUE=DATE:20250701", f"DTEND:{ended}", "END:VEVENT")
+    assert load(calendar(*event), "a.ics").text.endswith(f"DTEND: {shown}")
+
+
+def test_answers_in_calendars_of_version_1():
+    event = ("BEGIN:VEVENT", "ATTENDEE;STATUS=DECLINED:Ben <ben@example.org>", "END:VEVENT")
+    text = load(calendar(*event), "a.vcs").text
+    assert text == "ATTENDEE: Ben <ben@example.org> (declined)"
+
+
 def test_questions_find_contacts_and_what_is_done(tmp_path):
     ada = card("FN:Ada Quill", "TEL;TYPE=CELL:+44 7700 900118", "BDAY:1980-03-22")
     tom = card("FN:Tom Ellery", "TEL;TYPE=WORK:+44 20 7946 0321")
