@@ -119,6 +119,25 @@ def test_rows_of_other_dialects(dump, expected):
     assert lines[-len(expected) :] == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("<p>The fee is <b>45</b> euros.</p>", "The fee is 45 euros."),
+        ("<!-- wp:paragraph -->\n<p>Fee</p>\n<ul><li>45</li></ul>", "Fee - 45"),
+        ("<p>not closed", "<p>not closed"),
+        ("<kbd>Tab</kbd>", "<kbd>Tab</kbd>"),
+        ("a < b", "a < b"),
+    ],
+)
+def test_values_that_are_pages_are_read_without_their_marks(value, shown):
+    dump = f"INSERT INTO `post` (`id`, `body`) VALUES (1, '{value}'), (2, 'Tern');\n"
+    assert read(dump, "dump.sql").splitlines()[2] == f"id: 1 | body: {shown}"
+    assert (
+        read([{"id": 1, "body": {"rendered": value}}], "a.json")
+        == f"id: 1 | body.rendered: {shown}"
+    )
+
+
 def test_rows_that_are_not_closed_cost_no_more_than_others():
     dump = "INSERT INTO a VALUES (1, (SELECT 2, 'Tern');\n" * 20_000
     began = time.process_time()
