@@ -4,6 +4,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from urllib.parse import unquote
 
@@ -63,6 +64,11 @@ _DATES = (
     "dcterms.issued",
 )
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
+_VALUE = re.compile(  # an element that is closed, perhaps below a comment, as WordPress has it
+    r"(?:<!--[^<>]{0,200}-->\s*+)?+"
+    r"<(p|div|h[1-6]|ul|ol|table|html|body|section|article|blockquote|figure)\b[^<>]*>.*</\1>",
+    re.DOTALL | re.IGNORECASE,
+)
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
@@ -103,6 +109,16 @@ def read(data: bytes, name: str) -> Loaded:
 def extract(data: bytes) -> str:
     """Return the text of an HTML page."""
     return render(_parse(data))
+
+
+def read_value(text: str) -> str:
+    """Return the words of a value that is HTML, as databases of websites have it; any other text as
+    it is.
+    """
+    if text.startswith("<") and _VALUE.match(text):
+        with suppress(DocumentError):  # of a page that is nested too deeply
+            return extract(text.encode("utf-8", "replace"))
+    return text
 
 
 def _parse(data: bytes) -> Element:

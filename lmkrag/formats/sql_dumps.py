@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.html import read_value
 from lmkrag.formats.tabular import format_record
 from lmkrag.formats.text import decode
 
@@ -132,7 +133,7 @@ def _show(tokens: list[str], has_escapes: bool) -> str:
     is_joined = "||" in tokens
     has_escapes |= tokens[0].lower() == "replace"  # of SQLite: replace('...', '\\n', char(10))
     shown = (_read_string(string, has_escapes) for string in strings)
-    return "".join(shown) if is_joined else next(shown)
+    return read_value("".join(shown) if is_joined else next(shown))
 
 
 def _read_string(string: str, has_escapes: bool) -> str:

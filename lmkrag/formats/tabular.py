@@ -7,7 +7,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import chain, groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -48,11 +47,6 @@ _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
 # A text that looks like a number, as Excel exports it.
-_PAGE = re.compile(  # an element that is closed, perhaps below a comment, as WordPress has it
-    r"(?:<!--[^<>]{0,200}-->\s*+)?+"
-    r"<(p|div|h[1-6]|ul|ol|table|html|body|section|article|blockquote|figure)\b[^<>]*>.*</\1>",
-    re.DOTALL | re.IGNORECASE,
-)
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 
 
@@ -696,19 +690,7 @@ def _strip(row: Row) -> list[str]:
 
 def format_record(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values on one line: ``name: value``, divided by bars. Blank values are left
-    out, and so is the mark-up of a value that is a page, as databases of websites have it.
+    out.
     """
-    shown = ((name.strip(), _read_page(value)) for name, value in pairs)
-    cells = (f"{name}: {value}" if name else value for name, value in shown if value.strip())
-    return " | ".join(map(fold, cells))
-
-
-def _read_page(value: str) -> str:
-    """Return the text of a value that is HTML; any other value as it is."""
-    if not value.startswith("<") or not _PAGE.match(value):
-        return value
-    from lmkrag.formats.html import extract  # which imports this module
-
-    with suppress(DocumentError):  # of a page that is nested too deeply
-        return extract(value.encode("utf-8", "replace"))
-    return value
+    stripped = ((name.strip(), value) for name, value in pairs if value.strip())
+    return " | ".join(fold(f"{name}: {value}" if name else value) for name, value in stripped)
