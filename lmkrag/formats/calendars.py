@@ -39,12 +39,13 @@ _FIELDS = {  # of a contact
     "ANNIVERSARY": "Anniversary",
     "NOTE": "Note",
     "CATEGORIES": "Groups",
-    "RELATED": "Related",
+    "RELATED": "related",
     "IMPP": "chat",
     "O": "Organisation",
     "LABEL": "address",
     "X-ABRELATEDNAMES": "Related",
     "X-ABDATE": "Date",
+    "X-SOCIALPROFILE": "web page",
 }
 _OTHER_FIELD = re.compile(
     r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
@@ -70,7 +71,7 @@ class _Property(NamedTuple):
 
 def _read_lines(data: bytes) -> Iterator[_Property]:
     """Yield the properties of a file, decoded; a value still has its escapes."""
-    text = decode(data).replace("\r\n", "\n")
+    text = decode(data).replace("\r\n", "\n").replace("\r", "\n")
     ends = r"\n[ \t]|=\n" if "QUOTED-PRINTABLE" in text.upper() else r"\n[ \t]"
     for line in re.sub(ends, "", text).split("\n"):
         if (match := _LINE.match(line.strip())) is None:
@@ -193,7 +194,8 @@ def _show_contact(fields: list[_Property]) -> Iterator[tuple[str, str]]:
         value = re.sub("(?i)^(?:tel|mailto):", "", ", ".join(filter(None, parts)))
         if field and value:
             label = labels.get(each.group, "").strip("_$!<>") if each.group else ""
-            yield _name_field(field, label, each), _show_day(value)
+            no_year = f"{each.find('X-APPLE-OMIT-YEAR') or 'none'}-"  # such as 1604
+            yield _name_field(field, label, each), _show_day(value).removeprefix(no_year)
 
 
 def _name_field(field: str, label: str, each: _Property) -> str:

@@ -82,8 +82,8 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
     title = root.find(f"{_CHART}chart/{_CHART}title")
     if title is not None and (text := _read_paragraphs(title)):
         yield text
-    names, columns = [""], []
-    categories: _Points = {}
+    names, categories = [""], _Points()
+    columns: list[_Points] = []
     epoch = root.find(f"{_CHART}date1904")
     since_1904 = epoch is not None and epoch.get("val", "1") in ("1", "true")
     for series in root.iter(f"{_CHART}ser"):

@@ -48,6 +48,14 @@ def card(*lines: str) -> str:
         ),
         (("FN:Tom", "BDAY:--0322", "KEY:AAAA", "UID:7"), "Name: Tom | Birthday: 03-22"),
         (
+            ("FN:Tom", "BDAY;X-APPLE-OMIT-YEAR=1604:1604-03-22"),
+            "Name: Tom | Birthday: 03-22",
+        ),
+        (
+            ("FN:Tom", "RELATED;TYPE=spouse:Ann", "X-SOCIALPROFILE:https://example.org/tom"),
+            "Name: Tom | Spouse related: Ann | Web page: https://example.org/tom",
+        ),
+        (
             (
                 "FN:Tom",
                 "item1.ADR;type=HOME:;;14 Quay Street\\nFloor 2;Northport;;4471;",
@@ -68,6 +76,7 @@ def card(*lines: str) -> str:
     ],
 )
 def test_a_contact_is_a_record(lines, expected):
+    assert load(card(*lines).replace("\r\n", "\r"), "a.vcf").text == expected
     loaded = load(card(*lines), "a.vcf")
     assert (loaded.text, loaded.kind) == (expected, "contacts")
 
