@@ -112,7 +112,8 @@ def _read_points(series: etree._Element, since_1904: bool, name: str) -> _Points
     each has the name of its group before it.
     """
     levels: list[_Points] = []
-    for level, points in groupby(series.iterfind(f"{_CHART}{name}//{_CHART}pt"), _get_parent):
+    found = series.iterfind(f"{_CHART}{name}//{_CHART}pt")
+    for level, points in groupby(found, etree._Element.getparent):
         shown = (_show_point(point, level, since_1904) for point in islice(points, _MOST_POINTS))
         levels.append({index: value for index, value in shown if value})
     own, *groups = levels or [{}]
@@ -122,10 +123,6 @@ def _read_points(series: etree._Element, since_1904: bool, name: str) -> _Points
             label = group.get(index, label)
             own[index] = f"{label} {own[index]}"
     return own
-
-
-def _get_parent(point: etree._Element) -> Any:
-    return point.getparent()
 
 
 def _show_point(point: etree._Element, level: etree._Element, since_1904: bool) -> tuple[int, str]:

@@ -279,7 +279,7 @@ def read_epub(data: bytes, name: str) -> Loaded:
     text = "\n\n".join(chapter for chapter in chapters if chapter)
     if not text and _ENCRYPTION in names:
         raise DocumentError("encrypted EPUB file: its publisher protects it")
-    meta = {"author": author} if author else {}
+    meta = describe_properties(author, "")
     return Loaded(text, "epub", title, meta=meta, left_out=parts.left_out)
 
 

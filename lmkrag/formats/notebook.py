@@ -18,7 +18,6 @@ _MOST_PRINTED = 4_000  # characters of what a cell printed
 # Overwritten lines, and colours.
 _SCREEN = re.compile(r"^[^\n]*\r(?!\n)|\x1b\[[\d;?]*[A-Za-z]", re.MULTILINE)
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
-_SOURCES = ("source", "input", "code", "text")  # of versions 4 and 3, of versions 3 and 2, of 1
 # What version 3 calls it.
 _FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}
 
@@ -53,7 +52,7 @@ def _join(value: Any) -> str:
 
 
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
-    source = _join(next(filter(None, map(cell.get, _SOURCES)), "")).strip("\n")
+    source = _join(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") == "heading":
         source = f"{'#' * int(cell.get('level', 1))} {source}"
     if cell.get("cell_type") != "code":

@@ -314,8 +314,8 @@ class _Grouping:
             yield from _record_blocks(self._block, self._start)
         else:
             yield from _close(self._start, self._block, self._kind, is_marked=self._is_marked)
-        is_below = self._kind == "heading" or "".join(self._block).isspace() or not self._block
-        self._is_top = self._is_top and is_below
+        is_text = self._kind != "heading" and any(map(str.strip, self._block))
+        self._is_top = self._is_top and not is_text
         self._start, self._kind, self._block = self._position, kind, []
 
     def _add_fenced(self, line: str) -> Iterator[Part]:
