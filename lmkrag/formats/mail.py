@@ -53,7 +53,8 @@ _SUFFIXES = {
     f"{_OFFICE}presentationml.presentation": ".pptx",
     **{f"{_OPEN}text": ".odt", f"{_OPEN}spreadsheet": ".ods", f"{_OPEN}presentation": ".odp"},
 }
-_TABLES = ("text/csv", "text/tab-separated-values", "text/vcard", "text/x-vcard")
+# Kinds of text that are files, also without a name.
+_FILES = ("text/csv", "text/tab-separated-values", "text/vcard", "text/x-vcard")
 _BODIES = ("text/plain", "text/html", "text/calendar", "text/enriched", "text/rfc822-headers")
 # of what became of a message
 _REPORTS = tuple(
@@ -266,7 +267,7 @@ def _name_attachment(part: EmailMessage) -> str:
     kind, family = part.get_content_type(), part.get_content_maintype()
     is_body = kind in _BODIES or family in ("multipart", "message", *_PICTURES)
     is_file = part.get_content_disposition() == "attachment" and not is_body
-    if not name and (family == "application" or kind in _TABLES or is_file):
+    if not name and (family == "application" or kind in _FILES or is_file):
         name = f"attachment{_SUFFIXES.get(kind) or _TYPES.guess_extension(kind) or ''}"
     return fold(name).replace("/", "_")
 

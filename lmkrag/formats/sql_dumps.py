@@ -35,7 +35,8 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": " ", "0": "", "N": ""}
 _BETWEEN = re.compile(r"^[ \t]*(--.*)$|(?<=;)[ \t]*\n", re.MULTILINE)
 _SAYS_NOTHING = re.compile(
-    r"[\W_]*+(?:(?:go|(?:set|lock|unlock|rem|on)\b[^;]*+|insert all|select\W[^;]*\bdual)[\W_]*+)?"
+    r"[\W_]*+(?:(?:go|(?:set|lock|unlock|rem inserting|on conflict|on duplicate)\b[^;]*+"
+    r"|insert all|select\W[^;]*\bdual)[\W_]*+)?"
     r"|/\*!.*",
     re.IGNORECASE,
 )

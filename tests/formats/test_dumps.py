@@ -103,12 +103,17 @@ def test_rows_of_a_dump_stand_beside_the_names_of_their_columns(dump, expected):
             id="oracle",
         ),
         pytest.param(
+            "-- On hold\nINSERT INTO note VALUES (1, 'a') ON CONFLICT DO NOTHING;\n",
+            ["-- On hold", "# note", "1 | a"],
+            id="comments-stay-and-conflicts-do-not",
+        ),
+        pytest.param(
             "INSERT INTO note VALUES(1,replace('old\\nred','\\n',char(10)));\n",
             ["# note", "1 | old red"],
             id="sqlite-line-end",
         ),
         pytest.param(
-            "INSERT INTO a VALUES (1, (2, 'x');\nINSERT INTO a VALUES (3, 'y');\n",
+            "-- On hold\nINSERT INTO a VALUES (1, (2, 'x');\nINSERT INTO a VALUES (3, 'y');\n",
             ["# a", "3 | y"],
             id="row-that-is-not-closed",
         ),
