@@ -127,7 +127,7 @@ _SLIDES = b"openxmlformats-officedocument.presentationml.presentation"
 _RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
 _TYPES, _RELATIONS = "[Content_Types].xml", "_rels/.rels"
 _PART_NAME = re.compile(rb'\bPartName="/?([^"]*)"')
-_WITH_BACKSLASH = re.compile(rb'\bTarget="[^":\\]*\\[^":]*"')  # no address of the web
+_RELATIONS_SUFFIX = ".rels"
 _XML = (".xml", ".rels")
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
@@ -178,7 +178,7 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
             raise DocumentError(f"encrypted {what} file: save it without a password")
         raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
     with open_archive(data, what) as archive:
-        file = _name_parts(archive) or io.BytesIO(data)
+        file = _respell(archive) if _has_odd_names(archive) else io.BytesIO(data)
     with zipfile.ZipFile(file) as archive:
         types, relations = (archive.read(name) for name in (_TYPES, _RELATIONS))
         plain = _SLIDES_VARIANT.sub(_SLIDES, _WORD_VARIANT.sub(_WORD, types))
@@ -263,51 +263,55 @@ def rewrite_archive(
     return rewritten
 
 
-def _name_parts(archive: zipfile.ZipFile) -> IO[bytes] | None:
-    """Return a file of Office whose parts are called as its relations call them; None if they are.
+def _has_odd_names(archive: zipfile.ZipFile) -> bool:
+    """Return whether parts of a file of Office are called otherwise than its relations call them.
 
     Some programs write backslashes, or a name in another case; Office takes them for the same.
     """
-    stored = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
-    names = {name: name.replace("\\", "/") for name in archive.namelist()}  # by the stored name
-    changed: dict[str, bytes] = {}  # by the stored name
-    seen: set[str] = set()
-    waiting = [_TYPES, _RELATIONS]
-    while waiting:
-        name = waiting.pop()
-        key = name.lower()
-        if key in seen or key not in stored:
-            continue
-        seen.add(key)
-        names[stored[key]] = name
-        if name.endswith(".rels"):
-            original = archive.read(stored[key])
-            relations = _WITH_BACKSLASH.sub(_turn_slashes, original)
-            if relations != original:
-                changed[stored[key]] = relations
-            for _, path in _find_targets(name, relations):
-                folder, file = posixpath.split(path)
-                waiting += [path, posixpath.join(folder, "_rels", f"{file}.rels")]
-    if not changed and all(old == new for old, new in names.items()):
-        return None
-    spelled = {name.lower(): name for name in names.values()}
-
-    def name_part(part: re.Match[bytes]) -> bytes:
-        name = part[1].decode("utf-8", "replace").replace("\\", "/")
-        return b'PartName="/%s"' % spelled.get(name.lower(), name).encode()
-
-    changed[stored[_TYPES.lower()]] = _PART_NAME.sub(
-        name_part, archive.read(stored[_TYPES.lower()])
+    names = {*archive.namelist()}
+    has_fixed = {_TYPES, _RELATIONS} <= names
+    if not has_fixed or any(_spell(name).lower() != name.lower() for name in names):
+        return True
+    known = {*map(_spell, names)}
+    return any(
+        path not in names and _spell(path) in known
+        for name in names
+        if name.endswith(_RELATIONS_SUFFIX)
+        for _, path in _find_targets(name, archive.read(name))
     )
+
+
+def _respell(archive: zipfile.ZipFile) -> IO[bytes]:
+    """Return a file of Office whose parts are called in small letters, also by its relations and by
+    its list of types.
+    """
     renamed = io.BytesIO()
     with zipfile.ZipFile(renamed, "w") as copy:
-        for old, new in names.items():
-            copy.writestr(new, changed.get(old) or archive.read(old))
+        for name in archive.namelist():
+            spelled, content = _spell(name), archive.read(name)
+            if spelled.endswith(_RELATIONS_SUFFIX):
+                content = _RELATION.sub(_respell_target, content)
+            elif spelled == _TYPES.lower():
+                content = _PART_NAME.sub(_respell_value, content)
+            copy.writestr(_TYPES if spelled == _TYPES.lower() else spelled, content)
     return renamed
 
 
-def _turn_slashes(path: re.Match[bytes]) -> bytes:
-    return path[0].replace(b"\\", b"/")
+def _respell_target(relation: re.Match[bytes]) -> bytes:
+    if b'"External"' in relation[0]:
+        return relation[0]
+    return _TARGET.sub(_respell_value, relation[0])
+
+
+def _respell_value(attribute: re.Match[bytes]) -> bytes:
+    name, _, path = attribute[0].decode("utf-8", "replace").partition("=")
+    return f"{name}={_spell(path)}".encode()
+
+
+def _spell(name: str) -> str:
+    """Return the name of a part in the spelling in which names are compared."""
+    path = posixpath.normpath(unquote(name).replace("\\", "/")).lstrip("/").lower()
+    return path.replace("docprops/", "docProps/")  # which openpyxl looks for by name
 
 
 def _find_targets(name: str, relations: bytes) -> Iterator[tuple[bytes, str]]:
@@ -318,7 +322,7 @@ def _find_targets(name: str, relations: bytes) -> Iterator[tuple[bytes, str]]:
     for relation in set(_RELATION.findall(relations)):
         target = _TARGET.search(relation)
         if target is not None and b'"External"' not in relation:
-            path = posixpath.join(folder, unquote(target[1].decode("utf-8", "replace")))
+            path = posixpath.join(folder, target[1].decode("utf-8", "replace"))
             yield relation, posixpath.normpath(path).partition("#")[0].lstrip("/")
 
 

@@ -4,7 +4,7 @@ import quopri
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -20,7 +20,7 @@ _PEOPLE = ("ORGANIZER", "ATTENDEE")
 _TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE", "COMPLETED", "FREEBUSY")
 _EVENT = frozenset(
     """SUMMARY DURATION LOCATION DESCRIPTION URL COMMENT CONTACT RESOURCES CATEGORIES STATUS
-    PERCENT-COMPLETE""".split()  # noqa: SIM905
+    PRIORITY PERCENT-COMPLETE""".split()  # noqa: SIM905
 ).union(_TIMES, _PEOPLE)
 _SAYS_NOTHING = ("", "CONFIRMED")  # as most are
 _NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
@@ -39,12 +39,13 @@ _FIELDS = {  # of a contact
     "ANNIVERSARY": "Anniversary",
     "NOTE": "Note",
     "CATEGORIES": "Groups",
-    "RELATED": "Related",
+    "RELATED": "related",
     "IMPP": "chat",
     "O": "Organisation",
     "LABEL": "address",
     "X-ABRELATEDNAMES": "Related",
     "X-ABDATE": "Date",
+    "X-SOCIALPROFILE": "web page",
 }
 _OTHER_FIELD = re.compile(
     r"X-(?:\w+-)*(SPOUSE|MANAGER|ASSISTANT|ANNIVERSARY|PROFESSION|SKYPE|JABBER|ICQ|AIM|SIGNAL)"
@@ -70,7 +71,7 @@ class _Property(NamedTuple):
 
 def _read_lines(data: bytes) -> Iterator[_Property]:
     """Yield the properties of a file, decoded; a value still has its escapes."""
-    text = decode(data).replace("\r\n", "\n")
+    text = decode(data).replace("\r\n", "\n").replace("\r", "\n")
     ends = r"\n[ \t]|=\n" if "QUOTED-PRINTABLE" in text.upper() else r"\n[ \t]"
     for line in re.sub(ends, "", text).split("\n"):
         if (match := _LINE.match(line.strip())) is None:
@@ -103,17 +104,32 @@ def read_events(data: bytes) -> Iterator[str]:
     done; alarms and time zones are left out.
     """
     inside: list[str] = []
-    zone = ""
+    zone = begun = ""
     for each in _read_lines(data):
+        if each.name == "DTSTART":
+            begun = each.value
+        elif each.name == "DTEND":
+            each = each._replace(value=_find_last_day(begun, each.value))
         if each.name == "BEGIN":
             inside.append(each.value.upper())
             yield from [""] if inside[-1] in _COMPONENTS else ()
         elif each.name == "END":
             inside = inside[:-1]
-        elif each.name == "X-WR-TIMEZONE":
+        elif each.name == "X-WR-TIMEZONE" or (each.name == "TZID" and not zone):
             zone = each.value
         elif inside and inside[-1] in _COMPONENTS and _is_for_readers(each):
             yield f"{each.name}: {_show_value(each, zone)}"
+
+
+def _find_last_day(begun: str, ended: str) -> str:
+    """Return the last day of an event of whole days, which ends on the day after it by the
+    standard; a time as it is.
+    """
+    if not begun.isdecimal() or not ended.isdecimal():
+        return ended
+    with suppress(ValueError):
+        return max(begun, f"{date.fromisoformat(ended) - timedelta(days=1):%Y%m%d}")
+    return ended
 
 
 def _is_for_readers(each: _Property) -> bool:
@@ -131,7 +147,8 @@ def _show_value(each: _Property, zone: str) -> str:
         return _unescape(value)
     address = re.sub("(?i)^mailto:", "", _unescape(value))
     shown = f"{each.find('CN')} <{address}>" if each.find("CN") else address
-    answer = each.find("PARTSTAT").lower().replace("needs-action", "no answer")
+    answer = each.find("PARTSTAT") or each.find("STATUS")  # of versions 2.0 and 1.0
+    answer = answer.lower().replace("needs-action", "no answer")
     return f"{shown} ({answer})" if answer else shown
 
 
@@ -177,7 +194,8 @@ def _show_contact(fields: list[_Property]) -> Iterator[tuple[str, str]]:
         value = re.sub("(?i)^(?:tel|mailto):", "", ", ".join(filter(None, parts)))
         if field and value:
             label = labels.get(each.group, "").strip("_$!<>") if each.group else ""
-            yield _name_field(field, label, each), _show_day(value)
+            no_year = f"{each.find('X-APPLE-OMIT-YEAR') or 'none'}-"  # such as 1604
+            yield _name_field(field, label, each), _show_day(value).removeprefix(no_year)
 
 
 def _name_field(field: str, label: str, each: _Property) -> str:

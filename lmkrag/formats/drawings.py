@@ -5,12 +5,22 @@ They are parts of their own beside a slide or a text.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import groupby, islice
 from typing import Any
 
 from lxml import etree
 
-from lmkrag.formats.base import MATH_TEXT, fold, mark_raised, parse_xml, read_run, table_row
+from lmkrag.formats.base import (
+    MATH_TEXT,
+    fold,
+    mark_raised,
+    parse_xml,
+    read_run,
+    read_whole,
+    table_row,
+)
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
@@ -19,6 +29,8 @@ DRAWING, _CHART, _DIAGRAM = (
 )
 _RAISED = re.compile(r"\+?0*[1-9]")
 _MOST_POINTS = 10_000  # of a chart
+
+_Points = dict[int, str]  # values by their positions
 
 
 def read_drawings(element: Any, part: Any) -> Iterator[str]:
@@ -70,42 +82,56 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
     title = root.find(f"{_CHART}chart/{_CHART}title")
     if title is not None and (text := _read_paragraphs(title)):
         yield text
-    names, columns = [""], []
-    categories: dict[int, str] = {}
+    names, categories = [""], _Points()
+    columns: list[_Points] = []
     epoch = root.find(f"{_CHART}date1904")
     since_1904 = epoch is not None and epoch.get("val", "1") in ("1", "true")
     for series in root.iter(f"{_CHART}ser"):
         read = partial(_read_points, series, since_1904)
-        categories = categories or read("cat") or read("xVal")
+        own = read("cat") or read("xVal") or categories
+        if categories and own != categories:  # each series of points has places of its own
+            yield from _show_columns(names, categories, columns)
+            names, columns = [""], []
+        categories = own
         columns.append(read("val") or read("yVal"))
         names.append(" ".join(read("tx").values()))
+    yield from _show_columns(names, categories, columns)
+
+
+def _show_columns(names: list[str], categories: _Points, columns: list[_Points]) -> Iterator[str]:
     rows = [
-        [categories.get(index, ""), *(column.get(index, "") for column in columns)]
-        for index in categories
+        [category, *(column.get(index, "") for column in columns)]
+        for index, category in categories.items()
     ]
     if rows:
         yield "\n".join(map(table_row, [names, *rows]))
 
 
-def _read_points(series: etree._Element, since_1904: bool, name: str) -> dict[int, str]:
-    """Return the cached values of a part of a series, as they are shown, by their positions."""
-    points: dict[int, str] = {}
-    for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
-        index = point.get("idx", "")
-        value = (point.findtext(f"{_CHART}v") or "").strip()
-        if index.isdecimal() and value and len(points) < _MOST_POINTS:
-            is_number = point.getparent().tag == f"{_CHART}numCache"
-            points[int(index)] = _show_number(point, value, since_1904) if is_number else value
-    return points
+def _read_points(series: etree._Element, since_1904: bool, name: str) -> _Points:
+    """Return the cached values of a part of a series, as they are shown; of categories in groups
+    each has the name of its group before it.
+    """
+    levels: list[_Points] = []
+    found = series.iterfind(f"{_CHART}{name}//{_CHART}pt")
+    for level, points in groupby(found, etree._Element.getparent):
+        shown = (_show_point(point, level, since_1904) for point in islice(points, _MOST_POINTS))
+        levels.append({index: value for index, value in shown if value})
+    own, *groups = levels or [{}]
+    for group in groups:  # which is named at its first category
+        label = ""
+        for index in sorted(own):
+            label = group.get(index, label)
+            own[index] = f"{label} {own[index]}"
+    return own
 
 
-def _show_number(point: etree._Element, value: str, since_1904: bool) -> str:
+def _show_point(point: etree._Element, level: etree._Element, since_1904: bool) -> tuple[int, str]:
+    """Return the position of a point, and its value as it is shown."""
     from lmkrag.formats.cell_values import show_number  # openpyxl takes time to import
 
-    of_all = point.getparent().findtext(f"{_CHART}formatCode")
-    try:
-        return show_number(
-            float(value), point.get("formatCode") or of_all or "General", since_1904=since_1904
-        )
-    except (ValueError, OverflowError):  # of an error, or a day that no calendar has
-        return value
+    value = (point.findtext(f"{_CHART}v") or "").strip()
+    if level.tag == f"{_CHART}numCache":
+        code = point.get("formatCode") or level.findtext(f"{_CHART}formatCode") or "General"
+        with suppress(ValueError, OverflowError):  # of an error, or a day that no calendar has
+            value = show_number(float(value), code, since_1904=since_1904)
+    return read_whole(point.get("idx"), 0), value

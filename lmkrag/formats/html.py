@@ -4,6 +4,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from urllib.parse import unquote
 
@@ -24,7 +25,10 @@ _NESTED = re.compile(
 )
 _RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
 _BOX_STYLE = re.compile(r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b")
+_SIDE_BY_SIDE = re.compile(r"\bdisplay:\s*(?:inline-)?(?:flex|grid)\b")
 _LAST_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")  # of each of several selectors
+# Classes of Bootstrap and Tailwind that do so.
+_OF_LIBRARIES = ("d-flex", "d-grid", "flex", "inline-flex", "grid")
 _INLINE = ("span", "b", "strong", "i", "em", "small", "label", "font", "time")
 _ROLES = {  # of ARIA, and the elements that have them
     "table": "table",
@@ -60,6 +64,11 @@ _DATES = (
     "dcterms.issued",
 )
 _CONTAINER, _ENCRYPTION = "meta-inf/container.xml", "meta-inf/encryption.xml"
+_VALUE = re.compile(  # an element that is closed, perhaps below a comment, as WordPress has it
+    r"(?:<!--[^<>]{0,200}-->\s*+)?+"
+    r"<(p|div|h[1-6]|ul|ol|table|html|body|section|article|blockquote|figure)\b[^<>]*>.*</\1>",
+    re.DOTALL | re.IGNORECASE,
+)
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
@@ -100,6 +109,16 @@ def read(data: bytes, name: str) -> Loaded:
 def extract(data: bytes) -> str:
     """Return the text of an HTML page."""
     return render(_parse(data))
+
+
+def read_value(text: str) -> str:
+    """Return the words of a value that is HTML, as databases of websites have it; any other text as
+    it is.
+    """
+    if text.startswith("<") and _VALUE.match(text):
+        with suppress(DocumentError):  # of a page that is nested too deeply
+            return extract(text.encode("utf-8", "replace"))
+    return text
 
 
 def _parse(data: bytes) -> Element:
@@ -161,7 +180,13 @@ def _read_styles(root: Element) -> None:
     Google Docs save it.
     """
     styles = "".join(style.text or "" for style in root.iter("style"))
-    raised, boxes = {*_RAISED_CLASS.findall(styles)}, _find_boxes(styles)
+    raised, boxes = {*_RAISED_CLASS.findall(styles)}, _find_classes(styles, _BOX_STYLE)
+    side_by_side = _find_classes(styles, _SIDE_BY_SIDE).union(_OF_LIBRARIES)
+    for part in root.xpath("//*[@class or @style][*[2]]"):
+        names = part.get("class", "").split()
+        if side_by_side.intersection(names) or _SIDE_BY_SIDE.search(part.get("style", "")):
+            for child in part:
+                child.tail = f" {child.tail or ''}"
     for part in root.iter(*_INLINE):
         classes = part.get("class", "").split()
         if raised.intersection(classes):
@@ -177,11 +202,11 @@ def _read_styles(root: Element) -> None:
             _mark_bullet(paragraph)
 
 
-def _find_boxes(styles: str) -> set[str]:
-    """Return the classes that styles put on lines of their own."""
+def _find_classes(styles: str, pattern: re.Pattern[str]) -> set[str]:
+    """Return the classes that a style sheet gives styles of a pattern."""
     rules = (rule.rpartition("{") for rule in styles.split("}"))
-    boxes = (selectors for selectors, _, body in rules if _BOX_STYLE.search(body))
-    return {name for selectors in boxes for name in _LAST_CLASS.findall(selectors.strip())}
+    found = (selectors for selectors, _, body in rules if pattern.search(body))
+    return {name for selectors in found for name in _LAST_CLASS.findall(selectors.strip())}
 
 
 def _make_box(part: Element) -> None:
@@ -254,7 +279,7 @@ def read_epub(data: bytes, name: str) -> Loaded:
     text = "\n\n".join(chapter for chapter in chapters if chapter)
     if not text and _ENCRYPTION in names:
         raise DocumentError("encrypted EPUB file: its publisher protects it")
-    meta = {"author": author} if author else {}
+    meta = describe_properties(author, "")
     return Loaded(text, "epub", title, meta=meta, left_out=parts.left_out)
 
 

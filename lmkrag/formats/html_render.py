@@ -37,6 +37,7 @@ _BESIDE = ("label", "output")  # boxes beside each other on a line
 _CHIPS = ("a", "span", "small", "b", "strong", "i", "em", "mark", "data", "time")
 _ENTRIES = ("p", "li", "dt", "dd", "div", "center")
 _LONGEST_NAME = 200  # of a class
+_WORD = re.compile("[a-z]{3}")  # of a class; Google Docs calls its styles c1 and c2
 _MOST_PARTS = 100  # of a line
 _JOINED = ("code", "pre", "kbd", "samp", "tt")  # whose parts are coloured
 # Elements, classes and roles around the text of a page.
@@ -266,7 +267,15 @@ def _stands_apart(element: Element) -> bool:
         return False
     if element.tag == "a":
         return bool(before.get("href") != element.get("href"))
-    return bool(element.get("class")) and bool(before.get("class") == element.get("class"))
+    return before.get("class") == element.get("class") is not None or _share_name(before, element)
+
+
+def _share_name(before: Element, element: Element) -> bool:
+    """Return whether two elements have a class in common whose name is a word: ``badge red``,
+    ``badge``.
+    """
+    common = {*before.get("class", "").split()}.intersection(element.get("class", "").split())
+    return any(map(_WORD.match, common))
 
 
 def _is_around_page(element: Element) -> bool:

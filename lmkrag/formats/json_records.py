@@ -10,6 +10,7 @@ from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
+from lmkrag.formats.html import read_value
 from lmkrag.formats.rich_text import join_pieces
 from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
@@ -313,7 +314,7 @@ def _join(name: str, key: str) -> str:
 
 def _show(value: Any) -> str:
     if value is None or isinstance(value, str):
-        return value or ""
+        return read_value(value or "")
     return json.dumps(value, ensure_ascii=False)
 
 

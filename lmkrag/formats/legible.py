@@ -12,7 +12,7 @@ _FEWEST = 4  # letters that say something
 _FREQUENT = frozenset("etaoinsr")  # in languages of Latin script half of the letters and more
 _ACCENTED = 0.4  # of the letters of a language, at most
 _WORD, _VOWEL = re.compile(r"[a-z]{3,}"), re.compile("[aeiouy]")
-_FEWEST_VOWELS = 0.7  # share of words that have a vowel
+_FEWEST_VOWELS = 0.7  # share of words that have a vowel, in any language
 _ONE_SCRIPT = 0.9  # of the letters beyond Latin
 _HAN = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA")
 _KANA = 0.15  # of the letters of a Japanese text, at least
@@ -31,11 +31,22 @@ def is_legible(text: str) -> bool:
     if len(letters) < _FEWEST:
         return False
     if 2 * scripts.pop("LATIN", 0) >= len(letters):
-        return _is_latin_text(text.lower(), letters)
+        return _is_latin_text(text, letters)
     script, count = scripts.most_common(1)[0]
     if count < _ONE_SCRIPT * scripts.total():
         return False
     return script != "HAN" or _is_han_text([each for each in letters if each > "\u2fff"])
+
+
+def is_spoken(words: list[str]) -> bool:
+    """Return whether so many words of Latin letters have a vowel as in a language."""
+    spoken = sum(_VOWEL.search(word) is not None for word in words)
+    return spoken >= _FEWEST_VOWELS * len(words)
+
+
+def find_words(text: str) -> list[str]:
+    """Return the words of Latin letters that say whether a text is of a language."""
+    return _WORD.findall(text.lower())
 
 
 def _find_script(letter: str) -> str:
@@ -46,10 +57,8 @@ def _find_script(letter: str) -> str:
 def _is_latin_text(text: str, letters: list[str]) -> bool:
     plain = [letter for letter in letters if letter.isascii()]
     frequent = sum(letter in _FREQUENT for letter in plain)
-    vowels = [_VOWEL.search(word) is not None for word in _WORD.findall(text)]
-    is_spoken = sum(vowels) >= _FEWEST_VOWELS * len(vowels)
     is_plain = len(plain) >= (1 - _ACCENTED) * len(letters)
-    return is_spoken and is_plain and 2 * frequent >= len(plain)
+    return is_spoken(find_words(text)) and is_plain and 2 * frequent >= len(plain)
 
 
 def _is_han_text(letters: list[str]) -> bool:

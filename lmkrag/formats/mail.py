@@ -46,12 +46,15 @@ _OFFICE, _OPEN = (
 )
 _SUFFIXES = {
     **{"application/ics": ".ics", "application/rtf": ".rtf", "application/epub+zip": ".epub"},
-    **{"text/vcard": ".vcf", "application/xml": ".xml", "application/gzip": ".gz"},
+    **dict.fromkeys(("text/vcard", "text/x-vcard"), ".vcf"),
+    **{"application/xml": ".xml", "application/gzip": ".gz"},
     f"{_OFFICE}wordprocessingml.document": ".docx",
     f"{_OFFICE}spreadsheetml.sheet": ".xlsx",
     f"{_OFFICE}presentationml.presentation": ".pptx",
     **{f"{_OPEN}text": ".odt", f"{_OPEN}spreadsheet": ".ods", f"{_OPEN}presentation": ".odp"},
 }
+# Kinds of text that are files, also without a name.
+_FILES = ("text/csv", "text/tab-separated-values", "text/vcard", "text/x-vcard")
 _BODIES = ("text/plain", "text/html", "text/calendar", "text/enriched", "text/rfc822-headers")
 # of what became of a message
 _REPORTS = tuple(
@@ -263,8 +266,8 @@ def _name_attachment(part: EmailMessage) -> str:
     name = next(filter(None, map(_read_name, part.raw_items())), "") or part.get_filename() or ""
     kind, family = part.get_content_type(), part.get_content_maintype()
     is_body = kind in _BODIES or family in ("multipart", "message", *_PICTURES)
-    is_table = part.get_content_disposition() == "attachment" and not is_body
-    if not name and (family == "application" or is_table):
+    is_file = part.get_content_disposition() == "attachment" and not is_body
+    if not name and (family == "application" or kind in _FILES or is_file):
         name = f"attachment{_SUFFIXES.get(kind) or _TYPES.guess_extension(kind) or ''}"
     return fold(name).replace("/", "_")
 

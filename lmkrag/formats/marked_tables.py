@@ -4,9 +4,12 @@ import re
 
 from lmkrag.formats.tabular import bar_lines
 
+_AROUND = r"(?:html|body|div|center)"  # tags that a line may have beside those of a table
 _TABLE = re.compile(
     r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]+`"  # code stays
-    r"|(?P<table><table\b(?:(?!<table\b).)*?</table>)",
+    rf"|(?P<table>(?:<{_AROUND}\b[^<>]*+>\s*+){{0,4}}"
+    r"<(?P<tag>table|dl)\b(?:(?!<(?P=tag)\b).)*?</(?P=tag)>"
+    rf"(?:\s*+</{_AROUND}>){{0,4}})",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
 _LIST_TABLE = re.compile(
@@ -14,6 +17,7 @@ _LIST_TABLE = re.compile(
     r"(?P<body>(?:(?P=indent)[ \t]+\S.*\n|[ \t]*\n)+)",
     re.MULTILINE,
 )
+_MAY_BE_TABLE = re.compile("<(?:table|dl)", re.IGNORECASE)
 _OPTION = re.compile(r"\s*:[\w-]+:")
 _CELL = re.compile(r"^[ \t]*(?P<row>\*[ \t]+)?-(?:[ \t]+|$)", re.MULTILINE)
 
@@ -27,7 +31,7 @@ def show_tables(text: str, kind: str) -> str:
         text: the text.
         kind: the kind of its document; texts of most kinds stay as they are.
     """
-    if kind in ("markdown", "notebook") and "<table" in text.lower():
+    if kind in ("markdown", "notebook", "text") and _MAY_BE_TABLE.search(text):
         return _TABLE.sub(_show_html, text)
     return _LIST_TABLE.sub(_show_list, text) if kind == "rst" and "-table::" in text else text
 
@@ -35,10 +39,14 @@ def show_tables(text: str, kind: str) -> str:
 def _show_html(match: re.Match[str]) -> str:
     from lmkrag.formats.html import extract
 
-    shown = extract(match[0].encode()) if match["table"] else ""
-    if "\n|" not in shown:  # code, or a table that lays out a page
+    shown = extract(match["table"].encode()) if match["table"] else ""
+    if "\n|" not in shown and match["tag"] != "dl":  # code, or a table that lays out a page
         return match[0]
-    return _fill(_rule(shown), match[0])
+    first = match.string.rfind("\n", 0, match.start()) + 1  # of its line
+    before = match.string[first : match.start()].strip()
+    after = match.string[match.end() : match.end() + 1].strip()
+    gaps = ("\n\n" if beside else "" for beside in (before, after))
+    return _fill(_rule(shown), match[0]).join(gaps)
 
 
 def _show_list(match: re.Match[str]) -> str:

@@ -47,7 +47,8 @@ def _join(value: Any) -> str:
     if not isinstance(value, list):
         return str(value or "")
     lines = [*map(str, value)]
-    return ("" if any(line.endswith("\n") for line in lines[:-1]) else "\n").join(lines)
+    has_ends = len(lines) < 2 or any(line.endswith("\n") for line in lines[:-1])
+    return "".join(lines) if has_ends else "".join(f"{line}\n" for line in lines)
 
 
 def _read_cell(cell: Mapping[str, Any]) -> Iterator[str]:
@@ -84,7 +85,7 @@ def _output_text(output: Mapping[str, Any]) -> tuple[bool, str]:
     data = output.get("data") or former
     if "text/markdown" in data:
         return False, _join(data["text/markdown"])
-    plain = _join(data.get("text/plain"))
+    plain = _join(data.get("text/plain")).removesuffix("\n")
     if "text/html" in data and (shown := extract(_join(data["text/html"]).encode())):
         return False, shown
     return True, f"{_join(data.get('text/latex'))}\n" if _OBJECT.match(plain) else f"{plain}\n"

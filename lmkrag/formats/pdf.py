@@ -19,7 +19,6 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded, Parts, describe_properties, fold, join_pages
 from lmkrag.formats.columns import Box, Rectangle
 from lmkrag.formats.ocr import is_installed
-from lmkrag.formats.pdf_forms import MOST_DRAWN, count_drawn
 from lmkrag.formats.pdf_text import PageText
 from lmkrag.formats.titles import TITLE_MARK
 
@@ -51,8 +50,6 @@ def read(data: bytes, name: str) -> Loaded:
         DocumentError: it is broken or encrypted, or has only pages that OCR reads, which is not
             installed.
     """
-    if count_drawn(data) > MOST_DRAWN:
-        raise DocumentError("broken PDF (a form draws itself, or others too often)")
     parts = Parts()
     with _open(data) as pdf:
         contents = [

@@ -20,7 +20,7 @@ import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN, Links, fold
 from lmkrag.formats.columns import Rectangle, Source, mark_columns
-from lmkrag.formats.legible import is_legible
+from lmkrag.formats.legible import find_words, is_legible, is_spoken
 from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
@@ -50,9 +50,7 @@ _BACK = 0.3  # of the height of a line: how far a character may reach back
 _BESIDE = 1.5  # the same, between a box to tick and what it is for
 _ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
 _MOST_ODD = 0.3  # of the characters of a page
-_LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECASE)
 _ENOUGH = 40  # words that say something
-_FEWEST_VOWELS = 0.7  # share of words that have a vowel, in any language
 _SAMPLE = 200  # characters
 _BEFORE_LINK = 300  # characters that may say what a link is about
 _LARGE = 0.025  # of the height of a page: a line of a slide
@@ -110,9 +108,9 @@ class PageText:
         odd = sum(unicodedata.category(sign) in _ODD or sign == "\ufffd" for sign in characters)
         if not characters or odd > _MOST_ODD * len(characters):
             return bool(characters)
-        vowels = [_VOWEL.search(word) is not None for word in _LATIN.findall(self._raw)]
-        if len(vowels) >= _ENOUGH:
-            return sum(vowels) < _FEWEST_VOWELS * len(vowels)
+        words = find_words(self._raw)
+        if len(words) >= _ENOUGH:
+            return not is_spoken(words)
         places = range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)
         unmapped: list[bool] = [
             raw.FPDFText_HasUnicodeMapError(self._textpage, self._number(place)) == 1

@@ -1,7 +1,7 @@
 """Rich text in JSON: the pieces into which editors and chats divide a text, as one text.
 
 Known are the forms of Telegram, Slack, Notion, ProseMirror and Tiptap, Atlassian's documents,
-Lexical, Slate, Quill and Portable Text.
+Lexical, Slate, Quill, Contentful and Portable Text.
 """
 
 import re
@@ -13,11 +13,12 @@ _MOST_DEPTH = 40  # of lists and objects in each other
 _WORDS, _CHILDREN = ("plain_text", "text", "insert", "value"), ("content", "children", "elements")
 # what a piece or a block may have beside its words: anything else is a value of a record
 _STYLES = frozenset(
-    """type _type _key object marks markDefs attributes attrs annotations style styles href url link
-    format mode detail version bold italic underline code strike strikethrough color highlight
-    language user_id channel_id document_id collapsed name alt level depth tag tagName properties
-    direction indent textFormat textStyle block_id border offset listType listItem ordered spread
-    checked start position mention equation unicode unsafe""".split()  # noqa: SIM905
+    """type _type nodeType _key data uri object marks markDefs attributes attrs annotations
+    style styles href url link format mode detail version bold italic underline code strike
+    strikethrough color highlight language user_id channel_id document_id collapsed name alt
+    level depth tag tagName properties direction indent textFormat textStyle block_id border
+    offset listType listItem ordered spread checked start position mention equation unicode
+    unsafe""".split()  # noqa: SIM905
 ).union(_WORDS, _CHILDREN, ["ops"])
 _PLAIN = frozenset(("text", "plain", "span"))
 _INLINE = _PLAIN.union(
@@ -32,6 +33,7 @@ _WORDLESS = frozenset(
     linebreak break paragraph heading""".split()  # noqa: SIM905
 )
 _BREAKS = frozenset(("hardBreak", "hard_break", "linebreak", "break"))
+_KINDS = ("type", "_type", "nodeType")
 _NAMES = ("text", "label", "shortName", "alt", "url", "name", "user_id", "channel_id")
 _LETTERS, _LINE_ENDS = re.compile(r"\w+"), re.compile(r"(?<!\s)\s*\n\s*")
 
@@ -133,9 +135,10 @@ def _read_item(item: Any, depth: int) -> str | None:
 def _find_address(piece: _Object) -> str:
     """Return the address that a piece links to; an empty string if it has none."""
     marks = piece.get("marks") if isinstance(piece.get("marks"), list) else []
-    places = [piece, _as_object(piece.get("attributes")), *map(_as_object, marks or ())]
-    places += [_as_object(place.get("attrs")) for place in places[2:]]
-    found = (place.get(name) for place in places for name in ("href", "url", "link"))
+    own = (_as_object(piece.get(name)) for name in ("attributes", "data"))
+    places = [piece, *own, *map(_as_object, marks or ())]
+    places += [_as_object(place.get("attrs")) for place in places[3:]]
+    found = (place.get(name) for place in places for name in ("href", "url", "link", "uri"))
     return next((address for address in found if isinstance(address, str)), "")
 
 
@@ -144,7 +147,7 @@ def _as_object(value: Any) -> _Object:
 
 
 def _find_kind(item: _Object) -> str:
-    kind = item.get("type", item.get("_type"))
+    kind = next(filter(None, map(item.get, _KINDS)), "")
     return kind if isinstance(kind, str) else ""
 
 

@@ -34,7 +34,7 @@ _RAISED = re.compile(rb"\\(?:super|up[1-9]\d*)(?:\\[a-z]+-?\d*){0,20} (?=-?\d)")
 _ROW_BEGINS, _ROW_ENDS = re.compile(rb"\\trowd(?![a-z])"), re.compile(rb"\\row(?![a-z])")
 _LINK = re.compile(rb'\{\\\*\\fldinst[^"]{0,300}?HYPERLINK\s+"([^"{}]*)"')
 _NEAR = 2_000  # bytes between the address of a link and its words
-_SHOWN = re.compile(rb"\{\\fldrslt(?![a-z])")
+_SHOWN = re.compile(rb"\{\\fldrslt(?![a-z]) ?")
 _MARKS = dict.fromkeys(b"\x1d\x1e")
 # A cell with the one before it (m), or above it (vm).
 _MERGED = re.compile(rb"\\cl(v?m)rg(?![a-z])")
@@ -99,7 +99,7 @@ def _show_addresses(data: bytes) -> bytes:
         end = _find_end(data, shown.end())
         words = data[shown.end() : end].decode("latin-1")
         address = links.add(words, link[1].decode("latin-1"), words, is_alone=True)
-        pieces += [data[position : link.start()], data[shown.end() : end], address.encode()]
+        pieces += [data[position : link.start()], b"{", data[shown.end() : end], address.encode()]
         position = end
     return b"".join([*pieces, data[position:]])
 

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from xxhash import xxh3_64_hexdigest
@@ -86,14 +87,10 @@ def read_cached(fingerprint: str, number: int, read: Callable[[], Page]) -> Page
     with suppress(OSError):  # the next call reads it again
         make_private(path.parent)
         scratch = path.with_suffix(".part")
-        with open(scratch, "wb", opener=_open_private) as file:
+        with open(scratch, "wb", opener=partial(os.open, mode=0o600)) as file:
             file.write(_pack(name, page))
         scratch.replace(path)
     return page
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _pack(name: str, page: Page) -> bytes:

@@ -111,8 +111,13 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
 
 
 def _show_addresses(slide: Any) -> None:
-    """Put the addresses of links after their words."""
+    """Put the addresses of links after their words; that of a shape after its last."""
     links = Links()
+    for link in slide.element.findall(f".//{qn('p:cNvPr')}/{qn('a:hlinkClick')}"):
+        shape = link.getparent().getparent().getparent()
+        runs = [*shape.iter(qn("a:r"))]
+        if runs and not _find_link(runs[-1]):
+            runs[-1].get_or_add_rPr().append(link)
     for run in slide.element.iter(qn("a:r")):
         key = _find_link(run)
         is_last = key != _find_link(run.getnext())  # of the runs of a link

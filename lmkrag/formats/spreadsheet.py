@@ -83,7 +83,7 @@ def _mark_raised_runs(file: IO[bytes], archive: zipfile.ZipFile) -> IO[bytes]:
     """Return a workbook with ``^`` before the exponents in its texts."""
     changed = {}
     for name in archive.namelist():
-        if name.startswith(("xl/sharedStrings", "xl/worksheets/")):
+        if name.lower().startswith(("xl/sharedstrings", "xl/worksheets/")):
             xml = archive.read(name)
             with suppress(etree.XMLSyntaxError):  # its sheet is left out then
                 if b'"superscript"' in xml:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.html import read_value
 from lmkrag.formats.tabular import format_record
 from lmkrag.formats.text import decode
 
@@ -14,7 +15,8 @@ _NAME = r'(?:\w+|`[^`\n]+`|"[^"\n]+"|\[[^\]\n]+\])'
 _TABLE = rf"(?:{_NAME}\s*\.\s*){{0,2}}(?P<%s>{_NAME})\s*"
 _COLUMNS = r"(?:\((?P<%s>[^()]*)\)\s*)?"
 _STATEMENT = re.compile(
-    rf"^[ \t]*(?:(?:INSERT|REPLACE)[\w \t]{{0,40}}?\s{_TABLE % 'filled'}{_COLUMNS % 'columns'}"
+    rf"^[ \t]*(?:(?:(?:INSERT|REPLACE)[\w \t]{{0,40}}?|INTO)\s{_TABLE % 'filled'}"
+    rf"{_COLUMNS % 'columns'}"
     r"(?:OVERRIDING\s+\w+\s+VALUE\s+)?VALUES?\s*(?=\()"
     rf"|COPY\s+{_TABLE % 'copied'}{_COLUMNS % 'copied_columns'}FROM\s+stdin[^\n]*\n"
     rf"|CREATE\s+[\w \t]{{0,60}}?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_TABLE % 'created'}(?=\())",
@@ -27,11 +29,16 @@ _OTHERS = (
 )
 _TOKEN = re.compile(rf"{_STRING % ''}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
 _TOKEN_OF_MYSQL = re.compile(rf"{_STRING % '.'}|{_OTHERS}", re.IGNORECASE | re.DOTALL)
+# As MySQL writes names and apostrophes in strings.
+_OF_MYSQL = re.compile(r"`|\\'\w")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": " ", "0": "", "N": ""}
 _BETWEEN = re.compile(r"^[ \t]*(--.*)$|(?<=;)[ \t]*\n", re.MULTILINE)
 _SAYS_NOTHING = re.compile(
-    r"[\W_]*+(?:(?:go|(?:set|lock|unlock)\b[^;]*+)[\W_]*+)?|/\*!.*", re.IGNORECASE
+    r"[\W_]*+(?:(?:go|(?:set|lock|unlock|rem inserting|on conflict|on duplicate)\b[^;]*+"
+    r"|insert all|select\W[^;]*\bdual)[\W_]*+)?"
+    r"|/\*!.*",
+    re.IGNORECASE,
 )
 _NO_COLUMN = frozenset(
     "primary key unique constraint foreign index check fulltext spatial exclude like".split()  # noqa: SIM905
@@ -47,7 +54,7 @@ def read(data: bytes, name: str) -> Loaded:
     A file that is mostly other statements is source code, and stays as it is.
     """
     text = decode(data)
-    has_escapes = "`" in text  # as MySQL writes strings
+    has_escapes = _OF_MYSQL.search(text) is not None
     token = _TOKEN_OF_MYSQL if has_escapes else _TOKEN
     columns: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -92,7 +99,7 @@ def _read_rows(text: str, position: int, token: re.Pattern[str]) -> Iterator[tup
         sign = match[0]
         if sign.startswith(("--", "/*")):
             continue
-        if not depth and sign not in ("(", ","):
+        if sign == ";" or (not depth and sign not in ("(", ",")):
             return
         if sign == "(":
             depth += 1
@@ -125,8 +132,9 @@ def _show(tokens: list[str], has_escapes: bool) -> str:
         value = "".join(tokens)
         return "" if value.upper() in ("NULL", "DEFAULT") else value
     is_joined = "||" in tokens
+    has_escapes |= tokens[0].lower() == "replace"  # of SQLite: replace('...', '\\n', char(10))
     shown = (_read_string(string, has_escapes) for string in strings)
-    return "".join(shown) if is_joined else next(shown)
+    return read_value("".join(shown) if is_joined else next(shown))
 
 
 def _read_string(string: str, has_escapes: bool) -> str:

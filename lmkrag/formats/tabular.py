@@ -692,9 +692,5 @@ def format_record(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values on one line: ``name: value``, divided by bars. Blank values are left
     out.
     """
-    cells = (
-        f"{name.strip()}: {value}" if name.strip() else value
-        for name, value in pairs
-        if value.strip()
-    )
-    return " | ".join(map(fold, cells))
+    stripped = ((name.strip(), value) for name, value in pairs if value.strip())
+    return " | ".join(fold(f"{name}: {value}" if name else value) for name, value in stripped)

@@ -78,6 +78,7 @@ _FOR_PROGRAMS = frozenset(  # keys of front matter that say nothing about what t
     hide_title jupyter kernelspec output format editor parent has_children position linter-yaml
     pandoc bibliography csl lang math mermaid comments image cover banner icon""".split()  # noqa: SIM905
 )
+_PROPERTY_LINE = re.compile(r"[A-Z]\w[\w ()/-]{0,40}: +\S.{0,200}\s*$")
 _FIELD = re.compile(r"\s*(?:[-*+] )?\w[\w -]{0,40}:: *\S")  # of Obsidian: due:: 1 June
 _FRONT_MATTER_LINES = 500
 # lines that may have the title; characters by which a rule below one may differ
@@ -277,6 +278,7 @@ class _Grouping:
         self._blank = True  # whether a block may begin here, as after a blank line
         self._fence = ""
         self._rules = 0  # of a simple table, so far
+        self._is_top = document_kind == "markdown"  # whether only a heading is above
 
     def add(self, line: str) -> Iterator[Part]:
         """Add a line, and yield the blocks that it closes."""
@@ -308,7 +310,12 @@ class _Grouping:
         Args:
             kind: the kind of the next block.
         """
-        yield from _close(self._start, self._block, self._kind, is_marked=self._is_marked)
+        if self._is_top and _are_properties(self._block):  # as Notion exports them
+            yield from _record_blocks(self._block, self._start)
+        else:
+            yield from _close(self._start, self._block, self._kind, is_marked=self._is_marked)
+        is_text = self._kind != "heading" and any(map(str.strip, self._block))
+        self._is_top = self._is_top and not is_text
         self._start, self._kind, self._block = self._position, kind, []
 
     def _add_fenced(self, line: str) -> Iterator[Part]:
@@ -390,6 +397,15 @@ def _split_properties(lines: Sequence[str]) -> Iterator[Part]:
         for part in group if kind == "record" else ["".join(group)]:
             yield start, part, kind
             start += len(part)
+
+
+def _are_properties(lines: Sequence[str]) -> bool:
+    """Return whether lines are a list of properties: names of their own, with values that are no
+    sentences.
+    """
+    filled = [line for line in lines if not line.isspace()]
+    names = {line.partition(":")[0] for line in filled if _PROPERTY_LINE.match(line)}
+    return 1 < len(filled) == len(names) and not any(map(_ENDS_SENTENCE.search, filled))
 
 
 def _find_property_kind(part: str) -> SentenceKind:
@@ -506,11 +522,10 @@ def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -
     return (is_short or length > _HARD_WRAP) and (first.isupper() or first.isdigit())
 
 
-def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
+def _record_blocks(lines: Iterable[str], start: int = 0) -> Iterator[Part]:
     """Yield each line as a record; a heading (the name of a sheet) and prose, which is split later,
     are other kinds.
     """
-    start = 0
     for line in lines:
         yield (
             start,

@@ -43,7 +43,7 @@ TOKENS = {
     "rendering": 6_915,
     "reranker": 6_318,
     "search": 26_558,  # words that a quotation repeats often do not place it
-    "sentences": 9_356,
+    "sentences": 9_510,  # lists of properties below the title of a note
     "server": 24_290,  # sessions that end, clients that learn no folder
     "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
     "training": 10_390,

@@ -48,6 +48,14 @@ def card(*lines: str) -> str:
         ),
         (("FN:Tom", "BDAY:--0322", "KEY:AAAA", "UID:7"), "Name: Tom | Birthday: 03-22"),
         (
+            ("FN:Tom", "BDAY;X-APPLE-OMIT-YEAR=1604:1604-03-22"),
+            "Name: Tom | Birthday: 03-22",
+        ),
+        (
+            ("FN:Tom", "RELATED;TYPE=spouse:Ann", "X-SOCIALPROFILE:https://example.org/tom"),
+            "Name: Tom | Spouse related: Ann | Web page: https://example.org/tom",
+        ),
+        (
             (
                 "FN:Tom",
                 "item1.ADR;type=HOME:;;14 Quay Street\\nFloor 2;Northport;;4471;",
@@ -68,6 +76,7 @@ def card(*lines: str) -> str:
     ],
 )
 def test_a_contact_is_a_record(lines, expected):
+    assert load(card(*lines).replace("\r\n", "\r"), "a.vcf").text == expected
     loaded = load(card(*lines), "a.vcf")
     assert (loaded.text, loaded.kind) == (expected, "contacts")
 
@@ -119,6 +128,32 @@ def test_times_are_told_in_the_zone_of_the_calendar():
         "DTSTART: 2025-07-02 08:00 UTC"
         in load(calendar("X-WR-TIMEZONE:Nowhere/At all", *event), "a.ics").text
     )
+
+
+def test_times_are_told_in_the_zone_that_a_calendar_defines():
+    zone = ("BEGIN:VTIMEZONE", "TZID:Asia/Tokyo", "END:VTIMEZONE")
+    event = ("BEGIN:VEVENT", "SUMMARY:Drill", "DTSTART:20250702T080000Z", "END:VEVENT")
+    text = load(calendar(*zone, *event), "a.ics").text
+    assert text == "SUMMARY: Drill\nDTSTART: 2025-07-02 17:00 Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("ended", "shown"),
+    [
+        ("20250704", "2025-07-03"),
+        ("20250701", "2025-07-01"),
+        ("20250701T120000", "2025-07-01 12:00"),
+    ],
+)
+def test_an_event_of_whole_days_ends_on_its_last_day(ended, shown):
+    event = ("BEGIN:VEVENT", "DTSTART;VALUE=DATE:20250701", f"DTEND:{ended}", "END:VEVENT")
+    assert load(calendar(*event), "a.ics").text.endswith(f"DTEND: {shown}")
+
+
+def test_answers_in_calendars_of_version_1():
+    event = ("BEGIN:VEVENT", "ATTENDEE;STATUS=DECLINED:Ben <ben@example.org>", "END:VEVENT")
+    text = load(calendar(*event), "a.vcs").text
+    assert text == "ATTENDEE: Ben <ben@example.org> (declined)"
 
 
 def test_questions_find_contacts_and_what_is_done(tmp_path):

@@ -1,6 +1,7 @@
 """What programs dump: rows of databases in SQL, and rich text in JSON."""
 
 import json
+import time
 
 import pytest
 
@@ -85,6 +86,70 @@ def test_rows_of_a_dump_stand_beside_the_names_of_their_columns(dump, expected):
     assert "LOCK" not in "".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("dump", "expected"),
+    [
+        pytest.param(
+            "INSERT INTO boat (id, name) VALUES (1,'O\\'Neil');\n"
+            "INSERT INTO boat (id, name) VALUES (2,'Tern');\n",
+            ["# boat", "id: 1 | name: O'Neil", "id: 2 | name: Tern"],
+            id="mysql-without-quoted-names",
+        ),
+        pytest.param(
+            "REM INSERTING into BOAT\nSET DEFINE OFF;\nINSERT ALL\n"
+            "  INTO boat (name, built) VALUES ('Tern', to_date('01-05-1988', 'DD-MM-YYYY'))\n"
+            "  INTO boat (name, built) VALUES ('Skua', NULL)\nSELECT 1 FROM dual;\n",
+            ["# boat", "name: Tern | built: 01-05-1988", "name: Skua"],
+            id="oracle",
+        ),
+        pytest.param(
+            "-- On hold\nINSERT INTO note VALUES (1, 'a') ON CONFLICT DO NOTHING;\n",
+            ["-- On hold", "# note", "1 | a"],
+            id="comments-stay-and-conflicts-do-not",
+        ),
+        pytest.param(
+            "INSERT INTO note VALUES(1,replace('old\\nred','\\n',char(10)));\n",
+            ["# note", "1 | old red"],
+            id="sqlite-line-end",
+        ),
+        pytest.param(
+            "-- On hold\nINSERT INTO a VALUES (1, (2, 'x');\nINSERT INTO a VALUES (3, 'y');\n",
+            ["# a", "3 | y"],
+            id="row-that-is-not-closed",
+        ),
+    ],
+)
+def test_rows_of_other_dialects(dump, expected):
+    lines = [line for line in read(dump, "dump.sql").splitlines() if line]
+    assert lines[-len(expected) :] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("<p>The fee is <b>45</b> euros.</p>", "The fee is 45 euros."),
+        ("<!-- wp:paragraph -->\n<p>Fee</p>\n<ul><li>45</li></ul>", "Fee - 45"),
+        ("<p>not closed", "<p>not closed"),
+        ("<kbd>Tab</kbd>", "<kbd>Tab</kbd>"),
+        ("a < b", "a < b"),
+    ],
+)
+def test_values_that_are_pages_are_read_without_their_marks(value, shown):
+    dump = f"INSERT INTO `post` (`id`, `body`) VALUES (1, '{value}'), (2, 'Tern');\n"
+    assert read(dump, "dump.sql").splitlines()[2] == f"id: 1 | body: {shown}"
+    assert (
+        read([{"id": 1, "body": {"rendered": value}}], "a.json")
+        == f"id: 1 | body.rendered: {shown}"
+    )
+
+
+def test_rows_that_are_not_closed_cost_no_more_than_others():
+    dump = "INSERT INTO a VALUES (1, (SELECT 2, 'Tern');\n" * 20_000
+    began = time.process_time()
+    read(dump + "INSERT INTO a VALUES (3, 'y');\n", "dump.sql")
+    assert time.process_time() - began < 5
+
+
 def test_a_file_of_sql_that_is_mostly_code_stays_as_it_is():
     code = "CREATE FUNCTION f() RETURNS int AS $$\nBEGIN\n  RETURN 1;\nEND $$;\n" * 9
     code += "INSERT INTO log (id, text) VALUES (1, 'made');\n"
@@ -110,6 +175,25 @@ SLATE = [{"text": "The gate code is "}, {"text": "8832", "bold": True}, {"text":
 QUILL: list[dict[str, object]] = [{"insert": part["text"]} for part in SLATE]
 QUILL[1]["attributes"] = {"bold": True}
 QUILL[2]["insert"] = " from Monday\n"
+CONTENTFUL = {
+    "nodeType": "document",
+    "data": {},
+    "content": [
+        {
+            "nodeType": "paragraph",
+            "data": {},
+            "content": [
+                {
+                    "nodeType": "text",
+                    "value": part["text"],
+                    "marks": [part] if "bold" in part else [],
+                    "data": {},
+                }
+                for part in SLATE
+            ],
+        }
+    ],
+}
 SECTION = {"type": "rich_text_section", "elements": SLACK}
 
 
@@ -123,6 +207,7 @@ SECTION = {"type": "rich_text_section", "elements": SLACK}
         pytest.param([{"_type": "block", "markDefs": [], "children": PORTABLE}], id="portable"),
         pytest.param([{"type": "paragraph", "children": SLATE}], id="slate"),
         pytest.param({"ops": QUILL}, id="quill"),
+        pytest.param(CONTENTFUL, id="contentful"),
         pytest.param(
             {"type": "doc", "version": 1, "content": [{"type": "paragraph", "content": SLACK}]},
             id="prosemirror",
@@ -176,5 +261,10 @@ def test_lines_of_old_notebooks_stay_apart():
     old = {"worksheets": [{"cells": cells}], "nbformat": 2}
     shown = "# Tides\nThe gauge at the north\nmole.\n\n```\nlevel = 3.4\nprint(level)\n```"
     assert read(old, "a.ipynb") == shown
+    result = {"output_type": "pyout", "text": ["array([1,", "2])"]}
+    printed = [{"output_type": "stream", "text": ["3.4", "4.5"]}, result]
+    code = {"cell_type": "code", "input": ["f()"], "outputs": printed}
+    first = {"worksheets": [{"cells": [code]}], "nbformat": 2}
+    assert read(first, "a.ipynb") == "```\nf()\n```\n\n```\n3.4\n4.5\narray([1,\n2])\n```"
     new = [{"cell_type": "markdown", "source": ["# Tides\n", "of the ", "mole"]}]
     assert read({"cells": new}, "a.ipynb") == "# Tides\nof the mole"

@@ -142,7 +142,18 @@ def test_a_number_beside_an_item_of_a_pdf_has_a_space():
             ["| Pier | Depth |", "| North | 7.5 |"],
         ),
         ("<div role=heading aria-level=3>Dues</div>They rise.", ["### Dues", "They rise."]),
+        (
+            "<td><b class='tag tag-blue'>office</b><b class='tag tag-red'>coffee</b>",
+            ["office coffee"],
+        ),
+        ("<div style='display:grid'><span>Fee</span><span>45</span></div>", ["Fee 45"]),
+        (
+            "<style>.p{display:inline-flex}</style><p class=p><i>Fee</i><b>45</b></p>",
+            ["Fee 45"],
+        ),
+        ("<div class='flex gap-2'><i>Fee</i><b>45</b></div>", ["Fee 45"]),
         # parts of one word, and code
+        ("<p><span class=c1>Har</span><span class='c1 c2'>bour</span>", ["Harbour"]),
         ("<p><span class=c1>Har</span><span class=c2>bour</span>", ["Harbour"]),
         ("<p><b>H</b><span>arbour</span>", ["Harbour"]),
         ("<p><code><span class=n>os</span><span class=n>path</span></code>", ["ospath"]),

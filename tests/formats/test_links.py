@@ -99,6 +99,9 @@ def write_pptx() -> bytes:
     for text in ("the ", "list"):
         part = paragraph.add_run()
         part.text, part.hyperlink.address = text, "https://hawser.example/list"
+    shape = slide.shapes.add_shape(1, 0, 0, 100, 100)
+    shape.text_frame.text = "Order form"
+    shape.click_action.hyperlink.address = "https://hawser.example/order"
     return save(slides)
 
 
@@ -107,7 +110,7 @@ ITEMS = "<ul><li><a href='https://hawser.example/list'>list</a><li>two</ul>"
 BOOKMARKS = "<DL><DT><A HREF='https://hawser.example/list' TAGS='rope,hr'>list</A><DD>of ropes</DL>"
 RTF = (
     r'{\rtf1 the {\field{\*\fldinst{HYPERLINK "https://hawser.example/list"}}'
-    r"{\fldrslt{\ul list}}} now}"
+    r"{\fldrslt {\ul list}}} now.\par\b Next year.\par}"
 )
 
 
@@ -120,7 +123,8 @@ RTF = (
         ("a.xlsx", write_xlsx(), "Supplier: Hawser | Page: list (https://hawser.example/list)"),
         ("a.xlsx", write_xlsx(), "Supplier: Skerry | Page: list (https://skerry.example/list)"),
         ("a.pptx", write_pptx(), "the list (https://hawser.example/list)"),
-        ("a.rtf", RTF, "the list (https://hawser.example/list)"),
+        ("a.pptx", write_pptx(), "Order form (https://hawser.example/order)"),
+        ("a.rtf", RTF, "the list (https://hawser.example/list) now.\nNext year."),
     ],
 )
 def test_words_that_stand_alone_have_their_address_beside_them(name, data, expected):

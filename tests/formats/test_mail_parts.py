@@ -21,6 +21,17 @@ def read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"), [("text/csv", "attachment.csv"), ("text/x-vcard", "attachment.vcf")]
+)
+def test_a_table_or_a_contact_without_a_name_is_an_attachment(read, kind, name):
+    content = "BEGIN:VCARD\r\nFN:Ada\r\nEND:VCARD" if "card" in kind else "Name\r\nAda"
+    loaded = read("Content-Type: text/plain\r\n\r\nSee.", f"Content-Type: {kind}\r\n\r\n{content}")
+    assert [(each.doc_id, each.text) for each in loaded.attached] == [
+        (f"a.eml/{name}", "Name: Ada")
+    ]
+
+
+@pytest.mark.parametrize(
     ("disposition", "name"),
     [
         ("filename==?utf-8?B?VGllZmUgTcOkcnouanNvbg==?=", "Tiefe März.json"),

@@ -43,6 +43,16 @@ def read(text: str, name: str) -> str:
     return load_bytes(text.encode(), name, doc_id=name, path=name).text
 
 
+def test_tables_on_one_line_are_apart_from_what_stands_beside_them():
+    table = "<table><tr><td>Pier</td><td>Depth</td></tr><tr><td>North</td><td>7.5</td></tr></table>"
+    rows = "| Pier | Depth |\n| --- | --- |\n| North | 7.5 |"
+    assert read(f"<html><body>{table}</body></html>\n\nFees.\n", "a.md").startswith(f"{rows}\n")
+    both = read(f"Piers: {table}{table}\n", "a.md").split("\n\n")
+    assert [part.strip() for part in both if part.strip()] == ["Piers:", rows, rows]
+    assert read(f"Report\n\n{table}\n", "a.txt") == f"Report\n\n{rows}\n"
+    assert read("<dl><dt>Fee</dt><dd>45</dd></dl>\n", "a.md") == "Fee\n45\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "rows"),
     [

@@ -79,6 +79,12 @@ RENAMED = {
         lambda name: name.replace("workbook", "Workbook").replace("styles", "Styles"),
         lambda xml: xml.replace(b"/workbook.xml", b"/WorkBook.xml"),
     ),
+    "from-the-root": (lambda name: f"/{name}", lambda xml: xml),
+    "from-here": (lambda name: f"./{name}", lambda xml: xml),
+    "with-spaces": (
+        lambda name: name.replace("sheet1", "sheet 1"),
+        lambda xml: xml.replace(b"worksheets/sheet1.xml", b"worksheets/sheet%201.xml"),
+    ),
 }
 
 
@@ -160,10 +166,32 @@ def test_dates_shares_and_prices_of_charts_are_shown_as_their_formats_say():
         "| 2024-03-05 | 34% | 1,200.00 € |",
         "| 2024-03-06 | 28% | 8.00 € |",
     ]
+
+
+def test_groups_of_categories_are_named_and_points_keep_their_places():
+    data = CategoryChartData()
+    for year, quarters in (("2024", ("Q3", "Q4")), ("2025", ("Q1",))):
+        group = data.add_category(year)
+        for quarter in quarters:
+            group.add_sub_category(quarter)
+    data.add_series("Boats", (3, 4, 5))
+    assert chart(XL_CHART_TYPE.COLUMN_CLUSTERED, data).splitlines()[1:] == [
+        "| 2024 Q3 | 3 |",
+        "| 2024 Q4 | 4 |",
+        "| 2025 Q1 | 5 |",
+    ]
     points = XyChartData()
-    series = points.add_series("Depth")
-    series.add_data_point(1.5, 4.2)
-    assert "| 1.5 | 4.2 |" in chart(XL_CHART_TYPE.XY_SCATTER, points)
+    for name, places in (("Depth", (1.5, 2)), ("Width", (1.5, 2)), ("Level", (9,))):
+        series = points.add_series(name)
+        for place in places:
+            series.add_data_point(place, 4.2)
+    assert [line for line in chart(XL_CHART_TYPE.XY_SCATTER, points).splitlines() if line] == [
+        "|  | Depth | Width |",
+        "| 1.5 | 4.2 | 4.2 |",
+        "| 2 | 4.2 | 4.2 |",
+        "|  | Level |",
+        "| 9 | 4.2 |",
+    ]
 
 
 def test_boxes_and_lists_of_a_form_of_word_show_what_was_chosen():

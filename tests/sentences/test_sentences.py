@@ -272,6 +272,13 @@ def test_front_matter_is_no_sentence(text, kinds):
         ),
         ("+++\ntitle = 'Kestrel'\nberth = 9\n+++\n\nText.\n", ["berth = 9"]),
         ("# Kestrel\n\nowner:: Ben Marsh\n- berth:: 9\n", ["owner:: Ben Marsh", "- berth:: 9"]),
+        (
+            "# Kestrel\n\nOwner: Ben Marsh\nDue date: June 1\n\nText.\n\nFee: 40\nTax: 8\n",
+            ["Owner: Ben Marsh", "Due date: June 1"],
+        ),
+        ("# Talk\n\nAda: Where is the key?\nBen: In the box.\n", []),
+        ("# Talk\n\nAda: The key\nBen: Which one\nAda: The small one\n", []),
+        ("# Kestrel\n\nOwner: Ben Marsh\n", []),
     ],
 )
 def test_a_property_of_a_note_is_a_record(text, records):
