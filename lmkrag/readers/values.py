@@ -20,6 +20,8 @@ _UNIT = re.compile(
 )
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]{0,60}\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
+_NEXT_CELL = re.compile(r" \| (?=[^|\n]{1,100}: )")
+_ADDRESS = re.compile(r" \((?:https?|ftp|mailto):[^\s()]+\)")
 _LOOSE_END = re.compile(r"(?<![\s.,;:])[\s.,;:]+\Z")
 _OPEN = re.compile(r"(?<!\s)\s*+\([^()]*+\Z")
 
@@ -44,13 +46,19 @@ def complete_value(text: str, start: int, end: int) -> tuple[int, int]:
     # 2. So are names that begin here.
     if _NAME_END.search(text[start:end]) and (rest := _NAME_AFTER.match(text, end)):
         end = rest.end()
-    # 3. No loose end.
+    # 3. One of a row ends with its cell.
+    if border := _NEXT_CELL.search(text, start, end):
+        end = border.start()
+    # 4. No loose end.
     end = start + len(_LOOSE_END.sub("", _OPEN.sub("", text[start:end])))
-    # 4. A number has its currency, scale and unit.
+    # 5. A number has its currency, scale and unit.
     if text[start:end][-1:].isdigit():
         if currency := _CURRENCY.search(text[:start]):
             start = currency.start()
         for after in (_SCALE, _UNIT):
             if rest := after.match(text, end):
                 end = rest.end()
+    # 6. The words of a link have its address.
+    if address := _ADDRESS.match(text, end):
+        end = address.end()
     return start, end
