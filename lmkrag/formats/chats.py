@@ -155,14 +155,14 @@ def _list_items(value: Any, form: _Form) -> Sequence[Any]:
 
 
 def _find(value: Any, path: str) -> Any:
-    """Return what stands under the first of some dotted names that there is; None for none."""
+    """Return what stands under the first of some dotted names that is not empty; None for none."""
+    found = None
     for names in path.split("|"):
         part = value
         for name in names.split("."):
             part = part.get(name) if isinstance(part, dict) else None
-        if part is not None:
-            return part
-    return None
+        found = found or part
+    return found
 
 
 def _read_messages(value: Any, form: _Form) -> list[_Message]:
@@ -196,7 +196,7 @@ def _show(value: Any, markup: str, names: Mapping[Any, Any]) -> str:
         mark, target, label = link.groups()
         if mark:
             return f"{mark.replace('!', '@')}{label or names.get(target, target)}"
-        return f"{label} ({target})" if label and label not in target else target
+        return f"{label} ({target})" if label else target
 
     return unescape(_SLACK_LINK.sub(show_link, text))
 

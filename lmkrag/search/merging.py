@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from lmkrag.index.view import DocumentView
-from lmkrag.rendering.places import LINED
+from lmkrag.rendering.places import has_lines
 from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
@@ -213,7 +213,8 @@ def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
     """The lines where the passages of a document begin, if its lines are those of its file."""
-    inside = (passage for passage in passages if passage.view is view and view.row.kind in LINED)
+    is_lined = has_lines(view.row.kind, view.row.doc_id)
+    inside = (passage for passage in passages if passage.view is view and is_lined)
     return tuple(view.count_lines(passage.start) + 1 for passage in inside)
 
 

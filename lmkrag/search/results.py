@@ -10,7 +10,7 @@ from lmkrag.formats.markup import UNSEEN
 from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import read_opener
 from lmkrag.language.terms import hash_forms
-from lmkrag.rendering.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import has_lines, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
@@ -64,7 +64,7 @@ class SpanMaker:
         view, ordinal = self.candidates.view(hits[0]), self.candidates.ordinal(hits[0])
         row = view.row
         start, end = strip(view, start, end)
-        line = view.count_lines(start) + 1 if row.kind in LINED else None
+        line = view.count_lines(start) + 1 if has_lines(row.kind, row.doc_id) else None
         text, score = view.text(start, end), float(self.candidates.score[hits[0]])
         headings = _find_context(view, ordinal, start)
         header = find_header(view, view.ordinal_at(start))
