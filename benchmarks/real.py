@@ -1,7 +1,7 @@
 """Are questions in a colleague's words answered from files as people have them?
 
     python benchmarks/real.py CORPORA [VARIANT...] [--work DIR] [--corpora NAMES] [--ask] [--misses]
-        [--rivals] [--encoder FOLDER] [--reranker FOLDER] [--typos SEED]
+        [--rivals] [--encoder FOLDER] [--reranker FOLDER] [--typos SEED] [--half HALF]
 
 CORPORA has a folder for each corpus: `files`, and `questions.jsonl` with a regular expression for the passage that
 answers each question. A variant is a comma-separated list of options of a search, weights and a re-ranker, or
@@ -67,6 +67,7 @@ class Question:
     pattern: re.Pattern[str] | None
     short: re.Pattern[str] | None
     files: tuple[str, ...]
+    half: str = ""
 
 
 def main() -> None:
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--encoder", default=BASE_ENCODER)
     parser.add_argument("--reranker", default="")
     parser.add_argument("--typos", type=int, metavar="SEED")
+    parser.add_argument("--half", choices=("choose", "prove"))
     options = parser.parse_intermixed_args()
     names = options.corpora.split(",") if options.corpora else []
     questions = [
@@ -91,6 +93,7 @@ def main() -> None:
         for file in sorted(options.data.glob("*/questions.jsonl"))
         if not names or file.parent.name in names
         for question in read_questions(file)
+        if options.half in (None, question.half)
     ]
     if options.typos is not None:
         questions = [
@@ -135,7 +138,16 @@ def read_questions(file: Path) -> list[Question]:
         )
         files = tuple(row["file"])
         questions.append(
-            Question(row["id"], row["corpus"], row["kind"], row["question"], pattern, short, files)
+            Question(
+                row["id"],
+                row["corpus"],
+                row["kind"],
+                row["question"],
+                pattern,
+                short,
+                files,
+                row.get("half", ""),
+            )
         )
     return questions
 
@@ -197,15 +209,15 @@ def open_engine(path: Path, variant: str) -> Engine:
 
 def search(work: Path, questions: list[Question], variant: str) -> list[list[Span]]:
     """Return what is found for each question in its corpus."""
-    found: dict[str, list[Span]] = {}
+    found: dict[Question, list[Span]] = {}
     for corpus in sorted({question.corpus for question in questions}):
         asked = [question for question in questions if question.corpus == corpus]
         with open_engine(work / corpus, variant) as engine:
             results = engine.search_many(
                 [question.text for question in asked], top_k=RESULTS, **parse_variant(variant)[2]
             )
-        found |= {question.id: spans for question, spans in zip(asked, results, strict=True)}
-    return [found[question.id] for question in questions]
+        found |= dict(zip(asked, results, strict=True))
+    return [found[question] for question in questions]
 
 
 def rival_searches(
@@ -220,7 +232,7 @@ def rival_searches(
     )
 
     def run(make: Callable[[list[Document]], Find]) -> list[list[Passage]]:
-        passages: dict[str, list[Passage]] = {}
+        passages: dict[Question, list[Passage]] = {}
         for corpus in sorted({question.corpus for question in questions}):
             with Engine.open(work / corpus) as engine:
                 documents = [
@@ -231,10 +243,10 @@ def rival_searches(
             find = make(documents)
             for question in (question for question in questions if question.corpus == corpus):
                 pieces = find(question.text)[:RESULTS]
-                passages[question.id] = [
+                passages[question] = [
                     Passage(name, texts[name][start:end]) for name, start, end in pieces
                 ]
-        return [passages[question.id] for question in questions]
+        return [passages[question] for question in questions]
 
     return {name: partial(run, make) for name, make in finders.items()}
 

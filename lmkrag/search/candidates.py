@@ -18,7 +18,7 @@ from lmkrag.index.words.lexical import count_sentence_words
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
-from lmkrag.search.naming import WordKind, read_openings, weigh_documents
+from lmkrag.search.naming import WordKind, find_naming_words, read_openings, weigh_documents
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import (
     ASSISTANT,
@@ -191,7 +191,8 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
     """Prefer the documents that a question is about, by the words that name them.
 
     Their best sentences are gathered, too, and the scores of all others are lowered, by how much
-    less likely the question is about them.
+    less likely the question is about them. Where it is clear which documents are meant, the words
+    that name them do not count inside documents, but in lexical mode: who asks for words wants all.
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
@@ -211,7 +212,19 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
     is_meant = naming == naming.max()
     if np.count_nonzero(is_meant) <= query.weights.most_named:
         named = Selection(snapshot.documents, openings.documents[is_meant])
-        matches = join_matches(matches, query.match(snapshot, query.words, allowed=named))
+        inside = query.match(snapshot, query.words, allowed=named)
+        matches = join_matches(matches, inside)
+        margin = naming.max() - naming[~is_meant].max()
+        if margin >= query.weights.clear_margin and query.mode != "lexical":
+            names = find_naming_words(openings, is_meant, count, query.weights)
+            left = [
+                each for each, is_name in zip(forms, names.tolist(), strict=True) if not is_name
+            ]
+            words_left = merge_variants(left or forms)
+            matches = join_matches(
+                query.match(snapshot, words_left, allowed=query.allowed, nearest=matches.nearest),
+                query.match(snapshot, words_left, allowed=named, nearest=inside.nearest),
+            )
     known = np.exp(naming - naming.max())
     least = 1 - query.weights.max_penalty
 

@@ -13,6 +13,7 @@ import numpy as np
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Places, Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.sentences.structure import RECORD
 from lmkrag.types.arrays import Floats, Ids, Mask
 
 _TITLED = 1_000  # documents whose titles are matched
@@ -28,12 +29,14 @@ class Openings(NamedTuple):
         held: whether a document has a word.
         opened: whether its beginning or its title has it.
         leading: whether its first words or its title have it.
+        in_row: whether a row of a table is the first sentence that has it.
     """
 
     documents: Ids
     held: Mask
     opened: Mask
     leading: Mask
+    in_row: Mask
 
 
 def read_openings(
@@ -57,18 +60,19 @@ def read_openings(
     documents = np.flatnonzero(chosen)
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
-    forms = np.zeros((3, len(terms.words), len(documents)), bool)
-    held, opened, leading = forms
+    forms = np.zeros((4, len(terms.words), len(documents)), bool)
+    held, opened, leading, in_row = forms
     for column, place in enumerate(places):
         mask = chosen[place.documents]
         owners = np.searchsorted(documents, place.documents[mask])
         held[column, owners] = True
         opened[column, owners] = place.before[mask] < border[owners]
         leading[column, owners] = place.before[mask] < weights.min_opening
+        in_row[column, owners] = (place.roles[mask] & RECORD) != 0
     words_found = held.sum(axis=0) + opened.sum(axis=0)
     likely = np.argsort(-words_found, kind="stable")[:_TITLED]
     titled = snapshot.titles_with(terms.words, documents[likely]) > 0
-    forms[:, :, likely] |= titled
+    forms[:3, :, likely] |= titled
     of_words = np.array([np.isin(terms.words, each) for each in words]).reshape(
         len(words), len(terms.words)
     )
@@ -81,9 +85,8 @@ def weigh_documents(
 ) -> Floats:
     """Return how likely a question is about each document, as a logarithm, by its words alone.
 
-    A word in a document's opening counts the more, the fewer openings have it, and most if it is a
-    name that stands in openings alone. A name or number that other documents begin with counts
-    against a document that lacks it.
+    A word in a document's opening counts the more, the fewer documents have it, and most if it is a
+    name that stands in openings alone. Every word counts against a document that lacks it.
 
     Args:
         openings: where the words of the question stand.
@@ -95,21 +98,42 @@ def weigh_documents(
         ``[documents]`` float64; only differences count.
     """
     opened, held = openings.opened.sum(axis=1), openings.held.sum(axis=1)
-    is_key = np.array([kind != "word" for kind in kinds])
-    is_alone = (opened >= weights.opening_of_all * held) & (
-        held <= max(1.0, weights.common_share * count)
-    )
+    is_alone = (opened >= weights.opening_of_all * held) & _find_rare(openings.held, count, weights)
     of_kind = np.array(
-        [_weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
+        [_weigh_key(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
     )
     is_number = np.array([kind == "number" for kind in kinds])
-    rarity = _measure_rarity(openings.opened, count)
-    rare_leading = _measure_rarity(openings.leading, count)
-    return (
-        _add_up(of_kind * rarity, openings.opened)
-        + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
-        - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
+    rarity, rare_opening, rare_leading = (
+        _measure_rarity(places, count)
+        for places in (openings.held, openings.opened, openings.leading)
     )
+    in_few = _find_rare(openings.opened, count, weights)
+    return (
+        _add_up(of_kind * rare_opening, openings.opened)
+        + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
+        + _add_up(weights.opening_word * in_few * rarity, openings.opened)
+        - _add_up(weights.missing_word * rarity, ~openings.held)
+    )
+
+
+def find_naming_words(
+    openings: Openings, meant: Mask, count: int, weights: Weights = WEIGHTS
+) -> Mask:
+    """Return which words ``[words]`` name the documents ``meant`` ``[documents]``: they stand in
+    the openings of all of these and of few others.
+
+    Words in rows of a table do not: they tell its rows apart.
+    """
+    of_all = openings.opened[:, meant].all(axis=1)
+    in_rows = openings.in_row[:, meant].any(axis=1)
+    found: Mask = of_all & ~in_rows & _find_rare(openings.opened, count, weights)
+    return found
+
+
+def _find_rare(places: Mask, count: int, weights: Weights) -> Mask:
+    """Which words of ``[words, documents]`` few of ``count`` documents have."""
+    rare: Mask = places.sum(axis=1) <= max(1.0, weights.common_share * count)
+    return rare
 
 
 def _add_up(weights: Floats, places: Mask) -> Floats:
@@ -120,12 +144,14 @@ def _add_up(weights: Floats, places: Mask) -> Floats:
     return total
 
 
-def _weigh_word(kind: WordKind, is_alone: bool, weights: Weights) -> float:
-    """The weight of a word in a document's opening; ``is_alone``: it stands in openings alone."""
+def _weigh_key(kind: WordKind, is_alone: bool, weights: Weights) -> float:
+    """What a word in a document's opening counts for its kind; ``is_alone``: it stands in openings
+    alone.
+    """
     if kind == "number":
         return weights.number
-    if is_alone:
-        return weights.opening_word if kind == "word" else weights.opening_name
+    if is_alone and kind != "word":
+        return weights.opening_name
     return weights.exact_word if kind == "exact" else 0.0
 
 

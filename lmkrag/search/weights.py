@@ -63,10 +63,16 @@ class Weights:
     """Of a number, such as a year."""
     leading_number: float = 0.1
     """Of a number among the first words of an opening, in addition."""
-    opening_word: float = 0.02
-    """Of any other word that stands in openings alone."""
-    missing_key: float = 0.02
-    """Of a name, date, code, version or number of other openings, against a document without it."""
+    opening_word: float = 0.05
+    """Of any word in the openings of few documents, times the logarithm of how few documents have
+    it.
+    """
+    missing_word: float = 0.05
+    """The same of any word, against a document without it."""
+    clear_margin: float = 0.1
+    """Difference of the logarithms from which on the words that name the likeliest documents no
+    longer count inside them.
+    """
     opening_of_all: float = 0.9
     """Share of the documents with a word whose openings have it, at least, for it to stand there
     alone.

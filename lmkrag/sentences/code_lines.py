@@ -13,17 +13,17 @@ STATEMENTS = (
     "|super|function|func|fn"
 )
 DEFINITION = re.compile(
-    rf"""^(?P<indent>[ \t]*)(?!\*)
+    rf"""^(?P<indent>[ \t]*+)(?!\*)
     (?:(?:export|default|public|private|protected|internal|static|abstract|final|async|unsafe|extern|const|inline|virtual
-        |override|native|synchronized|get|set|pub(?:\(\w+\))?)[ \t]+){{0,8}}
+        |override|native|synchronized|get|set|pub(?:\(\w+\))?)[ \t]++){{0,8}}
     (?:
         # a keyword, in Go with a receiver, in Ruby of a class itself
         (?:def|class|func|fun|function\*?|fn|interface|struct|enum|trait|impl|mod|module|namespace|record
-            |type(?=\s+\w+\s+(?:struct|interface)\b))[ \t]+(?:self\.|\([^()\n]*\)[ \t]*)?
+            |type(?=\s+\w+\s+(?:struct|interface)\b))[ \t]++(?:self\.|\([^()\n]*\)[ \t]*)?
         # a variable whose value is a function
-        | (?:const|let|var)[ \t]+(?=[\w$]+[ \t]*=[ \t]*(?:async[ \t]+)?(?:function\b|\([^()\n]*\)[ \t]*=>|\w+[ \t]*=>))
+        | (?:const|let|var)[ \t]++(?=[\w$]+[ \t]*=[ \t]*(?:async[ \t]++)?(?:function\b|\([^()\n]*\)[ \t]*=>|\w+[ \t]*=>))
         # a type or none, then a name, parameters and a brace
-        | (?!(?:{STATEMENTS})\b)(?:[\w$<>\[\],.?*&:@]+[ \t]+){{0,12}}[*&]*
+        | (?!(?:{STATEMENTS})\b)(?:[\w$<>\[\],.?*&:@]+[ \t]++){{0,12}}[*&]*
           (?=~?[\w$]+[ \t]*\((?:[^;{{}}()]|\([^;{{}}()]*\)){{0,600}}\)[ \t]*
              (?:(?:const|noexcept|override|final|throws|:|->)[^;{{}}()=\n]*)?\s*\{{)
     )

@@ -128,12 +128,25 @@ def _methods_by_name(tree: ast.Module) -> dict[str, set[str]]:
             and isinstance(node.value, ast.Name)
         ):
             used.setdefault(node.value.id, set()).add(_METHOD_OF[node.attr])
+    for target, value in _bindings(tree):
+        for name in ast.walk(value):
+            if isinstance(name, ast.Name):
+                used.setdefault(name.id, set()).update(used.get(target, set()))
+    return {name: methods for name, methods in used.items() if methods}
+
+
+def _bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names that assignments and loops give, each with the value that it is or is taken from."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            for name in ast.walk(node.value):
-                if isinstance(name, ast.Name) and node.targets[0].id in used:
-                    used.setdefault(name.id, set()).update(used[node.targets[0].id])
-    return used
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            target, value = node.target, node.iter
+        else:
+            continue
+        for name in ast.walk(target):
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                yield name.id, value
 
 
 def _held_patterns(value: object, depth: int) -> Iterator[re.Pattern[Any]]:
@@ -455,12 +468,16 @@ from lmkrag.language.patterns import LateRegex
 
 GLOBAL, BESIDE = re.compile("a"), LateRegex("b", re.IGNORECASE)
 IN_A_DICTIONARY = {"c": (re.compile("c"),)}
+BY_NAME = {"of a loop": re.compile("h")}
 
 class Reader:
     OF_A_CLASS = re.compile("d")
 
 def read(text, end):
     kept = [re.compile(word) for word in ("e", "f")]
+    for name, one in BY_NAME.items():
+        if one.fullmatch(text):
+            return name
     chosen = GLOBAL if text else BESIDE
     return chosen.match(text) or re.sub(rf"g{end}", "", text, flags=re.DOTALL)
 """
@@ -476,6 +493,7 @@ def test_patterns_are_found_wherever_they_are():
     assert {"a", "b", "c", "d", "gword"} <= {*found}
     assert found["a"].methods == found["b"].methods == ("match",)
     assert found["c"].methods == METHODS
+    assert found["h"].methods == ("fullmatch",)
     assert (found["gword"].methods, found["gword"].pattern.flags & re.DOTALL) == (
         ("finditer",),
         re.DOTALL,
