@@ -90,7 +90,7 @@ class LiveSegment:
         heads = np.where(of_messages, np.maximum(rows - structure["positions"][:], 0), rows)
         lengths = np.bincount(heads, self.segment.postings.lengths, len(rows))
         average = float(lengths[np.unique(heads[of_messages])].mean())
-        return Pieces(heads, lengths, of_messages, max(1.0, average))
+        return Pieces(heads, lengths.astype(np.float64), of_messages, max(1.0, average))
 
     @computed_once
     def words(self) -> int:

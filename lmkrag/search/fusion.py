@@ -61,10 +61,10 @@ def fuse(
     single = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", single, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
-        share = np.full(len(sentences), weights.lexical_neighbour, np.float32)
+        taken = np.full(len(sentences), weights.lexical_neighbour, np.float32)
         if in_pieces is not None:
-            share[in_pieces] = 0
-        gathered = _gather_next(lexical, sentences, documents, share)
+            taken[in_pieces] = 0
+        gathered = _gather_next(lexical, sentences, documents, taken)
         words = (
             np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
         )
