@@ -124,16 +124,14 @@ def _fits(value: Any, form: _Form) -> bool:
     """Return whether most items of a conversation have a speaker, a time and a text; a time may be
     unknown where the speakers have roles.
     """
-    items = [item for item in _list_items(value, form) if _find(item, form.text) is not None]
-    speakers = [_find(item, form.speaker) for item in items]
-    if form.speaker.endswith(("role", "sender")):
-        known = [isinstance(speaker, str) and is_role(speaker) for speaker in speakers]
-    else:
-        known = [
-            isinstance(speaker, str) and _find(item, form.time) is not None
-            for speaker, item in zip(speakers, items, strict=True)
-        ]
-    return 2 * sum(known) > len(items)
+    items = _list_items(value, form)
+    has_roles = form.speaker.endswith(("role", "sender"))
+    known = 0
+    for item in items:
+        speaker = _find(item, form.speaker)
+        if isinstance(speaker, str) and _find(item, form.text) is not None:
+            known += is_role(speaker) if has_roles else _find(item, form.time) is not None
+    return known > 0 and len(items) <= 2 * known
 
 
 def _list_items(value: Any, form: _Form) -> Sequence[Any]:

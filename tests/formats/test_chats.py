@@ -124,8 +124,9 @@ def test_an_export_is_its_messages(value, title, text):
         [{"role": "captain", "content": "Steers"}, {"role": "mate", "content": "Helps"}],
         [{"author": "Ada", "date": "2024-06-01", "text": "Good boat", "stars": 5}] * 3,
         {"messages": [{"id": 1, "level": "error", "text": "No tide"}]},
+        [{"role": "user", "content": "Hello"}, {"id": 1}, {"id": 2}],
     ],
-    ids=["roles of a crew", "reviews", "log"],
+    ids=["roles of a crew", "reviews", "log", "one message among records"],
 )
 def test_other_records_stay_records(value):
     assert read(value).kind == "json"
