@@ -6,6 +6,7 @@ from typing import Literal, Protocol, get_args
 
 # languages of documents, as ISO 639-1 names them, and that of source code
 ENGLISH, CODE = ("en", "code")
+CHAT = "chat"  # the kind of documents whose text is messages
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = get_args(SentenceKind)
 # of sentences that are no part of prose

@@ -24,7 +24,7 @@ from lmkrag.language.differences import (
     read_tokens,
 )
 from lmkrag.language.terms import STRAIGHT, find_stems
-from lmkrag.rendering.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import has_lines, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions
@@ -267,7 +267,7 @@ def _span(document: Document, start: int, end: int) -> Span:
         1.0,
         kind=document.kind,
     )
-    if document.kind in LINED:
+    if has_lines(document.kind, document.doc_id):
         return replace(span, line=1 + document.text.count("\n", 0, start))
     if document.page_starts:
         return replace(span, page=bisect_right(document.page_starts, start))

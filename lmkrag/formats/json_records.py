@@ -4,13 +4,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
+<<<<<<< HEAD
 from lmkrag.formats.html import read_value
+=======
+from lmkrag.formats.chats import read_chats
+>>>>>>> h-chat
 from lmkrag.formats.rich_text import join_pieces
 from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
@@ -38,7 +42,8 @@ _Inner = list[tuple[Any, str]]  # the records in a record, and their dotted name
 def read(data: bytes, name: str) -> Loaded:
     """Read JSON, with comments or not, or JSON Lines.
 
-    Each record or value is a line; broken records are left out.
+    Each record or value is a line; broken records are left out. Exports of chats are read as
+    messages.
 
     Args:
         data: the bytes of the file.
@@ -55,6 +60,8 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("broken JSON (nothing in it is whole)")
         return Loaded(text, "text")
     value = join_pieces(content[0])
+    if chats := read_chats(value):
+        return replace(chats, left_out={"records": left_out} if left_out else {})
     lines = filter(None, value.split("\n") if isinstance(value, str) else _read_value(value))
     return Loaded("\n".join(lines), "json", left_out={"records": left_out} if left_out else {})
 

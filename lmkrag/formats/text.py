@@ -18,7 +18,8 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.markup import UNSEEN, without_comments
 from lmkrag.formats.memory import allow_unpacked
-from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.language.messages import is_conversation
+from lmkrag.specs import BYTE_ORDER_MARK, CHAT
 from lmkrag.types.json_values import to_json_value
 
 _logger = logging.getLogger(__name__)
@@ -105,9 +106,8 @@ def describe(text: str, name: str) -> Loaded:
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
-        return Loaded(
-            text, "markdown", str(meta.get("title") or find_markdown_title(text)), meta=meta
-        )
+        title = str(meta.get("title") or find_markdown_title(text))
+        return Loaded(text, CHAT if is_conversation(text) else "markdown", title, meta=meta)
     if suffix in RST:
         meta = read_rst_fields(text)
         return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
@@ -115,7 +115,8 @@ def describe(text: str, name: str) -> Loaded:
         return Loaded(text, "code")
     if suffix in _TITLES:
         return Loaded(text, "text", fold(_find_title(_TITLES[suffix], text)))
-    return Loaded(text, "text")
+    is_chat = suffix in ("", ".txt") and is_conversation(text)
+    return Loaded(text, CHAT if is_chat else "text")
 
 
 def decode(data: bytes) -> str:

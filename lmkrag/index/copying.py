@@ -116,7 +116,8 @@ def build_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
         title = "" if document.kind == CODE else document.title
         words.add(texts, document_language(staged.text, document.kind), title)
         structure.add(
-            ((staged.text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker()
+            ((staged.text[s.start : s.end], s.kind) for s in sentences),
+            ParagraphTracker(document.kind),
         )
     return words.take(len(words)), structure.take(len(structure))
 

@@ -5,16 +5,43 @@ merge.
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, join_runs, sort_runs
+from lmkrag.index.ranges import (
+    DocumentRanges,
+    clip_runs,
+    expand_ranges,
+    find_ranges,
+    join_runs,
+    sort_runs,
+)
 from lmkrag.index.segments import Segment, SegmentFile
+from lmkrag.sentences.structure import MESSAGE, OWN
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Ids, Mask
+from lmkrag.types.arrays import Floats, Ids, Mask
 
 _FACTOR = 8  # segments of one size are merged into one of the next size
 _SMALL = 4_096  # rows: segments below are of one size
+
+
+class Pieces(NamedTuple):
+    """What BM25 compares in a segment with conversations: pieces of messages, else single rows.
+
+    A message of a few words and an answer of many lines compare by pieces of similar lengths.
+
+    Attributes:
+        heads: ``[rows]`` int64, the first row of each row's piece.
+        lengths: ``[rows]`` float64, number of words of the piece that begins with each row.
+        of_messages: ``[rows]`` bool, which rows are of a conversation.
+        average: mean number of words of the pieces of messages.
+    """
+
+    heads: Ids
+    lengths: Floats
+    of_messages: Mask
+    average: float
 
 
 class LiveSegment:
@@ -53,6 +80,19 @@ class LiveSegment:
         return self.mask_of(self.runs)
 
     @computed_once
+    def pieces(self) -> "Pieces | None":
+        """The pieces of messages; None if no row is of a conversation."""
+        structure = self.segment.structure
+        of_messages = (structure["roles"][:] & MESSAGE) != 0
+        if not of_messages.any():
+            return None
+        rows = np.arange(len(of_messages))
+        heads = np.where(of_messages, np.maximum(rows - structure["positions"][:], 0), rows)
+        lengths = np.bincount(heads, self.segment.postings.lengths, len(rows))
+        average = float(lengths[np.unique(heads[of_messages])].mean())
+        return Pieces(heads, lengths.astype(np.float64), of_messages, max(1.0, average))
+
+    @computed_once
     def words(self) -> int:
         """Number of words of all live sentences together."""
         before = self.segment.postings.before
@@ -78,20 +118,64 @@ class Selection:
         positions: ``[n]`` int64, increasing positions of the selected ones.
     """
 
-    def __init__(self, documents: DocumentRanges, positions: Ids) -> None:
+    def __init__(
+        self,
+        documents: DocumentRanges,
+        positions: Ids,
+        ranges: tuple[Ids, Ids] | None = None,
+    ) -> None:
+        """Select documents, or some of their sentences.
+
+        Args:
+            documents: all documents of the snapshot.
+            positions: ``[n]`` int64, increasing positions of the selected ones.
+            ranges: ``[k]`` int64 each, increasing: the first selected sentences and those after
+                the last; all sentences of the documents by default.
+        """
         self.documents, self.positions = documents, positions
         chosen = DocumentRanges(
             documents.keys[positions], documents.first[positions], documents.stop[positions]
         )
-        self._living = chosen.living
+        self.is_partial = ranges is not None
+        self._ranges = chosen.living if ranges is None else ranges
         self._masks: dict[str, Mask] = {}
 
     def rows(self, live: LiveSegment) -> Mask:
         """Return ``[rows of the file]`` bool, which rows of a segment are of selected documents."""
         name = live.segment.file.name
         if name not in self._masks:
-            self._masks[name] = live.mask_of(clip_runs(live.runs, *self._living)[0])
+            self._masks[name] = live.mask_of(clip_runs(live.runs, *self._ranges)[0])
         return self._masks[name]
+
+    def has(self, sentences: Ids) -> Mask:
+        """Return which sentences ``[k]`` are selected, given by their ids."""
+        return find_ranges(sentences, *self._ranges) >= 0
+
+
+def select_own(
+    segments: Sequence[LiveSegment], documents: DocumentRanges, within: Selection | None
+) -> Selection | None:
+    """Return the messages of the one who asks an assistant; None if there are none.
+
+    Args:
+        segments: the segments of a snapshot.
+        documents: all documents of the snapshot.
+        within: the documents to select from; None for all.
+    """
+    own = [
+        live.sentences(rows[(live.segment.structure["roles"][rows] & OWN) != 0])
+        for live in segments
+        if live.pieces is not None and len(rows := live.rows)
+    ]
+    sentences = np.sort(np.concatenate([np.zeros(0, np.int64), *own]))
+    if within is not None:
+        sentences = sentences[within.has(sentences)]
+    if not len(sentences):
+        return None
+    opens = np.flatnonzero(np.diff(sentences, prepend=-1) != 1)
+    stops = sentences[np.append(opens[1:], len(sentences)) - 1] + 1
+    positions = np.unique(documents.owners(sentences))
+    return Selection(documents, positions, (sentences[opens], stops))
 
 
 def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:

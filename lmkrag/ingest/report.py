@@ -48,7 +48,7 @@ class SourceDocument:
     stamp: FileStamp
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
-    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
+    paragraphs: ParagraphTracker = field(init=False)
     replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has
     # the document with it comes after it, and both are committed together
     is_attachment: bool = False
@@ -56,6 +56,7 @@ class SourceDocument:
 
     def __post_init__(self) -> None:
         self.language = document_language(self.text, self.document.kind)
+        self.paragraphs = ParagraphTracker(self.document.kind)
 
     @property
     def share(self) -> float:

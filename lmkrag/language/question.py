@@ -35,6 +35,16 @@ _ABOUT_CODE = re.compile(
 _ABOUT_SECONDARY = re.compile(
     r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE
 )
+# "I", "my", "did we", in several languages; what "you said" was said by the other
+_ABOUT_ASKER = re.compile(
+    r"\b(?:I|my|mine|me|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|je|j['’]\w+|mon|ma|mes|nous"
+    r"|notre|nos|yo|mi|mis|nosotros|nuestr\w+|io|mio|mia|miei|noi|nostr\w+)\b",
+    re.IGNORECASE,
+)
+_ABOUT_OTHER = re.compile(
+    r"\b(?:did|have|had) you\b|\byou (?:have |had )?(?:\w+ed|said|told|gave|wrote|made)\b",
+    re.IGNORECASE,
+)
 _BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
 
 
@@ -137,6 +147,11 @@ class Question(NamedTuple):
     def language(self) -> str:
         """Its language (ISO 639-1)."""
         return ENGLISH if asks_in_english(self.text) else detect_once(self.text)
+
+    @property
+    def is_about_asker(self) -> bool:
+        """Whether it is about the one who asks, whose own messages of a conversation answer it."""
+        return bool(_ABOUT_ASKER.search(self.asked)) and not _ABOUT_OTHER.search(self.asked)
 
     def excludes(self, text: str) -> bool:
         """Return whether a text has an excluded phrase."""

@@ -166,17 +166,20 @@ def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
     return np.fromiter(dict.fromkeys(chain.from_iterable(variants)), np.uint64)
 
 
-def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:
+def query_variants(
+    query: str, languages: Iterable[str] = (), *, function_words: bool = False
+) -> list[tuple[int, ...]]:
     """Return for each word of a question its hashes by the rules of several languages: see
     :func:`query_words`.
 
     Args:
         query: the question.
         languages: languages other than English that words of the index are in.
+        function_words: whether function words are kept, too.
     """
     languages = tuple(languages)
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
-    content = set(drop_stop_words(words) or words)
+    content = set(words if function_words else drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
     variants = dict[tuple[int, ...], None]()
     for word in words:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from lmkrag.formats.markup import UNSEEN, unescape
+from lmkrag.rendering.places import MARKDOWN
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Quote, Span
 from lmkrag.sentences.structure import OWN_LINE
@@ -38,7 +39,8 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         lines = [quote.heading, ""] if quote.heading else []
         lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
-        text = _read_marked(text, span.kind) if span.kind in ("markdown", "rst") else text
+        is_marked = span.kind in MARKDOWN or span.kind == "rst"
+        text = _read_marked(text, span.kind) if is_marked else text
         lines += text.splitlines() if span.kind == CODE else _reflow(text, span.kind)
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = (
@@ -56,7 +58,7 @@ def _read_marked(text: str, kind: str) -> str:
     from lmkrag.rendering.lines import hide_unseen, shape_rst, split_lines
     from lmkrag.rendering.markdown import ROLE
 
-    if kind == "markdown":
+    if kind in MARKDOWN:
         return "\n".join(line.shown for line in hide_unseen(split_lines(text, 0))).strip()
     parts = "\n".join(line.shown for line in shape_rst(split_lines(text, 0))).split("```")
     for number in range(0, len(parts), 2):
@@ -89,7 +91,7 @@ def _reflow(text: str, kind: str) -> list[str]:
     # Prose stands without marks of headings, quotations, bold type, links and comments.
     for number in {*range(len(lines))} - code:
         line = _LINK.sub(_show_link, _MARKS.sub("", lines[number]))
-        lines[number] = unescape(UNSEEN.sub("", line)) if kind == "markdown" else line
+        lines[number] = unescape(UNSEEN.sub("", line)) if kind in MARKDOWN else line
     shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
 

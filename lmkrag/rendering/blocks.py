@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 
 from lmkrag.rendering.lines import Line, add_rules, hide_unseen, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
-from lmkrag.rendering.places import TABLES, is_record
+from lmkrag.rendering.places import MARKDOWN, TABLES, is_record
 from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.table_rows import is_header, is_tabbed, read_record, split_row
 
@@ -31,7 +31,7 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
     lines = split_lines(text, start)
     if kind == "rst":
         return parse_lines(list(shape_rst(lines)), dialect="rst")
-    if kind == "markdown":
+    if kind in MARKDOWN:
         return parse_lines(
             list(add_rules(shape_notes(list(hide_unseen(lines))), header)), dialect="markdown"
         )

@@ -2,8 +2,13 @@
 
 import re
 
+from lmkrag.specs import CHAT
+
 LINED = frozenset({"text", "markdown", "rst", "code"})
 """Kinds of documents whose text is the file itself, so that its lines are the file's."""
+
+MARKDOWN = frozenset({"markdown", CHAT})
+"""Kinds of documents whose text is Markdown."""
 
 TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
 UNITS = {
@@ -18,7 +23,13 @@ UNITS = {
 paragraphs.
 """
 
+_JSON = (".json", ".jsonl", ".ndjson")
 _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
+
+
+def has_lines(kind: str, doc_id: str) -> bool:
+    """Return whether the lines of a document, by its kind and name, are those of its file."""
+    return kind in LINED or (kind == CHAT and not doc_id.lower().endswith(_JSON))
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:

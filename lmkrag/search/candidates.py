@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.index.live import Selection
+from lmkrag.index.live import Selection, select_own
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
@@ -20,7 +20,15 @@ from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.naming import WordKind, find_naming_words, read_openings, weigh_documents
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.sentences.structure import HEADING, LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
+from lmkrag.sentences.structure import (
+    ASSISTANT,
+    HEADING,
+    LEAD_IN,
+    MESSAGE,
+    NAVIGATION,
+    NO_CONTENT,
+    RECORD,
+)
 from lmkrag.types import Mode
 from lmkrag.types.arrays import Floats, Hashes, Ids, Mask, Scores
 
@@ -126,6 +134,8 @@ class SearchQuery(NamedTuple):
     exact: Sequence[tuple[int, ...]] = ()  # the same of words of dates, codes and versions
     names: Sequence[tuple[int, ...]] = ()  # of words that are names
     numbers: Sequence[tuple[int, ...]] = ()  # and of those that are numbers
+    # all words of the question, if it is about the one who asks: messages of people have few words
+    own_words: Hashes | None = None
 
     def kind(self, forms: tuple[int, ...]) -> WordKind:
         """Return the kind of a word, given its hashes."""
@@ -161,6 +171,10 @@ def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
         matches = join_matches(
             matches, query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed)
         )
+    if query.own_words is not None:
+        own = select_own(snapshot.segments, snapshot.documents, query.allowed)
+        if own is not None:
+            matches = join_matches(matches, query.match(snapshot, query.own_words, allowed=own))
     return matches
 
 
@@ -251,6 +265,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         known.title_match,
         known.document_score,
         weights,
+        (known.roles & MESSAGE) != 0,
     )
     candidates = Candidates(
         sentences=sentences,
@@ -273,6 +288,9 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
         factor = np.where(candidates.record, weights.key**held, 1)
         candidates = candidates.times("names and numbers", factor)
+    if query.own_words is not None:
+        of_others = (known.roles & ASSISTANT) != 0
+        candidates = candidates.times("who speaks", np.where(of_others, weights.assistant, 1))
     navigation = (known.roles & NAVIGATION) != 0
     return candidates.times("contents or links", np.where(navigation, weights.navigation, 1))
 

@@ -12,6 +12,7 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.view import DocumentView
 from lmkrag.language.dates import MAY_DATE, find_date
 from lmkrag.language.patterns import LateRegex
+from lmkrag.search.messages import MAIL, find_message
 
 _DATE_KEYS = """date updated last_updated lastupdated modified last_modified lastmod revised
 effective effective_date valid_from published issued created datum stand fecha"""
@@ -30,11 +31,6 @@ _DATES_TEXT = LateRegex(
     r"[^\n]{0,60}$",
     re.IGNORECASE | re.MULTILINE,
 )
-_MAIL = re.compile(
-    r"(?=[A-Z][a-z]+: )(?:(?:From|To|Cc): [^\n]*(?:\n|\Z))*(?:Date: ([^\n]*)|Subject: |\Z)"
-)
-_MAIL_HEADER = 8_000  # characters; it may name many recipients
-
 _REMEMBERED = 10_000  # documents
 
 
@@ -49,7 +45,7 @@ _dated_documents: dict[tuple[object, ...], Dated] = {}
 
 
 def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> Dated:
-    """Return the date of a passage; in a mailbox, that of its mail.
+    """Return the date of a passage; in a conversation or a mailbox, that of its message.
 
     Args:
         view: its document.
@@ -60,15 +56,11 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
     headed = next(
         (day for heading in reversed(headings) if (day := find_date(heading, years=True))), ""
     )
-    is_mailbox = row.kind == "mail" and not date_meta(row.meta)
-    for above in view.headings_before(ordinal) if is_mailbox else ():
-        _, end = view.bounds(above)
-        if mail := _MAIL.match(read(end, end + _MAIL_HEADER)):
-            if day := find_date(mail[1] or ""):
-                return Dated(day, "header")
-            return Dated(headed, "heading") if headed else Dated()
-    if headed:
-        return Dated(headed, "heading")
+    message = None if date_meta(row.meta) else find_message(view, ordinal)
+    if message is not None and (day := find_date(message.time)):
+        return Dated(day, "header")
+    if headed or (message is not None and row.kind == MAIL):
+        return Dated(headed, "heading") if headed else Dated()
     key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
     dated = _dated_documents.get(key)
     if dated is None:

@@ -6,7 +6,7 @@ year<2020``.
 
 Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*``
 and ``?``, and its case does not matter; a quoted one is exact; ``key=*`` keeps what has a value.
-Keys, in any case: ``doc_id``, ``path`` (the ``doc_id``, or where the document was read from),
+Keys, in any case: ``speaker`` (of a message of a conversation or a mail), ``doc_id``, ``path`` (the ``doc_id``, or where the document was read from),
 ``title``, ``kind``, ``root``, ``modified`` (the day its file was last changed), else a key of the
 document's front matter. A ``path`` equals its folders, too: ``path=docs/handbook``. Dates (ISO
 8601) are compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
@@ -56,7 +56,7 @@ _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
 _NAMES = frozenset({"doc_id", "path", "title", "kind", "root"})  # keys whose values are no dates
-_ASKED = "kind, path, doc_id, title, modified"
+_ASKED = "kind, path, doc_id, title, modified, speaker"
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 

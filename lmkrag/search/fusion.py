@@ -42,6 +42,7 @@ def fuse(
     title_match: Scores | None = None,
     document_score: Scores | None = None,
     weights: Weights = WEIGHTS,
+    in_pieces: Mask | None = None,
 ) -> Fused:
     """Return the fused score of each sentence, with its parts.
 
@@ -53,13 +54,17 @@ def fuse(
     other: above 1 if the query names it, below 1 if its words fit worse than the best document's.
 
     All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are
-    BM25 scores, ``title_match`` shares of the words of the document's title that the query names,
-    ``document_score`` BM25 scores of documents as one text.
+    BM25 scores, of sentences ``in_pieces`` those of a piece with its neighbours; ``title_match``
+    are shares of the words of the document's title that the query names, ``document_score`` BM25
+    scores of documents as one text.
     """
     single = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", single, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
-        gathered = _gather_next(lexical, sentences, documents, weights.lexical_neighbour)
+        taken = np.full(len(sentences), weights.lexical_neighbour, np.float32)
+        if in_pieces is not None:
+            taken[in_pieces] = 0
+        gathered = _gather_next(lexical, sentences, documents, taken)
         words = (
             np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
         )
@@ -85,12 +90,12 @@ def fuse(
     return fused
 
 
-def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) -> Scores:
-    """Each sentence's score and a share of those of the sentences before and after it."""
+def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: Scores) -> Scores:
+    """Each sentence's score and its share of those of the sentences before and after it."""
     total = lexical.astype(np.float32)
     near = (np.diff(sentences) == 1) & (np.diff(documents) == 0)
-    total[1:] += np.where(near, share * lexical[:-1], 0)
-    total[:-1] += np.where(near, share * lexical[1:], 0)
+    total[1:] += np.where(near, share[1:] * lexical[:-1], 0)
+    total[:-1] += np.where(near, share[:-1] * lexical[1:], 0)
     return total
 
 

@@ -10,18 +10,19 @@ from functools import cached_property
 import numpy as np
 
 from lmkrag.index.view import DocumentView
-from lmkrag.rendering.places import LINED
+from lmkrag.rendering.places import has_lines
 from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
+from lmkrag.search.messages import find_message
 from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
 from lmkrag.search.units import begins_unit
 from lmkrag.search.weights import Weights
-from lmkrag.specs import CODE
+from lmkrag.specs import CHAT, CODE
 from lmkrag.types.arrays import Ids, Scores
 
 # positions of the first candidate, after the last, and of the hits, best first
@@ -105,6 +106,15 @@ class Results:
         most, documents = self.request.per_document, self.candidates.documents
         return most is not None and most <= sum(documents[run[0]] == documents[hit] for run in runs)
 
+    def _says_enough(self, view: DocumentView, ordinal: int, merged: "Iterable[_Passage]") -> bool:
+        """Whether the message that a sentence is of has as many passages as one may have."""
+        message = find_message(view, ordinal) if view.row.kind == CHAT else None
+        if message is None:
+            return False
+        ordinals = (self.candidates.ordinal(each.hits[0]) for each in merged if each.view is view)
+        of_message = sum(find_message(view, other) == message for other in ordinals)
+        return of_message >= self.candidates.weights.per_message
+
     def _limit(self, positions: Ids, per_document: int | None) -> list[Run]:
         """The best of some candidates, each alone, ``per_document`` of each document at most."""
         best: list[Run] = []
@@ -131,6 +141,8 @@ class Results:
             touching = rank < weights.touching and view.kind(ordinal) != "record"
             bounds, score = view.bounds(ordinal), candidates.score
             if _merge(merged, passage, bounds, score, touching=touching, weights=weights):
+                continue
+            if self._says_enough(view, ordinal, merged):
                 continue
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None and count >= self.request.per_document:
@@ -201,7 +213,8 @@ def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
     """The lines where the passages of a document begin, if its lines are those of its file."""
-    inside = (passage for passage in passages if passage.view is view and view.row.kind in LINED)
+    is_lined = has_lines(view.row.kind, view.row.doc_id)
+    inside = (passage for passage in passages if passage.view is view and is_lined)
     return tuple(view.count_lines(passage.start) + 1 for passage in inside)
 
 

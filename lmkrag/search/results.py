@@ -8,14 +8,16 @@ from itertools import islice
 
 from lmkrag.formats.markup import UNSEEN
 from lmkrag.index.view import DocumentView
+from lmkrag.language.messages import read_opener
 from lmkrag.language.terms import hash_forms
-from lmkrag.rendering.places import LINED, line_at, number_paragraph
+from lmkrag.rendering.places import has_lines, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
+from lmkrag.search.messages import find_message
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
-from lmkrag.specs import BYTE_ORDER_MARK, CODE
+from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
 
 _LOOKED_AT = 200  # headings above a span
@@ -62,10 +64,11 @@ class SpanMaker:
         view, ordinal = self.candidates.view(hits[0]), self.candidates.ordinal(hits[0])
         row = view.row
         start, end = strip(view, start, end)
-        line = view.count_lines(start) + 1 if row.kind in LINED else None
+        line = view.count_lines(start) + 1 if has_lines(row.kind, row.doc_id) else None
         text, score = view.text(start, end), float(self.candidates.score[hits[0]])
         headings = _find_context(view, ordinal, start)
         header = find_header(view, view.ordinal_at(start))
+        message = find_message(view, ordinal)
         explanation: Explanation | None = None
         if self._grown is not None:
             explanation = explain_span(self.candidates, hits, self._grown, start, end)
@@ -85,6 +88,8 @@ class SpanMaker:
             last_line=None if line is None else line + text.count("\n"),
             paragraph=None if line or row.page_starts else find_paragraph(view, ordinal, start),
             headings=headings,
+            speaker=message.speaker if message else "",
+            time=message.time if message else "",
             header=header,
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=explanation,
@@ -155,16 +160,23 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
     """Return the headings that a sentence stands under, the outermost first; itself, if it is one.
 
     Levels are those of Markdown, of underlines in their usual order, or of section numbers. Of
-    headings without a level only the nearest counts.
+    headings without a level only the nearest counts. The outermost one in a conversation says who
+    speaks in the message, and when.
     """
     headings: list[str] = []
     least = _DEEPEST + 1
+    outermost = 0 if view.row.kind == CHAT else 1
     for above in islice(view.headings_before(ordinal), _LOOKED_AT):
-        level, text = read_heading(view.sentence(above))
+        sentence = view.sentence(above)
+        opener = read_opener(sentence) if view.row.kind == CHAT else None
+        if opener is not None:
+            level, text = 0, ", ".join(filter(None, (opener.speaker, opener.time)))
+        else:
+            level, text = read_heading(sentence)
         if text and level < least:
             headings.append(text)
             least = level
-        if least == 1:
+        if least <= outermost:
             break
     return tuple(reversed(headings))
 

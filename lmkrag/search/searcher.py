@@ -74,6 +74,8 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
     candidates = score_matches(snapshot, query, preferred)
     candidates = apply_operators(question.read, candidates)
     candidates = keep_period(period, candidates)
+    if allowed is not None and allowed.is_partial:
+        candidates = candidates.keep(allowed.has(candidates.sentences))
     if not len(candidates.sentences):
         return SpanList(notes=notes)
     mostly_code = is_mostly_code(candidates)
@@ -115,6 +117,7 @@ def _make_query(
     if request.mode == "lexical":  # else their meaning finds as much
         text = " ".join([text, *split_compounds(snapshot, text)])
     variants = query_variants(text, languages)
+    own_words = merge_variants(query_variants(text, languages, function_words=True))
     weights = question.weights
     if request.level == "passage":
         weights = replace(weights, keep=weights.passage_keep)
@@ -130,6 +133,7 @@ def _make_query(
         exact=query_variants(" ".join(keys.exact), languages),
         names=query_variants(names, languages),
         numbers=query_variants(" ".join(keys.numbers), languages),
+        own_words=own_words if question.read.is_about_asker else None,
     )
 
 

@@ -1,6 +1,8 @@
 """Select the documents of a snapshot that match a filter."""
 
+from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -11,11 +13,14 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.search.filters import Expression, Filter, Match, Test, parse_filter, to_expression
+from lmkrag.search.messages import KINDS, list_messages
 from lmkrag.system.files import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
+from lmkrag.types.arrays import Mask
 from lmkrag.types.json_values import replace_surrogates
 
 _REMEMBERED = 32  # filters
+_SPEAKER = "speaker"  # a key of messages, not of documents
 _MOST_FOLDERS = 20  # of a path whose end may be the id of a document
 
 
@@ -39,11 +44,46 @@ class FilterCache:
         known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:
             return known  # of the same state of the same index
-        mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
-        selection = Selection(snapshot.documents, np.flatnonzero(mask))
+        selection = _select(snapshot, expression, names_folders=names_folders)
         others = [item for item in self._selections.items() if item[0] != expression]
         self._selections = dict([*others[1 - _REMEMBERED :], (expression, selection)])
         return selection
+
+
+def _select(snapshot: Snapshot, expression: Expression, *, names_folders: bool) -> Selection:
+    """The documents that match a filter; their messages, if it asks who speaks in them."""
+    match, keeps = _match(snapshot.match_field, names_folders), parse_filter(expression)
+    if _SPEAKER not in str(expression).lower():
+        return Selection(snapshot.documents, np.flatnonzero(keeps(match)))
+    parts = list(_divide(snapshot))
+    owners, first, stop = np.array([part[:3] for part in parts], np.int64).reshape(-1, 3).T
+
+    def match_part(key: str, test: Test) -> Mask:
+        if key == _SPEAKER:
+            return np.array([test(speaker) for *_, speaker in parts], bool)
+        return match(key, test)[owners]
+
+    mask = keeps(match_part)
+    return Selection(snapshot.documents, np.unique(owners[mask]), (first[mask], stop[mask]))
+
+
+def _divide(snapshot: Snapshot) -> Iterator[tuple[int, int, int, str | None]]:
+    """Yield the messages of all documents, and the documents without: the document's position, the
+    first sentence, that after the last, and who speaks, None in a document without messages.
+    """
+    documents = snapshot.documents
+    have_messages = snapshot.match_field("kind", lambda kind: kind in KINDS)
+    for position, (key, first, stop) in enumerate(
+        zip(documents.keys, documents.first, documents.stop, strict=True)
+    ):
+        messages = (
+            list_messages(snapshot.view_document(int(key))) if have_messages[position] else []
+        )
+        starts = [first, *(first + message.first for message in messages), stop]
+        speakers = [None, *(message.speaker for message in messages)]
+        for (start, end), speaker in zip(pairwise(starts), speakers, strict=True):
+            if start < end:
+                yield position, start, end, speaker
 
 
 def _match(match: Match, names_folders: bool) -> Match:
@@ -80,11 +120,9 @@ def list_documents(
     expression = to_expression(condition)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    mask = parse_filter(expression)(_match(snapshot.match_field, names_folders))
-    return [
-        describe_row(row)
-        for row in snapshot.all_documents(after, limit, snapshot.documents.keys[mask])
-    ]
+    selection = _select(snapshot, expression, names_folders=names_folders)
+    keys = snapshot.documents.keys[selection.positions]
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, keys)]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:

@@ -96,6 +96,13 @@ class Weights:
     key: float = 1.1
     """The same for each name and number."""
 
+    # Conversations (2026-11-29)
+    assistant: float = 0.5
+    """Factor of the scores in answers of an assistant, for a question about the one who asks."""
+
+    per_message: int = 2
+    """Passages of one message, at most."""
+
     # Source code (2026-11-26)
     definition: float = 1.5
     """Factor of the score of lines that define a name of the query."""

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
+from lmkrag.language.messages import read_opener
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
 from lmkrag.sentences.prose import find_starts
 from lmkrag.sentences.structure import OWN_LINE, is_navigation
 from lmkrag.sentences.table_rows import add_contexts, name_pieces
-from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
+from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, CHAT, Sentence, SentenceKind, Text
 
 MAX_CHARS = (
     1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
@@ -30,7 +31,7 @@ _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 _CODE_GROUP, _SAMPLE_GROUP = (700, 400)
 _HARD_WRAP = 120  # a longer line is a whole paragraph, not part of a wrapped one
 _SHORT = 0.6  # of the width of a paragraph: its author ended such a line
-_WRAPPED = frozenset({"markdown", "rst"})  # kinds whose markup says where a line ends
+_WRAPPED = frozenset({"markdown", "rst", CHAT})  # kinds whose markup says where a line ends
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
@@ -279,11 +280,21 @@ class _Grouping:
         self._fence = ""
         self._rules = 0  # of a simple table, so far
         self._is_top = document_kind == "markdown"  # whether only a heading is above
+        self._form = ""  # of the lines that begin the messages of a conversation
 
     def add(self, line: str) -> Iterator[Part]:
         """Add a line, and yield the blocks that it closes."""
         if self._position - self._start > _LONGEST_BLOCK:
             yield from self.end(self._kind)
+        opener = read_opener(line) if self._document_kind == CHAT else None
+        if opener is not None and self._form in ("", opener.form):
+            yield from self.end()
+            yield self._start, line[: opener.end], "heading"
+            self._form, self._fence, self._blank = opener.form, "", True
+            self._position += opener.end
+            self._start, line = self._position, line[opener.end :]
+            if not line:
+                return
         if self._fence:
             yield from self._add_fenced(line)
         elif self._is_asciidoc and _is_asciidoc_rule(line, self._blank, self._block):

@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.specs import SentenceKind
+from lmkrag.language.messages import read_opener
+from lmkrag.specs import CHAT, SentenceKind
 
-NO_CONTENT, LEAD_IN, RECORD, NAVIGATION, HEADING = 1, 2, 4, 8, 16
+NO_CONTENT, LEAD_IN, RECORD, NAVIGATION, HEADING, MESSAGE, OWN, ASSISTANT = (
+    1 << bit for bit in range(8)
+)
 """Roles of a sentence, as bits.
 
 ``NO_CONTENT``: a heading with text under it, front matter, or a sentence without words, such as the
 rule of a table. ``LEAD_IN``: a sentence that ends with a colon or a question mark, to which the
 next one belongs. ``RECORD``: a row of a data table or a line of a log, to which no other sentence
 belongs. ``NAVIGATION``: an entry of a table of contents, or a link alone. ``HEADING``: a heading
-with text under it.
+with text under it. ``MESSAGE``: of a conversation; ``OWN``: of a message of the one who asks an
+assistant, ``ASSISTANT`` of its own.
 """
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
 _ENOUGH = 1_000
+_PIECE = 400  # characters of a message after which a piece of it ends with the sentence
 
 # "Present: ", "[10:31] ", "2026-03-12 10:31 ": a line that goes on with no line before it
 OWN_LINE = re.compile(
@@ -74,10 +79,15 @@ class ParagraphTracker:
 
     A paragraph ends at a blank line, after a long line, and after any line once it is long itself,
     but not after a colon or a question. A heading begins a paragraph with the text under it, with
-    or without a blank line between them.
+    or without a blank line between them. In a conversation, paragraphs are pieces of messages.
+
+    Attributes:
+        role: the role of all sentences of the message that the last one was of; else 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "text") -> None:
+        """Begin a document of a kind."""
+        self.role = MESSAGE if kind == CHAT else 0
         self._position = self._length = self._line = 0
         self._after_heading = False
         self._in_contents = False
@@ -105,6 +115,8 @@ class ParagraphTracker:
             heading: whether it is a heading.
             record: whether it is a record, which is a paragraph of its own.
         """
+        if self.role:
+            return self._place_in_message(sentence, heading=heading)
         if (heading or record) and not self._after_heading:
             self._position = 0
         position, self._after_heading = self._position, heading
@@ -124,6 +136,19 @@ class ParagraphTracker:
         self._position += 1
         self._line = 0 if line_ends else self._line + len(sentence) - len(body)
         return position
+
+    def _place_in_message(self, sentence: str, *, heading: bool) -> int:
+        opener = read_opener(sentence) if heading else None
+        if opener is not None:
+            speaks = OWN if opener.is_own else ASSISTANT if opener.is_assistant else 0
+            self.role = MESSAGE | speaks
+        is_long = self._length >= _PIECE and not self._after_heading
+        if opener is not None or is_long:
+            self._position = self._length = 0
+        self._after_heading = heading
+        self._position += 1
+        self._length += len(sentence)
+        return self._position - 1
 
 
 class StructureTable:
@@ -150,6 +175,7 @@ class StructureTable:
             heading, record = kind == "heading", kind in ("record", "metadata")
             position = paragraphs.position(text, heading=heading, record=record)
             role = 0 if _WORD.search(text) and kind != "metadata" else NO_CONTENT
+            role |= paragraphs.role
             if paragraphs.navigates(text, heading=heading):
                 role |= NAVIGATION
             if record:

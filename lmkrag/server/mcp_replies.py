@@ -32,6 +32,8 @@ class Passage(_Reply):
     place: str = Field(description="Where it is, for people: file and line, or page.")
     url: str = Field("", description="The address of the web page that it is of, if it is of one.")
     section: str = Field("", description="Title and headings it stands under.")
+    speaker: str = Field("", description="Who speaks in the message that it is of.")
+    time: str = Field("", description="When the message was sent.")
     start: int = Field(description="First character, for read_document.")
     end: int = Field(description="After the last character.")
     page: int | None = None

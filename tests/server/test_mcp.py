@@ -263,7 +263,7 @@ async def test_documents_are_resources(make, corpus):
         (
             "search",
             {"query": "leave", "filter": "kind=pfd"},
-            "no document matches the filter 'kind=pfd'; a filter asks for kind, path, doc_id, title, modified or a key",
+            "no document matches the filter 'kind=pfd'; a filter asks for kind, path, doc_id, title, modified, speaker or a key",
         ),
         ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),

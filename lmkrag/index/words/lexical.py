@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.index.live import LiveSegment, Selection
+from lmkrag.index.live import LiveSegment, Pieces, Selection
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, find_rows
 from lmkrag.index.words.postings import Posting
 from lmkrag.types.arrays import Bytes, Hashes, Ids, Scores
@@ -101,7 +101,11 @@ def search_terms(
     average = max(1, terms.totals.words) / terms.totals.sentences
     ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for live, postings in zip(segments, terms.postings, strict=True):
-        rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
+        lengths, pieces = live.segment.postings.lengths, live.pieces
+        if pieces is None:
+            rows, bm25 = score_rows(postings, terms.weights, lengths, average)
+        else:
+            rows, bm25 = _score_pieces(postings, terms.weights, lengths, average, pieces)
         if allowed is not None:
             chosen = allowed.rows(live)[rows]
             rows, bm25 = rows[chosen], bm25[chosen]
@@ -280,6 +284,29 @@ def score_rows(
         total[rows] = before + np.float32(weight * (K1 + 1)) * counts / (counts + norm)
     every = np.concatenate(matching).astype(np.int64)
     return every, total[every]
+
+
+def _score_pieces(
+    postings: Sequence[Posting],
+    weights: Sequence[float],
+    lengths: NDArray[np.uint16],
+    average: float,
+    pieces: Pieces,
+) -> tuple[Ids, Scores]:
+    """Return what :func:`score_rows` returns for a segment with conversations: of the rows of a
+    piece, the best has the score of the piece, by BM25 over pieces, and the others have none.
+    """
+    rows, bm25 = score_rows(postings, weights, lengths, average)
+    rows = rows[np.lexsort((rows, -bm25))]
+    heads, first = np.unique(pieces.heads[rows], return_index=True)
+    total = np.zeros(len(heads), np.float32)
+    relative = pieces.lengths / np.where(pieces.of_messages, pieces.average, average)
+    for posting, weight in zip(postings, weights, strict=True):
+        place = np.searchsorted(heads, pieces.heads[posting.rows])
+        counts = np.bincount(place, posting.counts, len(heads)).astype(np.float32)
+        norm = _norm(relative[heads], 1)
+        total += np.float32(weight * (K1 + 1)) * counts / (counts + norm)
+    return rows[first], total
 
 
 def _norm(lengths: NDArray[Any], average: float) -> NDArray[Any]:

@@ -1,0 +1,148 @@
+"""A message is a unit of a search: who speaks and when, and whose messages a question is about."""
+
+import json
+
+import pytest
+
+from lmkrag import Document, Engine
+
+ANSWER = "\n\n".join(
+    f"- Part {number}: the harbour project needs a plan, a database and a deadline for its moorings."
+    for number in range(1, 30)
+)
+CHAT = f"""**User:** I chose PostgreSQL as the database of my harbour project. The deadline is 3 May.
+
+**Assistant:** A database for your harbour project: here is a plan.
+
+{ANSWER}
+
+**User:** Now I use SQLite as the database, since my deadline is near.
+
+**Assistant:** SQLite suits a harbour project. I recommend a backup of the database.
+
+{ANSWER}
+"""
+CREW = {
+    "name": "Harbour crew",
+    "messages": [
+        {"date": "2024-06-01T10:00:00", "from": "Maria Lopez", "text": "The gate code is 8832."},
+        {"date": "2024-06-02T08:00:00", "from": "Ben Marsh", "text": "The old gate code was 4471."},
+    ],
+}
+MAILS = """From ada@example.org Mon Jun  3 12:00:00 2024
+From: Ada Quill <ada@example.org>
+Date: Mon, 3 Jun 2024 12:00:00 +0000
+Subject: Gate
+
+The gate code is written on the board.
+
+From ben@example.org Tue Jun  4 12:00:00 2024
+From: ben@example.org
+Date: Tue, 4 Jun 2024 12:00:00 +0000
+Subject: Re: Gate
+
+The gate code was changed again.
+"""
+
+
+@pytest.fixture(scope="module")
+def chats(tmp_path_factory, encoder):
+    folder = tmp_path_factory.mktemp("chats")
+    (folder / "files").mkdir()
+    (folder / "files/project.md").write_text(CHAT)
+    (folder / "files/result.json").write_text(json.dumps(CREW))
+    (folder / "files/gate.mbox").write_text(MAILS)
+    (folder / "files/notes.md").write_text("# Notes\n\nThe gate code is a number.\n")
+    with Engine.open(folder / "index", encoder=encoder, create=True) as engine:
+        engine.add(folder / "files", progress=False)
+        yield engine
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_a_question_about_oneself_is_answered_by_ones_own_messages(chats, mode):
+    spans = chats.search(
+        "Which database did I choose for my harbour project?", mode=mode, rerank=False
+    )
+    assert [span.speaker for span in spans[:2]] == ["User", "User"]
+
+
+def test_a_question_about_the_assistant_is_not_kept_from_its_messages(chats):
+    span, *_ = chats.search("What did you say suits a harbour project?", mode="lexical", top_k=1)
+    assert span.speaker == "Assistant"
+
+
+def test_a_long_answer_has_two_passages_at_most(chats):
+    spans = chats.search("plan and deadline for moorings", filter="kind=chat", rerank=False)
+    chat = chats.document("project.md").text
+    border = chat.index("Now I use SQLite")
+    answers = [span for span in spans if span.speaker == "Assistant"]
+    assert sum(span.start < border for span in answers) == 2
+    assert sum(span.start > border for span in answers) == 2
+
+
+def test_no_passage_crosses_messages(chats):
+    spans = chats.search(
+        "database of the harbour project", top_k=20, filter="kind=chat", rerank=False
+    )
+    assert {span.speaker for span in spans} >= {"User", "Assistant"}
+    for span in spans:
+        assert ":**" not in span.text.removeprefix(f"**{span.speaker}:**")
+
+
+@pytest.mark.parametrize(
+    ("condition", "speakers"),
+    [
+        ('speaker="Maria Lopez"', {"Maria Lopez"}),
+        ("speaker=maria*", {"Maria Lopez"}),
+        ("speaker in (user, 'Ben Marsh')", {"User", "Ben Marsh"}),
+        ("speaker!=assistant and kind=chat", {"User", "Maria Lopez", "Ben Marsh"}),
+        ("speaker=* and kind=mail", {"Ada Quill", "ben@example.org"}),
+        ("not speaker=*", {""}),
+        ("speaker=nobody", set()),
+    ],
+)
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_a_filter_keeps_the_messages_of_a_speaker(chats, condition, speakers, mode):
+    spans = chats.search(
+        "gate code, database or project", filter=condition, mode=mode, top_k=20, rerank=False
+    )
+    assert {span.speaker for span in spans} == speakers
+
+
+def test_documents_are_listed_by_who_speaks_in_them(chats):
+    assert [each.doc_id for each in chats.documents(filter="speaker=ben*")] == [
+        "gate.mbox",
+        "result.json",
+    ]
+
+
+def test_a_result_says_who_spoke_and_when(chats):
+    span, *_ = chats.search("What is the gate code?", filter="speaker=maria*", rerank=False)
+    assert (span.speaker, span.time) == ("Maria Lopez", "2024-06-01 10:00")
+    assert span.section == "Harbour crew > Maria Lopez, 2024-06-01 10:00"
+    assert (span.date, span.date_source) == ("2024-06-01", "header")
+    assert span.to_dict()["speaker"] == "Maria Lopez"
+    mail, *_ = chats.search("gate code on the board", filter="kind=mail", rerank=False)
+    assert (mail.speaker, mail.time) == ("Ada Quill", "2024-06-03 12:00")
+
+
+def test_a_period_keeps_the_messages_from_it(chats):
+    spans = chats.search("gate code", since="2024-06-02", until="2024-06-03", filter="kind=chat")
+    assert [span.speaker for span in spans] == ["Ben Marsh"]
+
+
+def test_lines_of_a_chat_in_markdown_are_those_of_the_file(chats):
+    span, *_ = chats.search("Now I use SQLite", filter="path=project.md", mode="lexical")
+    line = CHAT[: span.start].count("\n") + 1
+    assert span.place == f"project.md:{line}"
+
+
+def test_a_piece_of_a_message_is_found_by_all_of_its_words(tmp_path, encoder):
+    items = "\n".join(f"- {word} mooring ropes" for word in ("red", "blue", "green", "grey"))
+    question = "When is the deadline of the mooring ropes at the north quay?"
+    told = "The ropes are ordered. They lie at the north quay. The deadline of the mooring is May."
+    text = f"**User:** {told}\n\n**Assistant:** Ropes:\n\n{items}\n"
+    with Engine.open(tmp_path, encoder=encoder, create=True) as engine:
+        engine.add(Document("chat.md", text=text, kind="chat"))
+        span, *_ = engine.search(question, mode="lexical")
+    assert span.speaker == "User"
