@@ -10,11 +10,8 @@ from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
-<<<<<<< HEAD
-from lmkrag.formats.html import read_value
-=======
 from lmkrag.formats.chats import read_chats
->>>>>>> h-chat
+from lmkrag.formats.html import read_value
 from lmkrag.formats.rich_text import join_pieces
 from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode

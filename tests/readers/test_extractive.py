@@ -378,7 +378,11 @@ def test_a_question_that_can_not_be_read_has_no_answer(encoder, tmp_path, questi
         ("The pool (of 15 pilots) is small.", "15", "15 pilots"),
         ("It was opened in 1908, in May.", "1908,", "1908"),
         ("The lamp is lit.", "lamp", "lamp"),
-        ("Date: April 9, 2023 | Id: 63874 | Paid: 18", "April 9, 2023 | Id: 63874", "April 9, 2023"),
+        (
+            "Date: April 9, 2023 | Id: 63874 | Paid: 18",
+            "April 9, 2023 | Id: 63874",
+            "April 9, 2023",
+        ),
         ("Web page: list (https://a.example/b) | Days: 3", "list", "list (https://a.example/b)"),
     ],
 )
