@@ -312,7 +312,10 @@ class Span:
 
         marks = [(hit.start, hit.end, "found") for hit in self.hits[:1]]
         return mark_nodes(
-            parse_blocks(self.text, kind=self.kind, start=self.start, header=self.header), marks
+            parse_blocks(
+                self.text, kind=self.kind, start=self.start, header=self.header, name=self.doc_id
+            ),
+            marks,
         )
 
     def _repr_html_(self) -> str:
@@ -572,7 +575,13 @@ class Answer:
             ]
             quoted = [element("h4", text_node(passage.heading))] if passage.heading else []
             quoted += mark_nodes(
-                parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header),
+                parse_blocks(
+                    text,
+                    kind=span.kind,
+                    start=passage.start,
+                    header=passage.header,
+                    name=span.doc_id,
+                ),
                 marks,
             )
             append_inline(quoted, cite(passage.number))

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 from lmkrag import Engine
 
 ROOT = Path(__file__).parents[2]
-MARKDOWN, PDF = "how is leave accrued?", "how far have the coping stones moved?"
+MARKDOWN, PDF = "who approves leave?", "how far have the coping stones moved?"
 SCREENS = {  # the address, the width, the scheme, and whether the first citation is opened
     "page-home": ("/", 1280, "light", False),
     "page-markdown": (f"/?q={MARKDOWN}", 1600, "light", True),
@@ -23,6 +23,7 @@ SCREENS = {  # the address, the width, the scheme, and whether the first citatio
     "page-documents": ("/?view=documents", 1280, "light", False),
     "page-phone": (f"/?q={MARKDOWN}", 390, "dark", False),
 }
+SHOWN = {"page-home": ".starters", "page-documents": ".list"}  # what is waited for; else an answer
 
 
 def main() -> None:
@@ -41,6 +42,8 @@ def main() -> None:
             "--index",
             str(index),
             "--writable",
+            "--rerank-timeout-ms",
+            "30000",  # or a busy machine would show other answers
         ]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
@@ -70,9 +73,11 @@ def main() -> None:
 def take(page: Page, address: str, name: str, *, opens: bool) -> None:
     """Save what the page shows at an address."""
     page.goto(address)
+    page.locator(SHOWN.get(name, ".said")).first.wait_for(timeout=120_000)
     page.wait_for_load_state("networkidle")
     if opens:
         page.locator(".citation").first.click()
+        page.locator(".document .place, .document .rectangle").first.wait_for(timeout=120_000)
         page.wait_for_load_state("networkidle")
         page.wait_for_timeout(500)
     page.screenshot(path=str(Path(__file__).with_name(f"{name}.png")))

@@ -58,6 +58,12 @@ _indexes_option = click.option(
     metavar="FILE",
     help="Holds the token that requests must carry; else LMKRAG_TOKEN.",
 )
+@click.option(
+    "--feedback",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Let the page say which answers did not help; FILE gets a line of JSON for each.",
+)
 @click.option("--no-auth", is_flag=True, help="Serve anybody who reaches the address.")
 @click.option(
     "--allow-host",

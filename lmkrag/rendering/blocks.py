@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 
+from lmkrag.rendering.highlighting import highlight
+from lmkrag.rendering.latex import show_latex
 from lmkrag.rendering.lines import Line, add_rules, hide_unseen, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
 from lmkrag.rendering.places import MARKDOWN, TABLES, is_record
@@ -14,7 +16,9 @@ _BAR = " | "  # between the cells of a row
 _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
-def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
+def parse_blocks(
+    text: str, *, kind: str, start: int = 0, header: str = "", name: str = ""
+) -> list[Node]:
     """Parse a text into elements that know their offsets in the document.
 
     Args:
@@ -22,12 +26,23 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
         kind: the kind of the document, which decides the markup.
         start: offset of the piece in the document.
         header: the first row of a table that begins before the piece; empty if there is none.
+        name: the name of the document's file: with one, source code is highlighted and formulas
+            are shown instead of their LaTeX.
 
     Returns:
         The blocks, in order.
     """
+    nodes = _parse(text, kind, start, header, name)
+    is_latex = name.endswith((".tex", ".latex"))
+    if is_latex or (name and kind == "markdown"):
+        return show_latex(nodes, whole=is_latex)
+    return nodes
+
+
+def _parse(text: str, kind: str, start: int, header: str, name: str) -> list[Node]:
+    """The blocks of a text, its LaTeX as it was written: see :func:`parse_blocks`."""
     if kind == "code":
-        return [element("pre", element("code", text_node(text, start)))]
+        return [element("pre", element("code", *highlight(text, name, start)))]
     lines = split_lines(text, start)
     if kind == "rst":
         return parse_lines(list(shape_rst(lines)), dialect="rst")

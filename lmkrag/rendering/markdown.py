@@ -15,6 +15,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from lmkrag.formats.markup import UNSEEN
+from lmkrag.rendering.latex import FORMULA
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.structure import OWN_LINE
@@ -74,6 +75,7 @@ def _parser(dialect: str) -> MarkdownIt:
         parser.inline.ruler.before("backticks", "role", _read_role)
     else:
         parser.inline.ruler.before("escape", "unseen", _skip_unseen)
+        parser.inline.ruler.before("escape", "formula", _read_formula)
     return parser
 
 
@@ -87,6 +89,17 @@ def _read_role(state: StateInline, silent: bool) -> bool:
         kind = "text_special" if role.rpartition(":")[2] in _ROLES_OF_PROSE else "code_inline"
         token = state.push(kind, "code", 0)
         token.content = token.markup = inside.strip().lstrip("~!")
+    state.pos = match.end()
+    return True
+
+
+def _read_formula(state: StateInline, silent: bool) -> bool:
+    """Keep a formula together, whose marks are none of Markdown's."""
+    match = FORMULA.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        state.push("text", "", 0).content = match[0]
     state.pos = match.end()
     return True
 

@@ -21,7 +21,7 @@ _STYLES = {
 TAGS = frozenset(
     (
         "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead "
-        "tbody tr th td a mark cite"
+        "tbody tr th td a mark cite span"
     ).split()
 )
 """The allowed elements of a tree; a page displays no others."""

@@ -1,6 +1,7 @@
 """Select the documents of a snapshot that match a filter."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -159,7 +160,13 @@ def describe_row(row: DocumentRow) -> DocumentInfo:
         "fingerprint",
     )
     values = {name: getattr(row, name) for name in same}
-    return DocumentInfo(**values, characters=row.length, pages=len(row.page_starts))
+    changed = row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC)
+    return DocumentInfo(
+        **values,
+        characters=row.length,
+        pages=len(row.page_starts),
+        modified=changed.isoformat(timespec="seconds") if changed else "",
+    )
 
 
 def to_document(row: DocumentRow, text: str) -> Document:

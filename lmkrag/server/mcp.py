@@ -25,7 +25,6 @@ from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import find_missing
 from lmkrag.results import Span, SpanList
 from lmkrag.search.filters import explain_filter
-from lmkrag.search.outline import outline
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     SearchOptions,
@@ -40,7 +39,7 @@ from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, drop_blank
+from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -48,7 +47,6 @@ from lmkrag.version import __version__
 _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
-_OUTLINED = 2_000_000  # characters of a document
 _PASSAGE = 1_000  # characters of a passage that find_related searches with
 _PATIENCE = 25.0  # seconds that a call waits until its text is indexed
 _INTERVAL = 0.05
@@ -316,17 +314,11 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         return replies.Excerpt.model_validate(excerpt, from_attributes=True)
 
     @_tool(server, "Outline a document")
-    async def document_outline(doc_id: _DocId, index: _Index = None) -> replies.Headings:
+    async def document_outline(doc_id: _DocId, index: _Index = None) -> Outline:
         """List the first 200 headings of a document, or functions and classes of source code, with
         their places.
         """
-
-        def read(engine: Engine) -> replies.Headings:
-            (info,) = engine.documents(doc_ids=[doc_id])
-            document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
-            return replies.Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
-
-        return await indexes.run(index, read)
+        return await indexes.run(index, lambda e: Outline.read(e, doc_id, most=_LISTED))
 
     @_tool(server, "Show a page")
     async def page_image(

@@ -6,7 +6,6 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_seri
 
 from lmkrag.evidence.checking import CitationCheck
 from lmkrag.results import PageBox
-from lmkrag.search.outline import Heading
 from lmkrag.server import schemas
 
 _NOTES = "What to tell the user of the passages, such as which files have changed."
@@ -77,13 +76,6 @@ class Evidence(_Reply):
 
 
 Excerpt: Any = schemas.to_model(schemas.Excerpt)
-
-
-class Headings(BaseModel):
-    """The headings of a document, or the functions and classes of source code."""
-
-    doc_id: str
-    headings: list[Heading]
 
 
 class Quotation(BaseModel):

@@ -12,13 +12,15 @@ from lmkrag.errors import UsageError
 from lmkrag.evidence.checking import CitationCheck
 from lmkrag.evidence.quotations import read_quotations
 from lmkrag.results import Answer, CitationRecord, Span, SpanList
+from lmkrag.search.outline import Heading, outline
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import TextReply
-from lmkrag.types import MAX_DOC_ID
+from lmkrag.types import MAX_DOC_ID, Document
 
 MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
 MAX_CITATIONS, MAX_QUOTE = 200, 20_000  # citations that a request may hold, and characters of one
+_OUTLINED = 2_000_000  # characters of a document
 MAX_BATCH = 64  # questions of one request
 Question = Annotated[
     str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])
@@ -235,6 +237,26 @@ class BlocksReply(BaseModel):
     characters: int
 
 
+class MatchesReply(BaseModel):
+    """Where words stand in a document, in order: characters ``[start, end)``."""
+
+    matches: list[tuple[int, int]]
+
+
+class Outline(BaseModel):
+    """The headings of a document, its slides, or the functions and classes of source code."""
+
+    doc_id: str
+    headings: list[Heading]
+
+    @classmethod
+    def read(cls, engine: Engine, doc_id: str, *, most: int) -> Self:
+        """Read the first ``most`` headings. Raises DocumentNotFound: it is not in the index."""
+        (info,) = engine.documents(doc_ids=[doc_id])
+        document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
+        return cls(doc_id=doc_id, headings=outline(document)[:most])
+
+
 class DocumentBody(_Request):
     """A document that is in no file."""
 
@@ -311,6 +333,7 @@ class IndexesReply(BaseModel):
     indexes: list[IndexModel]
     writable: bool
     reader: str
+    feedback: bool = Field(description="Whether `POST /api/feedback` is answered.")
 
 
 class CitedBody(_Request):
@@ -352,21 +375,15 @@ class CheckReply(BaseModel):
     citations: list[CitationCheck]
 
 
-class SummaryModel(BaseModel):
-    """A document in a line."""
+class FeedbackBody(_Request):
+    """An answer that did not help."""
 
-    doc_id: str
-    title: str
-    kind: str
-    summary: str = Field(
-        description="Its first sentence, or the columns of its table; empty where there is neither."
+    index: str = Field(max_length=200)
+    question: Question
+    answer: str = Field("", max_length=20_000)
+    places: list[Annotated[str, Field(max_length=MAX_DOC_ID)]] = Field(
+        [], max_length=MAX_CITATIONS, description="What it cites."
     )
-
-
-class SummariesReply(BaseModel):
-    """The first documents."""
-
-    documents: list[SummaryModel]
 
 
 class LoginBody(_Request):

@@ -1,6 +1,6 @@
 """The parts of the server that routes use: its indexes, threads, jobs and settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -9,6 +9,7 @@ from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.metrics import Metrics
+from lmkrag.server.overview import Overviews
 from lmkrag.server.problems import Problem
 from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
@@ -23,6 +24,7 @@ class Service:
     indexes: ServedIndexes
     metrics: Metrics
     uploads: Uploads | None
+    overviews: Overviews = field(default_factory=Overviews)
     guard: Guard | None = None
     ready: bool = False
 

@@ -67,6 +67,7 @@ class ServerSettings:
     authenticated: bool = True  # False: serve any address without a token
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
     show_paths: bool = False  # in replies; only where no other machine reaches the server
+    feedback: Path | None = None  # a file for what people say of answers, a JSON line each
     reader: "Reader | None" = None  # defaults to quoting the passages
     rerank: bool = True  # default of searches, as is the next field
     rerank_timeout_ms: float | None = 1_000.0

@@ -137,6 +137,7 @@ class DocumentInfo:
         pages: number of its pages; 0 for a text without pages.
         page_starts: the offset of the first character of each page.
         fingerprint: a hash of its file, by which changes are noticed; empty if there is no file.
+        modified: when its file was last changed (ISO 8601); empty if there is no file.
     """
 
     doc_id: str
@@ -150,6 +151,7 @@ class DocumentInfo:
     pages: int
     page_starts: tuple[int, ...] = ()
     fingerprint: str = ""
+    modified: str = ""
 
 
 @dataclass(frozen=True, slots=True)

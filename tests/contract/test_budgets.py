@@ -62,11 +62,11 @@ LIMITS = {
     "functions of rank E or F": 0,
     "mean complexity, in hundredths": 394,
     "private attributes in tests": 147,  # two are of python-docx, to write an odd table
-    "base dependencies": 26,
+    "base dependencies": 27,  # pygments, which rich brings anyway
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 205,
+    "options": 206,  # --feedback of serve
     "environment variables": 11,
 }
 

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import time
 from itertools import pairwise
 
 import pypdfium2
@@ -47,6 +48,80 @@ def test_unknown_document(client):
     assert reply.json()["detail"] == (
         "no document 'lighthouse-handbok.md' in demo; did you mean 'lighthouse-handbook.md'?"
     )
+
+
+def test_words_are_found_wherever_lines_end(client, local):
+    text = local.read("lighthouse-handbook.md")
+    query = {"query": "the  HARBOUR master"}
+    matches = client.get("/api/documents/lighthouse-handbook.md/matches", params=query).json()
+    found = [text[start:end] for start, end in matches["matches"]]
+    assert found and {" ".join(each.lower().split()) for each in found} == {"the harbour master"}
+    assert len(found) == " ".join(text.lower().split()).count("the harbour master")
+    blank = client.get("/api/documents/lighthouse-handbook.md/matches", params={"query": "  "})
+    assert blank.status_code == 422
+
+
+def test_the_outline_of_a_document(client, local):
+    reply = client.get("/api/documents/lighthouse-handbook.md/outline").json()
+    text = local.read("lighthouse-handbook.md")
+    headings = {item["text"]: item for item in reply["headings"]}
+    leave = headings["3. Leave and relief"]
+    assert text[leave["start"] : leave["end"]].startswith("## 3. Leave and relief")
+
+
+def test_the_original_is_sent_as_it_was_indexed(serve, tmp_path, corpus):
+    shutil.copytree(corpus, tmp_path / "files")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "files")
+    with serve(tmp_path, "--index", tmp_path / "index") as running, running.client() as client:
+        kinds = {}
+        for name in (PDF, "lighthouse-handbook.md", "beekeeping.html"):
+            reply = client.get(f"/api/documents/{name}/original").raise_for_status()
+            assert reply.content == (corpus / name).read_bytes()
+            sent = reply.headers["content-disposition"].partition(";")[0]
+            kinds[name] = (reply.headers["content-type"].partition(";")[0], sent)
+            assert reply.headers["x-content-type-options"] == "nosniff"
+        assert kinds == {
+            PDF: ("application/pdf", "inline"),
+            "lighthouse-handbook.md": ("text/plain", "inline"),
+            # it may have scripts
+            "beekeeping.html": ("application/octet-stream", "attachment"),
+        }
+        (tmp_path / "files" / "lighthouse-handbook.md").write_text("Something else.")
+        changed = client.get("/api/documents/lighthouse-handbook.md/original")
+        assert (changed.status_code, changed.json()["detail"]) == (
+            422,
+            "lighthouse-handbook.md: its file has changed since it was indexed",
+        )
+        (tmp_path / "files" / "beekeeping.html").unlink()
+        gone = client.get("/api/documents/beekeeping.html/original")
+        assert gone.status_code == 422 and "can't be read" in gone.json()["detail"]
+
+
+def test_a_document_in_no_file_lends_its_path_to_nobody(writable, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("The safe opens at seven.")
+    body = {"text": "The lamp is lit.", "path": str(secret)}
+    with writable.client() as client:
+        client.put("/api/documents/lamp", json=body).raise_for_status()
+        until_found(client, "lamp")
+        reply = client.get("/api/documents/lamp/original")
+        assert (reply.status_code, reply.json()["detail"]) == (422, "lamp is in no file")
+
+
+def until_found(client, doc_id: str) -> None:
+    deadline = time.monotonic() + 60
+    while client.get(f"/api/documents/{doc_id}").status_code == 404:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_record_says_when_the_file_was_changed(client, corpus):
+    from datetime import UTC, datetime
+
+    changed = (corpus / "glass-river.txt").stat().st_mtime
+    reply = client.get("/api/documents/glass-river.txt").json()
+    assert reply["modified"] == datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,26 +5,30 @@ In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``
 end in ``/text``.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, Path, Query, Request, status
+from fastapi import APIRouter, Depends, Query, Request, status
+from fastapi import Path as PathValue
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 from pydantic import ValidationError
 
 from lmkrag.engine import Engine
-from lmkrag.errors import LmkragError
+from lmkrag.errors import DocumentError, LmkragError
 from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.serialization import DocumentsReply, RelevanceReply, TextReply
 from lmkrag.server import schemas
 from lmkrag.server.problems import Problem
 from lmkrag.server.service import TheIndex, TheService, TheUploads
+from lmkrag.system.files import FileStamp, find_path, hash_file
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
@@ -34,6 +38,19 @@ _MOST_TEXT = 200_000  # characters of a text in one response
 _MOST_BLOCKS = 400_000  # characters of a document in one response
 _LONGEST_LINE = 20_000  # characters of a line that is returned whole
 _MOST_POINTS = 20_000
+_MOST_MATCHES = 1_000  # headings, or places of words
+# What a browser may show of originals: nothing that can have a script. The rest it downloads.
+_PICTURES = {
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+_TEXT = "text/plain; charset=utf-8"
+_SHOWN = {"pdf": "application/pdf", "text": _TEXT, "markdown": _TEXT, "rst": _TEXT, "code": _TEXT}
+_KINDS = ("application/octet-stream", "application/pdf", "text/plain", *_PICTURES.values())
+_ORIGINALS: dict[str, Any] = {kind: {} for kind in _KINDS}
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
 _Offset = Annotated[int, Query(ge=0, le=2**53)]
@@ -41,7 +58,9 @@ _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
 def _read_doc_id(
-    doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")],
+    doc_id: Annotated[
+        str, PathValue(description="Id of the document; slashes may be sent as %2F.")
+    ],
 ) -> str:
     return unquote(doc_id)  # routes of documents are matched on the encoded path
 
@@ -98,7 +117,8 @@ async def read_blocks(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _
         stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
         first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
         stop += len(engine.read(doc_id, stop, stop + _LONGEST_LINE).partition("\n")[0])
-        blocks = parse_blocks(engine.read(doc_id, first, stop), kind=info.kind, start=first)
+        text = engine.read(doc_id, first, stop)
+        blocks = parse_blocks(text, kind=info.kind, start=first, name=doc_id)
         line = engine.read(doc_id, 0, first).count("\n") + 1
         return {
             "blocks": blocks,
@@ -136,6 +156,64 @@ def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore
     return [max(run, key=lambda sentence: sentence.score) for run in runs]
 
 
+@router.get("/{doc_id:path}/outline", response_model=schemas.Outline)
+async def read_outline(doc_id: DocId, index: TheIndex) -> Any:
+    """List the first 1,000 headings of a document, its slides, or the functions and classes of
+    source code.
+    """
+    return await index.run(lambda e: schemas.Outline.read(e, doc_id, most=_MOST_MATCHES))
+
+
+@router.get("/{doc_id:path}/matches", response_model=schemas.MatchesReply)
+async def find_words(
+    doc_id: DocId,
+    index: TheIndex,
+    query: Annotated[str, Query(pattern=r"\S", max_length=200)],
+) -> Any:
+    """Find words in a document, in whatever case and wherever lines end: the first 1,000 places."""
+    pattern = re.compile(r"\s+".join(map(re.escape, query.split())), re.IGNORECASE)
+
+    def find(engine: Engine) -> dict[str, Any]:
+        matches = islice(pattern.finditer(engine.read(doc_id)), _MOST_MATCHES)
+        return {"matches": [match.span() for match in matches]}
+
+    return await index.run(find)
+
+
+@router.get(
+    "/{doc_id:path}/original",
+    response_class=FileResponse,
+    responses={200: {"content": _ORIGINALS, "description": "The file."}},
+)
+async def send_original(doc_id: DocId, index: TheIndex) -> FileResponse:
+    """Send the file of a document if it is as it was when it was indexed."""
+    path, kind = await index.run(lambda engine: _find_original(engine, doc_id))
+    shown = _SHOWN.get(kind) or _PICTURES.get(path.suffix.lower())
+    return FileResponse(
+        path,
+        media_type=shown or "application/octet-stream",
+        filename=path.name,
+        content_disposition_type="inline" if shown else "attachment",
+    )
+
+
+def _find_original(engine: Engine, doc_id: str) -> tuple[Path, str]:
+    """Find the file of a document, and its kind. Raises DocumentError: it has none that is as it
+    was.
+    """
+    (info,) = engine.documents(doc_ids=[doc_id])
+    if not info.modified:  # whoever added it chose its path
+        raise DocumentError(f"{doc_id} is in no file")
+    path = find_path(info.path)
+    try:
+        unchanged = hash_file(path, FileStamp.of(path.stat())) == info.fingerprint
+    except OSError as error:
+        raise DocumentError(f"{doc_id}: its file can't be read") from error
+    if not unchanged:
+        raise DocumentError(f"{doc_id}: its file has changed since it was indexed")
+    return path, info.kind
+
+
 @router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
 async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offset) -> Any:
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
@@ -157,7 +235,7 @@ async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offs
 )
 async def draw_page(
     doc_id: DocId,
-    number: Annotated[int, Path(ge=1, le=1_000_000)],
+    number: Annotated[int, PathValue(ge=1, le=1_000_000)],
     index: TheIndex,
     scale: Annotated[
         float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")

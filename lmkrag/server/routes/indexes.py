@@ -1,22 +1,20 @@
-"""The indexes that are served, their first documents, the session of a page, and the health of the
+"""The indexes that are served, what a page shows first, feedback, sessions, and the health of the
 server.
 """
 
-from collections.abc import Iterator
+import asyncio
+import json
 from dataclasses import asdict
-from textwrap import shorten
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from lmkrag.engine import Engine
-from lmkrag.rendering.places import TABLES, is_record
-from lmkrag.sentences.split import split_sentences
-from lmkrag.sentences.table_rows import read_record
 from lmkrag.server.guard import COOKIE
+from lmkrag.server.overview import Overview
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import IndexesReply, LoginBody, StatusReply, SummariesReply
+from lmkrag.server.schemas import FeedbackBody, IndexesReply, LoginBody, StatusReply
 from lmkrag.server.service import TheIndex, TheService
 from lmkrag.server.sessions import SESSION
 from lmkrag.server.settings import FollowerState
@@ -24,9 +22,6 @@ from lmkrag.server.settings import FollowerState
 router = APIRouter(prefix="/api", tags=["indexes"])
 
 _COUNTS = ("documents", "sentences", "generation")
-_SUMMARIES = 8  # documents
-_SUMMARIZED = 4_000  # characters of a document that are searched for its line
-_SHORTEST, _LONGEST = 25, 140  # characters of a line
 
 
 @router.get("/indexes", response_model=IndexesReply)
@@ -46,6 +41,7 @@ async def list_indexes(service: TheService) -> Any:
         "indexes": indexes,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
+        "feedback": service.settings.feedback is not None,
     }
 
 
@@ -66,34 +62,37 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
     }
 
 
-@router.get("/summaries", response_model=SummariesReply)
-async def list_summaries(index: TheIndex) -> Any:
-    """Return the first documents of an index, in a line each."""
-
-    def summarize(engine: Engine) -> dict[str, Any]:
-        documents = []
-        for info in engine.documents(limit=_SUMMARIES):
-            text = engine.read(info.doc_id, 0, _SUMMARIZED)
-            if info.kind in TABLES:
-                row = next(filter(is_record, text.splitlines()), "")
-                line = ", ".join(column for column, _, _ in read_record(row, 0))
-            else:
-                line = next(_read_prose(text), "")
-            summary = shorten(line, _LONGEST, placeholder=" …")
-            documents.append(
-                {"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary}
-            )
-        return {"documents": documents}
-
-    return await index.run(summarize)
+@router.get(
+    "/overview",
+    response_model=Overview,
+    response_model_exclude={"recent": {"__all__": {"page_starts"}}},
+)
+async def read_overview(service: TheService, index: TheIndex) -> Any:
+    """Return what the first screen shows of an index: questions that it answers, its latest
+    documents, its folders.
+    """
+    indexing = service.settings.follower_state().indexing is not None
+    return await service.overviews.read(index, indexing=indexing)
 
 
-def _read_prose(text: str) -> Iterator[str]:
-    """The sentences of a text that make sense alone."""
-    for sentence in split_sentences(text):
-        words = " ".join(text[sentence.start : sentence.end].split())
-        if sentence.kind == "text" and len(words) >= _SHORTEST and words[-1] in ".!?。":
-            yield words
+@router.post("/feedback", status_code=204, response_class=Response)
+async def record_feedback(body: FeedbackBody, service: TheService) -> Response:
+    """Write a line into the server's file of feedback: an answer did not help."""
+    file = service.settings.feedback
+    if file is None:
+        raise Problem(403, "no-feedback", "No feedback", "start the server with --feedback FILE")
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    line = json.dumps({"time": time, **body.model_dump()}, ensure_ascii=False)
+
+    def write() -> None:
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(f"{line}\n")
+
+    try:
+        await asyncio.to_thread(write)
+    except OSError as error:
+        raise Problem(503, "no-feedback", "No feedback", "its file can't be written") from error
+    return Response(status_code=204)
 
 
 @router.post("/login", status_code=204, response_class=Response)

@@ -1,17 +1,18 @@
 // The page: what its address says is shown; every part reads it from the Page context.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
-import { Composer, Home } from "/static/ask.js";
+import { Composer, Home, useOverviews } from "/static/ask.js";
 import { DocumentView } from "/static/document.js";
 import { Documents, Uploads, useUploads } from "/static/documents.js";
+import { History, store } from "/static/history.js";
 import { getJson, postJson } from "/static/requests.js";
-import { addressOf, CLOSED, Page, readState } from "/static/state.js";
+import { addressOf, ALL, CLOSED, Page, readState } from "/static/state.js";
 import { Thread } from "/static/thread.js";
 
 const POLL = 1500; // milliseconds between two looks at a folder that is being indexed
 const QUIET_POLL = 15_000; // at one that is followed
 const KEYS = [
-  ["/", "Go to the question"],
+  ["/ or Ctrl K", "Go to the question"],
   ["j, k", "Next, previous passage"],
   ["Enter", "Open the passage"],
   ["Esc", "Close the document"],
@@ -49,13 +50,37 @@ function Keys({ dialog }) {
   </dialog>`;
 }
 
-function Indexing({ done, total }) {
+function Indexing({ done, total, asked }) {
   const share = total ? `${Math.floor((100 * done) / total)} %` : "looking for files";
   return html`<p class="indexing">
     <progress max=${total || 1} value=${total ? done : undefined} aria-label="Indexing"></progress>
-    Indexing: ${share}. Until it is done, answers come from the documents that are there so far.
+    Indexing: ${share}. Until it is done, answers come from the documents that are there so far${asked ? "; then your question is asked again" : ""}.
   </p>`;
 }
+
+// Switches between the colours of the system, light and dark.
+function Theme() {
+  const [theme, setTheme] = useState(document.documentElement.dataset.theme || "");
+  const next = { "": "light", light: "dark", dark: "" }[theme];
+  const change = () => {
+    document.documentElement.dataset.theme = next;
+    store("theme", next);
+    setTheme(next);
+  };
+  const name = theme || "system";
+  return html`<button class="small" onClick=${change} title=${`Colours: ${name}`} aria-label=${`Colours: ${name}`}>
+    ${{ system: "◐", light: "☀", dark: "☾" }[name]}
+  </button>`;
+}
+
+// One status of several indexes.
+const joinStatus = (all) => ({
+  ...all[0],
+  documents: all.reduce((sum, one) => sum + one.documents, 0),
+  generation: all.map((one) => one.generation).join(),
+  changed: all.map((one) => one.changed).sort().at(-1),
+  kinds: Object.assign({}, ...all.map((one) => one.kinds)),
+});
 
 // Handlers of keys that work everywhere but where somebody types.
 function useKeys(handlers) {
@@ -63,10 +88,11 @@ function useKeys(handlers) {
   latest.current = handlers;
   useEffect(() => {
     const press = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+      if (event.altKey || document.querySelector("dialog[open]")) return;
+      const held = event.ctrlKey || event.metaKey;
       const typing = event.target.closest("input, textarea, select");
-      if (typing && event.key !== "Escape") return;
-      const handle = latest.current[event.key];
+      if (typing && event.key !== "Escape" && !held) return;
+      const handle = latest.current[held ? `Ctrl ${event.key}` : event.key];
       if (handle && handle(typing) !== false) event.preventDefault();
     };
     document.addEventListener("keydown", press);
@@ -78,6 +104,7 @@ function movePassage(step) {
   const items = [...document.querySelectorAll(".turn:last-child .result")];
   const at = items.findIndex((item) => item.contains(document.activeElement));
   const next = items[Math.min(items.length - 1, Math.max(0, at + step))];
+  next?.closest("details")?.setAttribute("open", "");
   next?.querySelector("h3 a").focus();
 }
 
@@ -119,14 +146,17 @@ function App() {
     };
     getJson("/api/indexes").then(load, setProblem);
   }, [changed]);
-  const index = state.index || server?.indexes[0]?.name || "";
+  const all = server?.indexes.map(({ name }) => name) || [];
+  const index = state.index || all[0] || "";
+  const names = index === ALL ? all : [index].filter(Boolean);
+  const readStatus = () => Promise.all(names.map((name) => getJson("/api/status", { index: name }))).then(joinStatus);
   useEffect(() => {
-    if (index) getJson("/api/status", { index }).then(setStatus, setProblem);
-  }, [index, changed]);
+    if (names.length) readStatus().then(setStatus, setProblem);
+  }, [names.join(), changed]);
   useEffect(() => {
     if (!status?.follows) return undefined;
     const look = () =>
-      getJson("/api/status", { index }).then((next) => {
+      readStatus().then((next) => {
         setStatus(next);
         if (next.generation !== status.generation) reload();
       }, setProblem);
@@ -158,13 +188,17 @@ function App() {
       go(changes);
     },
   });
-  const { jobs, add, clear } = useUploads(index, reload);
+  const { jobs, add, clear } = useUploads(names[0], reload);
+  const indexing = Boolean(status?.indexing) || jobs.some((job) => !["done", "failed"].includes(job.state));
+  const overviews = useOverviews(names, status?.generation);
   const over = useDrop(Boolean(server?.writable), add);
+  const toQuestion = () => {
+    input.current?.focus();
+    input.current?.select();
+  };
   useKeys({
-    "/": () => {
-      input.current?.focus();
-      input.current?.select();
-    },
+    "/": toQuestion,
+    "Ctrl k": toQuestion,
     j: () => movePassage(1),
     k: () => movePassage(-1),
     "?": () => dialog.current.showModal(),
@@ -177,42 +211,50 @@ function App() {
   });
 
   if (problem?.status === 401) return html`<${Login} onDone=${reload} />`;
-  const page = { state, index, server, status, changed, go, linkTo, reload, add };
-  const composer = html`<${Composer} input=${input} />`;
+  const page = { state, index, names, server, status, indexing, changed, go, linkTo, reload, add };
+  const folders = overviews.flatMap((one) => Object.keys(one.folders));
+  const composer = html`<${Composer} input=${input} folders=${folders} />`;
   const home = { index: state.index, questions: [], view: "", in: "", ...CLOSED };
-  const listed = state.view === "documents";
-  const begun = state.questions.length > 0 || listed;
+  const begun = state.questions.length > 0;
+  const asks = begun && !state.view;
+  const views = { documents: ["Documents", Documents], history: ["History", History] };
+  const [, View] = views[state.view] || [];
+  const change = (event) => go({ index: event.target.value, in: "", folder: "", ...CLOSED });
   return html`<${Page.Provider} value=${page}>
     <a class="skip" href="#main">Skip to the content</a>
     <header class="top">
       <h1><a ...${linkTo(home)}>lmkrag</a></h1>
-      ${server?.indexes.length > 1
+      ${all.length > 1
         ? html`<label class="picker">Index
-            <select onChange=${(event) => go({ ...home, index: event.target.value })}>
-              ${server.indexes.map(({ name }) => html`<option value=${name} selected=${name === index}>${name}</option>`)}
+            <select onChange=${change}>
+              ${[...all, ALL].map((name) => html`<option value=${name} selected=${name === index}>${name === ALL ? "All indexes" : name}</option>`)}
             </select>
           </label>`
         : html`<span class="quiet">${index}</span>`}
       <nav aria-label="Main">
-        <a ...${linkTo(home)} aria-current=${begun ? null : "page"}>New question</a>
-        <a ...${linkTo({ view: "documents", ...CLOSED })} aria-current=${listed ? "page" : null}>Documents</a>
+        <a ...${linkTo(home)} aria-current=${begun || View ? null : "page"}>New question</a>
+        ${Object.entries(views).map(
+          ([view, [name]]) => html`<a ...${linkTo({ view, ...CLOSED })} aria-current=${state.view === view ? "page" : null}>${name}</a>`,
+        )}
+        <${Theme} />
         <button class="small" onClick=${() => dialog.current.showModal()} aria-label="Keys" aria-keyshortcuts="?">?</button>
       </nav>
     </header>
     <div class=${`columns ${state.doc ? "with-document" : ""}`}>
       <main id="main" tabindex="-1">
         ${problem &&
+        !(asks && server) && // else the question says it
         html`<div class="problem" role="alert"><p>${problem.message}</p><button onClick=${reload}>Try again</button></div>`}
-        ${status?.indexing && html`<${Indexing} ...${status.indexing} />`}
+        ${status?.indexing && html`<${Indexing} ...${status.indexing} asked=${asks} />`}
         ${status?.not_followed_since &&
         html`<p class="problem" role="status">The folder is not followed since ${new Date(status.not_followed_since).toLocaleString()}: later changes may be missing.</p>`}
-        ${listed ? index && html`<${Documents} />` : begun ? html`<${Thread} />` : html`<${Home} composer=${composer} />`}
-        ${begun && !listed && html`<div class="dock">${composer}</div>`}
+        ${View ? names.length > 0 && html`<${View} />` : begun ? html`<${Thread} />` : html`<${Home} ...${{ composer, overviews }} />`}
+        ${asks && html`<div class="dock">${composer}</div>`}
       </main>
-      ${state.doc && index && html`<${DocumentView} />`}
+      ${state.doc && names.length > 0 && html`<${DocumentView} />`}
     </div>
     <${Uploads} jobs=${jobs} clear=${clear} />
-    ${over && html`<div class="drop" role="status">Drop to add to ${index}</div>`}
+    ${over && html`<div class="drop" role="status">Drop to add to ${names[0]}</div>`}
     <${Keys} dialog=${dialog} />
   <//>`;
 }

@@ -1,79 +1,102 @@
 // The box for a question, where to look, and the first screen.
 
-import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
+import { html, useContext, useEffect, useState } from "/static/vendor/htm-preact.js";
 import { getJson } from "/static/requests.js";
-import { CLOSED, Page } from "/static/state.js";
+import { ALL, CLOSED, Page } from "/static/state.js";
 
-const FIELDS = ["folder", "kind", "from", "to", "mode"];
+const PERIODS = { week: 7, month: 30, year: 365 }; // days
+const MODES = { "": "Meaning and words", dense: "Meaning", lexical: "Words" };
+const POLL = 4000; // milliseconds between two looks at questions that are still being tried
 
-function Filters({ state, kinds }) {
-  const set = FIELDS.filter((name) => state[name]);
-  return html`<details class="filters" open=${set.length > 0}>
-    <summary>Where to look</summary>
-    <div class="fields">
-      <label>Folder <input name="folder" defaultValue=${state.folder} placeholder="reports/2024" /></label>
-      <label>Kind
-        <select name="kind">
-          <option value="">any</option>
-          ${kinds.map((kind) => html`<option value=${kind} selected=${kind === state.kind}>${kind}</option>`)}
-        </select>
-      </label>
-      <label>Dated from <input name="from" type="date" defaultValue=${state.from} /></label>
-      <label>Dated to <input name="to" type="date" defaultValue=${state.to} /></label>
-      <label>Search by
-        <select name="mode">
-          <option value="" selected=${!state.mode}>meaning and words</option>
-          <option value="dense" selected=${state.mode === "dense"}>meaning</option>
-          <option value="lexical" selected=${state.mode === "lexical"}>words</option>
-        </select>
-      </label>
-    </div>
-  </details>`;
+const daysAgo = (days) => new Date(Date.now() - 86_400_000 * days).toISOString().slice(0, 10);
+
+// A choice that is a chip: what stands in it is what is chosen.
+function Chip({ label, value, choices, onChoose }) {
+  return html`<select class="chip" aria-label=${label} onChange=${(event) => onChoose(event.target.value)}
+    data-set=${value ? "" : null}>
+    ${Object.entries(choices).map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}
+  </select>`;
 }
 
-export function Composer({ input }) {
+// A choice takes effect at once, on the question that is shown.
+function Filters({ folders }) {
   const { state, status, go } = useContext(Page);
+  const [dates, setDates] = useState(false);
+  const listed = (first, names) => Object.fromEntries([["", first], ...names.filter(Boolean).map((name) => [name, name])]);
+  const kinds = [...new Set([...Object.keys(status?.kinds || {}), state.kind])];
+  const within = [...new Set([...folders, state.folder])];
+  const limited = state.from || state.to;
+  const named = Object.keys(PERIODS).find((name) => !state.to && state.from === daysAgo(PERIODS[name]));
+  const period = dates || (limited && !named) ? "dates" : named || "";
+  const choosePeriod = (name) => {
+    setDates(name === "dates");
+    if (name !== "dates") go({ from: name && daysAgo(PERIODS[name]), to: "" });
+  };
+  const day = (name, label) =>
+    html`<label>${label} <input type="date" value=${state[name]} onChange=${(event) => go({ [name]: event.target.value })} /></label>`;
+  return html`<div class="chips" role="group" aria-label="Where to look">
+    <${Chip} label="Kind" value=${state.kind} choices=${listed("Any kind", kinds)} onChoose=${(kind) => go({ kind })} />
+    ${within.some(Boolean) &&
+    html`<${Chip} label="Folder" value=${state.folder} choices=${listed("Any folder", within)} onChoose=${(folder) => go({ folder })} />`}
+    <${Chip} label="Time" value=${period} onChoose=${choosePeriod}
+      choices=${{ "": "Any time", week: "Past week", month: "Past month", year: "Past year", dates: "Dates…" }} />
+    ${period === "dates" && [day("from", "from"), day("to", "to")]}
+    <${Chip} label="Search by" value=${state.mode} choices=${MODES} onChoose=${(mode) => go({ mode })} />
+    ${state.in && html`<span class="chip" data-set>Only in ${state.in}
+      <button type="button" onClick=${() => go({ in: "" })}>Search everywhere</button></span>`}
+    ${(state.kind || state.folder || limited || state.mode) &&
+    html`<button type="button" class="small" onClick=${() => go({ kind: "", folder: "", from: "", to: "", mode: "" })}>Clear</button>`}
+  </div>`;
+}
+
+export function Composer({ input, folders }) {
+  const { state, go } = useContext(Page);
   const follows = state.questions.length > 0;
   const submit = (event) => {
     event.preventDefault();
-    const { q, ...fields } = Object.fromEntries(new FormData(event.target));
-    if (!q.trim()) return;
-    event.target.elements.q.value = "";
-    go({ ...fields, questions: [...state.questions, q.trim()], view: "", ...CLOSED });
+    const { q } = event.target.elements;
+    const question = q.value.trim();
+    if (!question) return;
+    q.value = "";
+    go({ questions: [...state.questions, question], view: "", ...CLOSED });
   };
   return html`<form class="ask" role="search" onSubmit=${submit}>
-    ${state.in &&
-    html`<p class="quiet">Only in ${state.in}
-      <button type="button" class="small" onClick=${() => go({ in: "" })}>Search everywhere</button></p>`}
-    <div class="row">
-      <label for="q" class="hidden">Question</label>
-      <input
-        id="q"
-        name="q"
-        type="search"
-        ref=${input}
-        maxlength="10000"
-        placeholder=${follows ? "Ask a follow-up" : "Ask your documents"}
-        autocomplete="off"
-        enterkeyhint="search"
-        aria-keyshortcuts="/"
-      />
+    <div class="row"><label for="q" class="hidden">Question</label>
+      <input id="q" name="q" type="search" ref=${input} maxlength="10000" autocomplete="off" enterkeyhint="search"
+        aria-keyshortcuts="/ Control+K" placeholder=${follows ? "Ask a follow-up" : "Ask your documents"} />
       <button class="primary">Ask</button>
     </div>
-    <${Filters} key=${FIELDS.map((name) => state[name]).join()} state=${state} kinds=${Object.keys(status?.kinds || {})} />
+    <${Filters} folders=${folders} />
   </form>`;
 }
 
-export function Home({ composer }) {
-  const { index, status, server, linkTo } = useContext(Page);
-  const [documents, setDocuments] = useState([]);
+// The first screens of the indexes, each with its name, again while their questions are being tried.
+export function useOverviews(names, generation) {
+  const [overviews, setOverviews] = useState([]);
   useEffect(() => {
-    setDocuments([]);
-    if (status?.documents) getJson("/api/summaries", { index }).then((reply) => setDocuments(reply.documents), () => {});
-  }, [index, status?.generation]);
+    if (generation === undefined) return undefined;
+    let timer = 0;
+    const load = async () => {
+      const read = (index) => getJson("/api/overview", { index }).then((reply) => ({ index, ...reply }));
+      const replies = await Promise.all(names.map(read));
+      setOverviews(replies);
+      if (replies.some((reply) => reply.preparing)) timer = setTimeout(load, POLL);
+    };
+    load().catch(() => {}); // the page says elsewhere that the server can't be reached
+    return () => clearTimeout(timer);
+  }, [names.join(), generation]);
+  return overviews.filter((reply) => names.includes(reply.index));
+}
+
+export function Home({ composer, overviews }) {
+  const { state, index, status, server, indexing, go, linkTo } = useContext(Page);
   const empty = status && !status.documents;
+  const everywhere = index === ALL;
+  const questions = overviews.flatMap((one) => one.questions).slice(0, 3);
+  const recent = overviews.flatMap((one) => one.recent.map((info) => ({ ...info, of: everywhere ? one.index : "" }))).slice(0, 6);
+  const folders = overviews.flatMap((one) => Object.entries(one.folders));
   return html`<div class="home">
-    <h2>Ask ${status ? html`<b>${index}</b>` : "your documents"}</h2>
+    <h2>Ask ${status ? html`<b>${everywhere ? "all indexes" : index}</b>` : "your documents"}</h2>
     <p class="quiet">
       ${empty
         ? "There are no documents yet."
@@ -82,20 +105,34 @@ export function Home({ composer }) {
           : "Answers quote exact passages of your documents."}
     </p>
     ${empty &&
-    !status.indexing &&
+    !indexing &&
     html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index INDEX</code>`}</p>`}
-    ${!empty && composer}
-    ${documents.length > 0 &&
-    html`<h3>What is here</h3>
+    ${(!empty || indexing) && composer}
+    ${questions.length > 0 &&
+    html`<h3>Try one of these</h3>
+      <ul class="starters">
+        ${questions.map((question) => html`<li><a ...${linkTo({ questions: [question] })}>${question}</a></li>`)}
+      </ul>`}
+    ${recent.length > 0 &&
+    html`<h3>Recent documents</h3>
       <ul class="contents">
-        ${documents.map(
-          ({ doc_id, title, summary }) => html`<li>
-            <a ...${linkTo({ doc: doc_id, start: null, end: null })}>${doc_id}</a>
-            ${isNamed(title, doc_id) && html` <span>${title}</span>`}
-            ${summary && html`<p class="quiet">${summary}</p>`}
+        ${recent.map(
+          ({ doc_id, title, modified, of }) => html`<li class="line">
+            <a ...${linkTo({ doc: doc_id, start: null, end: null, of })}>${isNamed(title, doc_id) ? title : doc_id}
+              ${isNamed(title, doc_id) && html`<span class="quiet"> ${doc_id}</span>`}</a>
+            ${modified && html`<span class="quiet">${ago(modified)}</span>`}
           </li>`,
         )}
       </ul>`}
+    ${folders.length > 0 &&
+    html`<h3>Folders</h3>
+      <p class="chips">
+        ${folders.map(
+          ([folder, documents]) => html`<button class="chip" aria-pressed=${String(folder === state.folder)}
+            data-set=${folder === state.folder ? "" : null}
+            onClick=${() => go({ folder: folder === state.folder ? "" : folder })}>${folder} <span class="quiet">${documents}</span></button>`,
+        )}
+      </p>`}
     ${status?.changed &&
     html`<p class="quiet"><a ...${linkTo({ view: "documents" })}>All documents</a>, updated ${ago(status.changed)}</p>`}
   </div>`;

@@ -3,7 +3,7 @@
 import { html, useState } from "/static/vendor/htm-preact.js";
 
 const TAGS = new Set(
-  "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite".split(" "),
+  "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite span".split(" "),
 );
 const HEADING = /^h[1-6]$/; // not one of the page's own, so it is none of its headings
 
@@ -13,8 +13,8 @@ function marked({ text, start: from }, range) {
   const letters = Array.from(text);
   const low = Math.max(0, range.start - from);
   const high = Math.min(letters.length, range.end - from);
-  if (low >= high) return text;
   const part = (a, b) => letters.slice(a, b).join("");
+  if (low >= high || /^\s*\n\s*$/.test(part(low, high))) return text; // an empty line is no place to go to
   return html`${part(0, low)}<mark class="place">${part(low, high)}</mark>${part(high)}`;
 }
 
@@ -32,7 +32,7 @@ export function Copy({ label, text }) {
   return html`<button class="small" onClick=${copy} aria-live="polite">${done || label}</button>`;
 }
 
-const plain = (node) => ("text" in node ? node.text : node.children.map(plain).join(""));
+export const plain = (node) => ("text" in node ? node.text : node.children.map(plain).join(""));
 
 // range: characters to mark. cite(number): what a citation is shown as.
 export function Blocks({ nodes, range, cite }) {
@@ -53,6 +53,7 @@ export function Blocks({ nodes, range, cite }) {
     if (tag === "a") Object.assign(known, { href: attributes.href, rel: "noopener noreferrer", target: "_blank" });
     if (tag === "ol" && attributes.start) known.start = attributes.start;
     if (tag === "mark") known.class = attributes.kind;
+    if (tag === "span") known.class = `code-${attributes.token}`;
     if (HEADING.test(tag)) return html`<p class=${`heading ${tag}`}>${children}</p>`;
     if (attributes.align) known.class = `align-${attributes.align}`;
     return html`<${tag === "a" && !attributes.href ? "span" : tag} ...${known}>${children}<//>`;

@@ -1,13 +1,14 @@
 // A document beside the answer: its text as its format has it or its pages, a place marked, and the strip of relevance.
 
 import { html, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "/static/vendor/htm-preact.js";
-import { Blocks } from "/static/blocks.js";
+import { Blocks, plain } from "/static/blocks.js";
 import { documentPath, getJson } from "/static/requests.js";
 import { CLOSED, Page } from "/static/state.js";
-import { Strip } from "/static/strip.js";
+import { findPeaks, Strip } from "/static/strip.js";
 
 const WINDOW = 60_000; // characters of a long text that are shown at once
 const ZOOMS = [1, 1.5, 2, 3];
+const SEARCHED = 2; // characters of words that are looked for, at least
 
 export function useLoaded(load, keys) {
   const [loaded, setLoaded] = useState({});
@@ -69,16 +70,11 @@ function TextView({ docId, index, info, start, end }) {
       <${Blocks} nodes=${value.blocks} range=${start == null ? null : { start, end }} />
     </div>
     ${value.end < characters &&
-    html`<button onClick=${() => setRange([shown[0], Math.min(characters, value.end + WINDOW)])}>
-      Show what follows
-    </button>`}
+    html`<button onClick=${() => setRange([shown[0], Math.min(characters, value.end + WINDOW)])}>Show what follows</button>`}
   </div>`;
 }
 
-function countLines({ blocks }) {
-  const text = blocks[0]?.children[0]?.children[0]?.text ?? "";
-  return text.replace(/\n$/, "").split("\n").length;
-}
+const countLines = ({ blocks }) => plain(blocks[0]).replace(/\n$/, "").split("\n").length;
 
 function pageAt(starts, place) {
   let page = 1;
@@ -95,15 +91,8 @@ function PageImage({ docId, index, number, zoom, rectangles = [] }) {
   return html`<div class=${`page zoom-${10 * zoom}`}>
     <img src=${address} alt=${`Page ${number}`} />
     ${rectangles.map(
-      ([left, top, right, bottom]) => html`<div
-        class="rectangle"
-        style=${{
-          left: percent(left),
-          top: percent(top),
-          width: percent(right - left),
-          height: percent(bottom - top),
-        }}
-      ></div>`,
+      ([left, top, right, bottom]) => html`<div class="rectangle"
+        style=${{ left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top) }}></div>`,
     )}
   </div>`;
 }
@@ -139,14 +128,8 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
       <button disabled=${zoom === ZOOMS.length - 1} onClick=${() => setZoom(zoom + 1)} aria-label="Zoom in">+</button>
       ${best.length > 1 &&
       html`<span class="quiet">Best pages:</span> ${best.map(
-          ({ number, sentence }) => html`<button
-            class="best"
-            aria-current=${number === page ? "page" : null}
-            aria-label=${`Go to page ${number}`}
-            onClick=${() => goTo(sentence.start, sentence.end)}
-          >
-            ${number}
-          </button>`,
+          ({ number, sentence }) => html`<button class="best" aria-current=${number === page ? "page" : null}
+            aria-label=${`Go to page ${number}`} onClick=${() => goTo(sentence.start, sentence.end)}>${number}</button>`,
         )}`}
     </nav>
     <div class="paper" tabindex="0" role="region" aria-label=${`Page ${page}`}>
@@ -167,9 +150,52 @@ function bestPages(starts, sentences) {
     .slice(0, 4);
 }
 
+// What leads through a document: its headings, words that are looked for, the places that fit the question, the file.
+function Tools({ docId, index, info, start, sentences, goTo }) {
+  const [words, setWords] = useState("");
+  const path = (end) => `${documentPath(docId)}/${end}`;
+  const { value: outline } = useLoaded((signal) => getJson(path("outline"), { index }, signal), [docId, index]);
+  const query = words.trim().length < SEARCHED ? "" : words.trim();
+  const { value: found } = useLoaded(
+    (signal) => (query ? getJson(path("matches"), { index, query }, signal) : Promise.resolve(null)),
+    [docId, index, query],
+  );
+  const hits = query ? (found?.matches || []).map(([from, to]) => ({ start: from, end: to })) : findPeaks(sentences).map((number) => sentences[number]);
+  const here = hits.findLastIndex((hit) => hit.start <= (start ?? -1));
+  const isAt = here >= 0 && hits[here].start === start;
+  const move = (to) => hits[to] && goTo(hits[to].start, hits[to].end);
+  const submit = (event) => {
+    event.preventDefault();
+    move((here + 1) % hits.length);
+  };
+  const headings = outline?.headings || [];
+  const original = `${path("original")}?${new URLSearchParams({ index })}`;
+  return html`<div class="tools">
+    ${headings.length > 1 &&
+    html`<select aria-label="Outline" onChange=${(event) => {
+      const heading = headings[event.target.value];
+      goTo(heading.start, heading.start + heading.level + 1 + heading.text.length);
+    }}>
+      <option value="">Outline</option>
+      ${headings.map((heading, number) => html`<option value=${number}>${"\u2003".repeat(heading.level - 1)}${heading.text}</option>`)}
+    </select>`}
+    <form role="search" aria-label="In this document" onSubmit=${submit}>
+      <input type="search" aria-label="Find in this document" placeholder="Find" value=${words}
+        onInput=${(event) => setWords(event.target.value)} />
+      ${(query || hits.length > 0) &&
+      html`<button type="button" disabled=${here - isAt < 0} onClick=${() => move(here - isAt)} aria-label="Previous place">‹</button>
+        <span class="quiet" aria-live="polite">${isAt ? `${here + 1} of ` : ""}${hits.length}${query ? "" : " that fit"}</span>
+        <button type="button" disabled=${here + 1 >= hits.length} onClick=${() => move(here + 1)} aria-label="Next place">›</button>`}
+    </form>
+    ${info.modified && !info.meta.attached_to &&
+    html`<a href=${original} target="_blank" rel="noopener">Original</a> <a href=${original} download>Download</a>`}
+  </div>`;
+}
+
 export function DocumentView() {
-  const { state, index, go } = useContext(Page);
+  const { state, names, go } = useContext(Page);
   const { doc: docId, start, end } = state;
+  const index = state.of || names[0];
   const question = state.questions.at(-1);
   const heading = useRef(null);
   const { value: info, error } = useLoaded((signal) => getJson(documentPath(docId), { index }, signal), [docId, index]);
@@ -198,6 +224,7 @@ export function DocumentView() {
       </div>
       <button onClick=${() => go(CLOSED)} aria-keyshortcuts="Escape">Close</button>
     </header>
+    ${info && html`<${Tools} key=${docId} ...${{ ...shared, sentences, goTo }} />`}
     <div class="body">
       ${sentences.length > 1 &&
       html`<${Strip} ...${{ docId, index, sentences, goTo }} start=${start ?? -1} characters=${info?.characters || 1} />`}

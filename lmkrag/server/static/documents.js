@@ -3,7 +3,7 @@
 import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
 import { ago, count, isNamed } from "/static/ask.js";
 import { documentPath, getJson, putFile, remove } from "/static/requests.js";
-import { Page } from "/static/state.js";
+import { ALL, Page } from "/static/state.js";
 
 const PAGE = 1000; // documents of one request
 const SHOWN = 200; // rows at first
@@ -88,6 +88,16 @@ function Row({ info, link, removal, writable }) {
 }
 
 export function Documents() {
+  const { index, server, go } = useContext(Page);
+  if (index !== ALL) return html`<${DocumentsOf} />`;
+  return html`<section><h2>Documents</h2><ul class="contents">
+      ${server.indexes.map(
+        ({ name, documents }) => html`<li><button onClick=${() => go({ index: name })}>${name}</button> ${count(documents, "document")}</li>`,
+      )}
+  </ul></section>`;
+}
+
+function DocumentsOf() {
   const { index, server, status, linkTo, changed, reload, add } = useContext(Page);
   const { documents, problem } = useDocuments(index, changed);
   const [words, setWords] = useState("");

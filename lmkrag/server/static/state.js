@@ -2,16 +2,17 @@
 
 import { createContext } from "/static/vendor/htm-preact.js";
 
-const TEXTS = ["index", "view", "mode", "folder", "kind", "from", "to", "in", "doc"];
+const TEXTS = ["index", "view", "mode", "folder", "kind", "from", "to", "in", "doc", "of"];
 const NUMBERS = ["start", "end"];
 
-export const CLOSED = { doc: "", start: null, end: null };
+export const ALL = "*"; // the index of a state that asks every index
+export const CLOSED = { doc: "", of: "", start: null, end: null }; // of: the index of the document, where all are asked
 
 // The state, go(changes), and what else every part of the page needs.
 export const Page = createContext(null);
 
-export function readState() {
-  const parameters = new URLSearchParams(location.search);
+export function readState(address = location.href) {
+  const parameters = new URL(address, location.href).searchParams;
   const state = Object.fromEntries(TEXTS.map((name) => [name, parameters.get(name) || ""]));
   state.questions = parameters.getAll("q").map((question) => question.trim()).filter(Boolean);
   for (const name of NUMBERS) {
@@ -34,13 +35,12 @@ export function addressOf(state) {
 
 const quote = (value) => `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 
-// The filter expression of the fields for document, folder, kind and date; empty for none.
-export function filterOf(state) {
+// What a state looks in, as options of a search; null where there is no limit.
+export function optionsOf(state) {
   const terms = [];
   if (state.in) terms.push(`doc_id=${quote(state.in)}`);
   if (state.folder) terms.push(`path=${state.folder.replace(/\/+$/, "").replace(/[\s()=<>!"']/g, "?")}/*`);
   if (state.kind) terms.push(`kind=${quote(state.kind)}`);
-  if (state.from) terms.push(`date>=${quote(state.from)}`);
-  if (state.to) terms.push(`date<=${quote(state.to)}`);
-  return terms.join(" and ");
+  const filter = terms.join(" and ") || null;
+  return { mode: state.mode || "hybrid", filter, since: state.from || null, until: state.to || null };
 }

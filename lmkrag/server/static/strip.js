@@ -5,7 +5,7 @@ import { documentPath, getJson } from "/static/requests.js";
 
 const NEAR = 3; // sentences to each side that a peak is above
 
-function findPeaks(sentences) {
+export function findPeaks(sentences) {
   const mean = sentences.reduce((sum, sentence) => sum + sentence.score, 0) / (sentences.length || 1);
   const most = Math.max(...sentences.map((sentence) => sentence.score), 0);
   const least = mean + (most - mean) / 2;
@@ -14,9 +14,7 @@ function findPeaks(sentences) {
     .filter(
       ({ sentence, number }) =>
         sentence.score >= least &&
-        sentences
-          .slice(Math.max(0, number - NEAR), number + NEAR + 1)
-          .every((other) => other.score <= sentence.score),
+        sentences.slice(Math.max(0, number - NEAR), number + NEAR + 1).every((other) => other.score <= sentence.score),
     )
     .map(({ number }) => number);
 }
@@ -46,13 +44,8 @@ export function Strip({ docId, index, sentences, characters, start, goTo }) {
   const bars = useMemo(
     () =>
       sentences.map(
-        (sentence, number) => html`<rect
-          x="0"
-          y=${sentence.start}
-          width=${4 + (96 * (sentence.score - low)) / (high - low)}
-          height=${Math.max(sentence.end - sentence.start, characters / 800)}
-          class=${number === here ? "here" : ""}
-        />`,
+        (sentence, number) => html`<rect x="0" y=${sentence.start} width=${4 + (96 * (sentence.score - low)) / (high - low)}
+          height=${Math.max(sentence.end - sentence.start, characters / 800)} class=${number === here ? "here" : ""} />`,
       ),
     [sentences, characters, here],
   );
@@ -79,24 +72,15 @@ export function Strip({ docId, index, sentences, characters, start, goTo }) {
     return position < 0 ? sentences.length - 1 : position;
   };
   return html`<div class="strip">
-    <svg
-      viewBox=${`0 0 100 ${characters}`}
-      preserveAspectRatio="none"
-      role="slider"
-      tabindex="0"
-      aria-orientation="vertical"
+    <svg viewBox=${`0 0 100 ${characters}`} preserveAspectRatio="none" role="slider" tabindex="0" aria-orientation="vertical"
       aria-label="Relevance of every sentence; arrow keys go to the next peak"
-      aria-valuemin="0"
-      aria-valuemax=${sentences.length - 1}
-      aria-valuenow=${Math.max(0, here)}
+      aria-valuemin="0" aria-valuemax=${sentences.length - 1} aria-valuenow=${Math.max(0, here)}
       aria-valuetext=${here < 0 ? "no sentence" : `sentence ${here + 1}, score ${scores[here].toFixed(2)}`}
       onKeyDown=${onKeyDown}
       onMouseMove=${(event) => setHovered(numberAt(event))}
       onMouseLeave=${() => setHovered(null)}
       onClick=${(event) => go(numberAt(event))}
-    >
-      ${bars}
-    </svg>
+    >${bars}</svg>
     ${shown && html`<p class="sentence" aria-hidden="true">${text}</p>`}
   </div>`;
 }

@@ -1,14 +1,16 @@
 // Questions, their answers and the passages that were found, one below the other.
 
-import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
+import { html, useContext, useEffect, useLayoutEffect, useRef, useState } from "/static/vendor/htm-preact.js";
 import { Blocks, Copy } from "/static/blocks.js";
 import { Why } from "/static/explain.js";
-import { asJson, Problem, streamEvents } from "/static/requests.js";
-import { CLOSED, filterOf, Page } from "/static/state.js";
+import { remember } from "/static/history.js";
+import { asJson, postJson, Problem, streamEvents } from "/static/requests.js";
+import { ALL, CLOSED, optionsOf, Page } from "/static/state.js";
 
 const HISTORY = 6; // exchanges that a follow-up question is understood from
 const SHOWN = 8; // passages at first
 const CACHED = 300; // answers that are shown again without a request
+const SURE = { strong: "Very sure", likely: "Fairly sure", unsure: "Not sure", weak: "Hardly likely" };
 
 const answers = new Map(); // by the address of their question: what useAnswer returns
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
@@ -19,7 +21,7 @@ function keep(key, reply) {
 }
 
 // Asks if `enabled`, unless the answer is cached; {busy, text, answer, spans, problem, stopped, stop, again}.
-function useAnswer(key, body, enabled) {
+function useAnswer(key, body, enabled, onAsk) {
   const [reply, setReply] = useState(answers.get(key) || {});
   const [round, setRound] = useState(0);
   const abort = useRef(null);
@@ -37,6 +39,7 @@ function useAnswer(key, body, enabled) {
     };
     const run = async () => {
       change({});
+      onAsk();
       const shown = new Map();
       const withBlocks = (spans) => spans.map((span) => ({ ...span, blocks: shown.get(keyOf(span)) }));
       for await (const { event, data } of streamEvents("/api/ask", asJson(body, signal))) {
@@ -60,9 +63,10 @@ function useAnswer(key, body, enabled) {
   return { ...reply, stop, again: () => setRound(round + 1) };
 }
 
+// Every number that the text of a language model cites; the passages of a quoting reader name theirs.
 function Sources({ answer, link }) {
   const cited = answer.citations.filter(
-    (citation, place, all) => all.findIndex((other) => other.place === citation.place) === place,
+    (citation, place, all) => all.findIndex((other) => other.number === citation.number) === place,
   );
   if (!cited.length) return null;
   return html`<ol class="citations" aria-label="Sources">
@@ -75,12 +79,29 @@ function Sources({ answer, link }) {
   </ol>`;
 }
 
-function Reply({ reply, link, retry }) {
-  const { text, answer, spans, problem, busy, stopped } = reply;
+// What an answer quotes: its value, how sure it is, and the passages with the marked sentences and their places.
+function Quoted({ answer, cite, passage }) {
+  const first = answer.blocks.length - answer.quotes.length; // the blocks before say what is said here in other words
+  const value = answer.short[0]?.text;
+  const citation = (number) => answer.citations.find((one) => one.number === number);
+  return html`${value && html`<p class="value">${value}</p>`}
+    ${answer.label && html`<p class=${`sure ${answer.label}`}>${SURE[answer.label]}</p>`}
+    ${!answer.found && html`<${Blocks} nodes=${answer.blocks.slice(0, first)} />`}
+    <ol class="citations results" aria-label="Sources">
+      ${answer.quotes.map(({ number }, place) => {
+        const span = { ...answer.spans[number - 1], place: citation(number)?.place || answer.spans[number - 1].place };
+        const target = citation(number) || span;
+        return passage({ span, number, target, nodes: answer.blocks[first + place].children, cite });
+      })}
+    </ol>`;
+}
+
+function Reply({ reply, link, passage }) {
+  const { text, answer, spans, problem, busy, stopped, again } = reply;
   if (problem) {
     return html`<div class="problem" role="alert">
       <p>${problem.message}</p>
-      <button onClick=${retry}>Try again</button>
+      <button onClick=${again}>Try again</button>
     </div>`;
   }
   if (!answer) {
@@ -96,24 +117,30 @@ function Reply({ reply, link, retry }) {
   };
   const perhaps = !answer.found && answer.citations.length > 0;
   return html`<div class=${perhaps ? "said perhaps" : "said"}>
-      <${Blocks} nodes=${answer.blocks} cite=${cite} />
+      ${answer.quotes.length > 0
+        ? html`<${Quoted} ...${{ answer, cite, passage }} />`
+        : html`<${Blocks} nodes=${answer.blocks} cite=${cite} /><${Sources} answer=${answer} link=${link} />`}
       ${answer.answered_by && html`<p class="quiet">Answered by ${answer.answered_by}</p>`}
-      ${answer.label && answer.citations.length > 0 && html`<p class="quiet">Confidence: ${answer.label}</p>`}
       ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">Other words may find more.</p>`}
     </div>
-    <${Sources} answer=${answer} link=${link} />
     ${answer.warnings.map((warning) => html`<p class="problem" role="status">Warning: ${warning}</p>`)}`;
 }
 
-function Passage({ span, number, link, onlyHere }) {
+// target: the characters that its link opens.
+function Passage({ span, number, target, nodes, cite, link, onlyHere }) {
+  const shown = useRef(null);
+  useLayoutEffect(() => {
+    const mark = shown.current.querySelector("mark");
+    if (mark) shown.current.scrollTop = mark.offsetTop - shown.current.clientHeight / 3;
+  }, [target.start]);
   return html`<li class="result" value=${number}>
-    <h3><a ...${link(span)}>${span.place}</a> ${span.weak && html` <span class="weak">weak</span>`}
+    <h3><a ...${link(target)}>${span.place}</a> ${span.weak && html` <span class="weak">weak</span>`}
       ${span.date && span.date_source !== "file" && html` <span class="weak" title=${span.date_source}>${span.date}</span>`}
       ${span.superseded_by && html` <span class="weak">superseded by ${span.superseded_by}</span>`}
       ${span.instructs_model && html` <span class="weak">speaks to a language model</span>`}
-      ${span.stale && html` <span class="weak">${span.stale} since indexing</span>`}</h3>
-    <p class="quiet">${span.section}</p>
-    <${Blocks} nodes=${span.blocks || []} />
+      ${span.stale && html` <span class="weak">${span.stale} since indexing</span>`}
+      <span class="quiet">${span.section}</span></h3>
+    <blockquote class="quotation" ref=${shown} tabindex="0"><${Blocks} nodes=${nodes || []} cite=${cite} /></blockquote>
     ${span.more.length > 0 && html`<p class="quiet">Also in lines ${span.more.join(", ")}</p>`}
     ${span.also_in.length > 0 && html`<p class="quiet">Also in ${span.also_in.join(", ")}</p>`}
     <div class="row">
@@ -123,22 +150,20 @@ function Passage({ span, number, link, onlyHere }) {
   </li>`;
 }
 
-function Passages({ question, spans, open, link }) {
-  const { go } = useContext(Page);
+// The passages but for those that the answer shows as a whole.
+function Passages({ spans, answer, passage }) {
   const [most, setMost] = useState(SHOWN);
   if (!spans.length) return html`<p class="quiet">No passage was found. Other words, or fewer filters, may find some.</p>`;
-  return html`<details class="passages" open=${open}>
-    <summary>Passages (${spans.length})</summary>
+  const whole = (span, number) =>
+    answer?.quotes.some((quote) => quote.number === number && quote.start <= span.start && span.end <= quote.end);
+  const others = spans.map((span, place) => ({ span, number: place + 1 })).filter(({ span, number }) => !whole(span, number));
+  if (!others.length) return null;
+  return html`<details class="passages">
+    <summary>${others.length < spans.length ? "Further passages" : "Passages"} (${others.length})</summary>
     <ol class="results">
-      ${spans.slice(0, most).map(
-        (span, number) => html`<${Passage}
-          key=${keyOf(span)}
-          ...${{ span, link, number: number + 1 }}
-          onlyHere=${() => go({ in: span.doc_id, questions: [question], ...CLOSED })}
-        />`,
-      )}
+      ${others.slice(0, most).map(({ span, number }) => passage({ span, number, target: span, nodes: span.blocks }))}
     </ol>
-    ${spans.length > most && html`<button class="small" onClick=${() => setMost(spans.length)}>Show all ${spans.length}</button>`}
+    ${others.length > most && html`<button class="small" onClick=${() => setMost(others.length)}>Show all ${others.length}</button>`}
   </details>`;
 }
 
@@ -160,24 +185,66 @@ function Edit({ question, done }) {
   </form>`;
 }
 
-function Turn({ number }) {
-  const { state, index, server, go, linkTo } = useContext(Page);
+function Wrong({ report }) {
+  const [told, setTold] = useState("");
+  const tell = () => postJson("/api/feedback", report).then(() => setTold("Thank you"), (error) => setTold(error.message));
+  return html`<button class="small" onClick=${tell} disabled=${Boolean(told)} aria-live="polite">${told || "Not helpful"}</button>`;
+}
+
+// What one index answers; onRank is told how good that is, where all indexes are asked.
+function Found({ name, number, isLast, onRank, edit }) {
+  const { state, server, indexing, go, linkTo } = useContext(Page);
   const { questions } = state;
   const question = questions[number];
-  const isLast = number === questions.length - 1;
   const [opened, setOpened] = useState(isLast);
-  const [editing, setEditing] = useState(false);
-  const filter = filterOf(state);
-  const keyAt = (place) => JSON.stringify([index, state.mode, filter, questions.slice(0, place + 1)]);
+  const isOneOfMany = state.index === ALL;
+  const how = optionsOf(state);
+  const keyAt = (place) => JSON.stringify([name, how, questions.slice(0, place + 1)]);
   const history = questions
     .slice(0, number)
     .map((before, place) => [before, answers.get(keyAt(place))?.answer?.text || ""])
     .slice(-HISTORY);
-  const how = { index: index || null, mode: state.mode || "hybrid", filter: filter || null };
-  const body = { ...how, question, history, stream: true, explain: true, blocks: true };
-  const reply = useAnswer(keyAt(number), body, Boolean(server) && (isLast || opened));
-  const { answer, spans, busy } = reply;
-  const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end });
+  const body = { ...how, index: name, question, history, stream: true, explain: true, blocks: true };
+  const reply = useAnswer(keyAt(number), body, Boolean(name) && (isLast || opened), () =>
+    remember({ ...state, questions: questions.slice(0, number + 1) }),
+  );
+  const { answer, spans, busy, problem } = reply;
+  const early = useRef(false); // whether it was asked before everything was indexed
+  useEffect(() => {
+    if (!indexing && early.current && isLast) reply.again();
+    early.current = indexing;
+  }, [indexing]);
+  useEffect(() => onRank(answer ? (answer.found ? 1 : 0) + (answer.confidence ?? 0.5) : -1), [answer]);
+  const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end, of: isOneOfMany ? name : "" });
+  const passage = (one) => html`<${Passage} key=${keyOf(one.span)} ...${{ ...one, link }}
+    onlyHere=${() => go({ index: name, in: one.span.doc_id, questions: [question], ...CLOSED })} />`;
+  const waiting = !isLast && !opened && !answer;
+  const report = answer && { index: name, question, answer: answer.text.slice(0, 20_000), places: answer.citations.map((one) => one.place) };
+  const shown = html`<div class="answer" aria-live="polite" aria-busy=${Boolean(busy)}>
+      ${waiting
+        ? html`<button onClick=${() => setOpened(true)}>Show the answer</button>`
+        : html`<${Reply} ...${{ reply, link, passage }} />`}
+    </div>
+    <div class="row actions">
+      ${busy && html`<button class="small" onClick=${reply.stop}>Stop</button>`}
+      ${answer && html`<${Copy} label="Copy answer" text=${() => asMarkdown(question, answer)} />`}
+      ${answer && html`<${Copy} label="Copy link" text=${() => location.href} />`}
+      ${!busy && !waiting && !problem && html`<button class="small" onClick=${reply.again}>Ask again</button>`}
+      ${edit && html`<button class="small" onClick=${edit}>Edit</button>`}
+      ${answer && server?.feedback && html`<${Wrong} key=${keyAt(number)} report=${report} />`}
+    </div>
+    ${spans && !problem && html`<${Passages} ...${{ spans, answer, passage }} />`}`;
+  if (!isOneOfMany) return shown;
+  return html`<details class="of" open=${!answer || answer.found}><summary>${name}</summary>${shown}</details>`;
+}
+
+function Turn({ number }) {
+  const { state, names, go } = useContext(Page);
+  const { questions } = state;
+  const question = questions[number];
+  const isLast = number === questions.length - 1;
+  const [editing, setEditing] = useState(false);
+  const [ranks, setRanks] = useState({});
   const heading = useRef(null);
   useEffect(() => {
     if (isLast && number > 0) heading.current?.scrollIntoView({ block: "start" });
@@ -186,24 +253,14 @@ function Turn({ number }) {
     setEditing(false);
     if (text && text !== question) go({ questions: [...questions.slice(0, number), text], ...CLOSED });
   };
-  const waiting = !isLast && !opened && !answer;
+  const best = [...names].sort((one, other) => (ranks[other] ?? -1) - (ranks[one] ?? -1));
   return html`<article class="turn" aria-label=${question}>
-    ${editing
-      ? html`<${Edit} question=${question} done=${edited} />`
-      : html`<h2 ref=${heading}>${question}</h2>`}
-    <div class="answer" aria-live="polite" aria-busy=${Boolean(busy)}>
-      ${waiting
-        ? html`<button onClick=${() => setOpened(true)}>Show the answer</button>`
-        : html`<${Reply} ...${{ reply, link, retry: reply.again }} />`}
-    </div>
-    <div class="row actions">
-      ${busy && html`<button class="small" onClick=${reply.stop}>Stop</button>`}
-      ${answer && html`<${Copy} label="Copy answer" text=${() => asMarkdown(question, answer)} />`}
-      ${answer && html`<${Copy} label="Copy link" text=${() => location.href} />`}
-      ${!busy && !waiting && html`<button class="small" onClick=${reply.again}>Ask again</button>`}
-      ${!editing && html`<button class="small" onClick=${() => setEditing(true)}>Edit</button>`}
-    </div>
-    ${spans && html`<${Passages} ...${{ question, spans, link }} open=${isLast && answer?.found !== false} />`}
+    ${editing ? html`<${Edit} question=${question} done=${edited} />` : html`<h2 ref=${heading}>${question}</h2>`}
+    ${best.map(
+      (name, place) => html`<${Found} key=${name} ...${{ name, number, isLast }}
+        onRank=${(rank) => setRanks((known) => ({ ...known, [name]: rank }))}
+        edit=${!editing && place === 0 && (() => setEditing(true))} />`,
+    )}
   </article>`;
 }
 
