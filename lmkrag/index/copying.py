@@ -16,7 +16,7 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt, IndexMismatch
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.files import MappedFile, Tables, sync
+from lmkrag.index.files import MappedFile, Tables
 from lmkrag.index.ranges import clip_runs, join_runs
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
@@ -27,6 +27,7 @@ from lmkrag.sentences.languages import document_language
 from lmkrag.sentences.split import with_contexts
 from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import CODE, SENTENCE_KINDS, Sentence
+from lmkrag.system.platform import sync
 from lmkrag.types import IndexReport
 
 _BATCH = 16_384  # sentences of a commit: what a killed copy has to repeat

@@ -5,7 +5,6 @@ many as about a second allows; a background process encodes the rest.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import SourceFile
 from lmkrag.language.terms import find_stems
 from lmkrag.system.cache import cache_path, make_private
+from lmkrag.system.platform import hold_lock
 from lmkrag.system.processes import PYTHON
 
 if TYPE_CHECKING:
@@ -91,10 +91,7 @@ def _lock_cache(index: Path) -> Iterator[None]:
     try:
         try:
             make_private(index.parent)
-            file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-            # A parser's process that inherited the file would keep the lock.
-            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)
+            lock.enter_context(hold_lock(index.parent.with_name(f"{index.name}.lock")))
             if index.exists() and not IndexStore.exists(index):  # creating it failed
                 shutil.rmtree(index)
         except OSError as error:

@@ -7,18 +7,18 @@ memory.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lmkrag.system.cache import cache_path, make_private
+from lmkrag.system.platform import hold_lock
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
@@ -53,7 +53,7 @@ class SharedServer:
         does not start.
         """
         make_private(self.path.parent)
-        with locked(self.path):
+        with hold_lock(name_lock(self.path)):
             try:
                 return self._dial()
             except OSError:
@@ -109,14 +109,9 @@ def _name_socket(settings: str) -> Path:
     return cache_path("mcp", f"{digest}.sock")
 
 
-@contextlib.contextmanager
-def locked(path: Path, flags: int = 0) -> Iterator[None]:
-    """Hold the lock for starting or ending the process of a socket. Raises BlockingIOError:
-    LOCK_NB, and it is held.
-    """
-    with path.with_suffix(".lock").open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | flags)
-        yield
+def name_lock(path: Path) -> Path:
+    """Return the file whose lock guards the start and the end of the process of a socket."""
+    return path.with_suffix(".lock")
 
 
 class Proxy:
