@@ -99,7 +99,9 @@ def find_value(
 ) -> list[Piece]:
     """Return where a number stands, with or without commas between its digits, inside the published chunks if it does."""
     digits = ",?".join(map(re.escape, value))
-    places = [match.span() for match in re.finditer(rf"(?<![\d.,]){digits}(?![.,]?\d)", text)]
+    places = [
+        match.span() for match in re.finditer(rf"(?<![\d.,]){digits}(?!\d|,\d|\.(?!0\b)\d)", text)
+    ]
     inside = [
         (start, end)
         for start, end in places
