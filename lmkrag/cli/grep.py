@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 500  # characters printed of a line
 _CANDIDATES = 200  # passages that are searched for a pattern
-_PARTIAL = (
-    "only part of the folder is searched so far: results and their order may change while the rest "
-    "is being indexed, so run this again for all"
-)
 
 
 @click.command(epilog="Example: lmkrag grep 'where is the session token checked' src/")
@@ -135,6 +131,15 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
         raise UsageError(f"--regex {regex!r}: {error}") from None
 
 
+def _load_meanwhile() -> None:
+    """Load what a search of new files needs, while others look for them and read them."""
+    from lmkrag.reranker.loading import load_reranker
+    from lmkrag.sentences.prose import find_starts
+
+    load_reranker()
+    find_starts("")
+
+
 def _search(
     meaning: str,
     path: Path,
@@ -144,10 +149,12 @@ def _search(
     *,
     everything: bool,
 ) -> tuple[list[Span], list[str]]:
-    """Search the folder's index in the cache, and say whether it is only part of the folder.
+    """Search the folder's index in the cache, and say what part of the folder that is.
 
     ``everything``: all results of a file, not its best one alone.
     """
+    from threading import Thread
+
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import OpenFolder, cached_index, use_cached
     from lmkrag.search.filters import filter_files
@@ -157,12 +164,12 @@ def _search(
     only_file = printable(str(path.resolve())) if path.is_file() else ""
     chosen = filter_files(include=include, exclude=exclude, path=only_file)
     index = cached_index([folder])
+    loading = Thread(target=_load_meanwhile, daemon=True)
+    loading.start()
 
     def search(opened: OpenFolder) -> tuple[list[Span], list[str]]:
         with opened:
-            notes = [_PARTIAL] if opened.remaining else []
-            for note in notes:
-                click.echo(f"lmkrag: {note}", err=True)
+            loading.join()
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
             for engine in engines:
                 engine.encoders.asks_once = True
@@ -172,9 +179,15 @@ def _search(
                 "per_document": top if everything else None,
             }
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
+        notes = [opened.note] if opened.note else []
         return sorted(spans, key=lambda span: -span.score)[:top], notes
 
-    return use_cached(index, lambda: OpenFolder(index, path, meaning, include, exclude), search)
+    def tell(note: str) -> None:
+        click.echo(f"lmkrag: {note}", err=True)
+
+    return use_cached(
+        index, lambda: OpenFolder(index, path, meaning, include, exclude, tell), search
+    )
 
 
 def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:

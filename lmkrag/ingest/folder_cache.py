@@ -1,7 +1,7 @@
 """Indexes of folders in the user's cache directory, found by the folders' paths.
 
 A new folder can be searched at once: the files with the words of the question are encoded first, as
-many as about a second allows; a background process encodes the rest.
+many as allow a first answer within three seconds; a background process encodes the rest.
 """
 
 import contextlib
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-# Bytes of files that are encoded before the first answer, about a second on two cores.
-_FIRST = 30_000
-_LONGEST = 2 * _FIRST  # bytes of the best file
+# Bytes of files that are encoded before the first answer, which then comes within three seconds.
+_FIRST = 20_000
+_LONGEST = 30_000  # bytes of the best file
 _LOOKED_AT = 300_000  # bytes of a file whose words are counted
 _IN_NAME = 3.0  # weight of a word in a file's name, relative to one in its text
 _LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
@@ -118,11 +118,17 @@ class OpenFolder(contextlib.ExitStack):
 
     Attributes:
         indexes: the open stores, each with its encoder if that is loaded.
-        remaining: number of changed files that no store has.
+        note: what part of the folder the stores have; empty if they have all.
     """
 
     def __init__(
-        self, index: Path, path: Path, query: str, include: Sequence[str], exclude: Sequence[str]
+        self,
+        index: Path,
+        path: Path,
+        query: str,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        tell: Callable[[str], None],
     ) -> None:
         """Bring the cached index up to date, files with a question's words first.
 
@@ -132,13 +138,14 @@ class OpenFolder(contextlib.ExitStack):
             query: the question; its words rank the changed files.
             include: globs in the form of ``.gitignore``; only files that match one.
             exclude: globs in the same form; no files that match one.
+            tell: called with :attr:`note` once it is known, before files are read.
 
         Raises:
             UsageError: ``path`` does not exist, or a glob can't be parsed.
             StorageError: the index can't be written.
         """
         super().__init__()
-        self.remaining = 0
+        self.note, self._tell = "", tell
         store, encoder = open_index(index, create=True)
         self.callback(store.close)
         encoders = IndexEncoders(index, store.encoder, encoder)
@@ -181,20 +188,26 @@ class OpenFolder(contextlib.ExitStack):
                 encode_files(temporary, get_encoder, files)
                 self.indexes.append((temporary, encoder))
         else:
-            if self.remaining:
+            if self.note:
                 self.callback(_index_in_background, sources, index, include, exclude)
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
-        """Choose the files to encode now, and count those that remain."""
+        """Choose the files to encode now; say how many, if that is not all."""
         chosen = choose_files(files, query)
-        self.remaining = len(files) - len(chosen)
+        if len(chosen) < len(files) and not self.note:
+            self.note = (
+                f"{len(chosen)} of {len(files):,} new or changed files are searched now, those "
+                "with the words of the question; results and their order may change while the "
+                "rest is being indexed, so run this again for all"
+            )
+            self._tell(self.note)
         return chosen
 
 
 def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     """Return the files to encode before the first answer, best first.
 
-    They have about 30,000 bytes together. If even the best file is long, the shortest of all is
+    They have about 20,000 bytes together. If even the best file is long, the shortest of all is
     returned.
     """
     chosen: list[SourceFile] = []
