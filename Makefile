@@ -21,7 +21,7 @@ DIST := --dist loadfile --no-loadscope-reorder
 
 $(BIN)/activate:
 	$(PYTHON) -m venv $(VENV)
-	touch -d 1970-01-02 $(BIN)/activate
+	touch -t 197001020000 $(BIN)/activate
 
 $(VENV)/.installed: $(BIN)/activate pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .

@@ -22,6 +22,9 @@ from lmkrag.system.platform import hold_lock
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
+LOCK = (
+    ".lock"  # of a file beside the socket, whose lock guards the start and the end of the process
+)
 IDLE = 900.0  # seconds without a message after which the process ends
 # Prefixes of variables that set models and readers.
 _ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")
@@ -53,7 +56,7 @@ class SharedServer:
         does not start.
         """
         make_private(self.path.parent)
-        with hold_lock(name_lock(self.path)):
+        with hold_lock(self.path.with_suffix(LOCK)):
             try:
                 return self._dial()
             except OSError:
@@ -107,11 +110,6 @@ def _name_socket(settings: str) -> Path:
     parts = [settings, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_path("mcp", f"{digest}.sock")
-
-
-def name_lock(path: Path) -> Path:
-    """Return the file whose lock guards the start and the end of the process of a socket."""
-    return path.with_suffix(".lock")
 
 
 class Proxy:
