@@ -45,6 +45,7 @@ from lmkrag.formats.memory import (
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system.platform import (
+    DATA,
     allowed_memory,
     end_with_parent,
     leave_no_core,
@@ -247,8 +248,11 @@ class IsolatedLoader:
         request = {"task": task, "path": str(path.absolute()), **arguments}
         reply: dict[str, Any] = json.loads(self._ask(request, limit))
         self._log(path)
-        used = measure_memory(self._process.pid) if self._process is not None else None
-        if self._memory <= MEMORY and used is not None and used.data > _IDLE:
+        if (
+            self._memory <= MEMORY
+            and self._process is not None
+            and measure_memory(DATA, self._process.pid) > _IDLE
+        ):
             self._end()  # what parsers leave behind would count against the next file
         if "error" in reply:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])

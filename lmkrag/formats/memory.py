@@ -7,7 +7,7 @@ table of Word 15 for each byte of its XML.
 
 from pathlib import Path
 
-from lmkrag.system.platform import find_memory_limit, limit_memory, measure_memory
+from lmkrag.system.platform import ADDRESSES, find_memory_limit, limit_memory, measure_memory
 
 # Bytes of address space that the reader of a file may use beside the file itself, at most.
 MEMORY = 1 << 30
@@ -42,11 +42,11 @@ def limit_file(path: Path) -> None:
     except OSError:  # the file is gone, which its reader reports
         return
     _most_of_file = _most + size
-    used = measure_memory()
-    if used is None or path.suffix.lower() in _OTHER:
+    used = measure_memory(ADDRESSES)
+    if not used or path.suffix.lower() in _OTHER:
         _limit(_most_of_file)
     else:
-        _limit(min(used.addresses + _ANY_FILE + _EACH_BYTE * size, _most_of_file))
+        _limit(min(used + _ANY_FILE + _EACH_BYTE * size, _most_of_file))
 
 
 def allow_unpacked(size: int) -> None:

@@ -16,19 +16,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux's renameat2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.ENOLCK)
 _PARENT_EVERY = 1.0  # seconds between two looks at the parent
 
-
-class Memory(NamedTuple):
-    """What a process takes, in bytes: addresses, and data of its own."""
-
-    addresses: int
-    data: int
+ADDRESSES, DATA = 0, 5  # of Linux's statm: what a process takes
 
 
 def read_proc(name: str) -> str:
@@ -44,13 +39,15 @@ def count_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def measure_memory(process: int | None = None) -> Memory | None:
-    """Return what a process, by default this one, takes; None where the system does not tell."""
+def measure_memory(kind: int, process: int | None = None) -> int:
+    """Return how many bytes a process takes; 0 where the system does not tell.
+
+    Args:
+        kind: :data:`ADDRESSES`, or :data:`DATA` of its own.
+        process: its id; None for this one.
+    """
     fields = read_proc(f"{process or 'self'}/statm").split()
-    if not fields:
-        return None
-    page = resource.getpagesize()
-    return Memory(int(fields[0]) * page, int(fields[5]) * page)
+    return int(fields[kind]) * resource.getpagesize() if fields else 0
 
 
 def limit_memory(size: int) -> bool:
