@@ -1,6 +1,6 @@
 """How many characters does an agent read until the evidence is in?
 
-    python benchmarks/evidence_cost.py PUBLIC --work DIR [--sets officeqa evidencebench beam] [--share S]
+    python benchmarks/evidence_cost.py PUBLIC --work DIR [--sets officeqa ...] [--systems lmkrag ...] [--share S]
 
 PUBLIC has the public sets as their authors publish them: `officeqa` (poma-ai/poma-officeqa: 14 Treasury bulletins, 20
 questions, the values that answer), `evidencebench` (its dev set: 37 papers, a hypothesis each, the sentences that bear
@@ -13,7 +13,7 @@ all its items are in. Places are: each occurrence of a value in the bulletin tha
 chunk of evidence, if there is one that stands in the bulletin word for word); each published sentence of an aspect; the
 message, of which half is enough, since the set does not say where in it the evidence stands (`--share` sets another
 share). Where a list ends before the evidence is in, the agent reads all documents whole, and the question is counted as
-missed. A question of BEAM is asked within its chat, the others over all documents; those without evidence are left out.
+missed. A question of BEAM is asked within its chat (of the first three), the others over all documents; those without evidence are left out.
 
 Units. grep: the lines that contain most of the question's words, stop words aside, as `grep -i` finds them, first
 those of the first file, each with ten lines around it that were not read before. FTS5: pieces of 800 characters, by
@@ -31,16 +31,19 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rivals import Find, search_chunks, search_fts5
+from rivals import search_chunks, search_fts5
 from stop_words import get_stop_words
 
 from lmkrag import Document, Engine
 from lmkrag.evaluation.metrics import Piece
 from lmkrag.formats.load import load_document
-from lmkrag.search.request import MOST_RESULTS
+
+Search = Callable[[str], Iterable[Piece]]  # what an agent reads for a question, in order
 
 ALL = 1_000_000  # units: more than there are
 
+DEPTHS = (100, 1_000, 10_000)  # passages that lmkrag is asked for, more where they are not enough
+CHATS = 3  # of BEAM's ten, the first: all of them take an hour
 AROUND = 10  # lines read on each side of one that grep finds
 SIZE = 800  # characters of FTS5's pieces, about the 200 tokens of the chunks
 STOP_WORDS = frozenset(get_stop_words("en"))
@@ -135,7 +138,7 @@ def read_evidencebench(public: Path, files: Path) -> Iterator[Corpus]:
 def read_beam(public: Path, files: Path) -> Iterator[Corpus]:
     """Yield a corpus for each chat: one file of Markdown, a heading for each message."""
     asked = [json.loads(line) for line in (public / "beam/questions.jsonl").open()]
-    for path in sorted((public / "beam/chats").glob("*.json")):
+    for path in sorted((public / "beam/chats").glob("*.json"))[:CHATS]:
         name, text, bounds = f"{path.stem}.md", "", {}
         for message in json.loads(path.read_text()):
             text += f"## {message['role']}, {message['time_anchor']}\n\n"
@@ -150,7 +153,7 @@ def read_beam(public: Path, files: Path) -> Iterator[Corpus]:
         yield Corpus(f"beam-{path.stem}", write_documents(files / "beam", {name: text}), questions)
 
 
-def search_grep(documents: Sequence[Document]) -> Find:
+def search_grep(documents: Sequence[Document]) -> Search:
     """Return how an agent greps: see the rule above."""
     lines = [
         (document.doc_id, match.start(), match.end())
@@ -178,14 +181,19 @@ def search_grep(documents: Sequence[Document]) -> Find:
     return find
 
 
-def search_lmkrag(documents: Sequence[Document], path: Path) -> Find:
+def search_lmkrag(documents: Sequence[Document], path: Path) -> Search:
     """Return how lmkrag finds passages, with an index at a path, as it does by default."""
     engine = Engine.open(path, create=True)
     engine.add(documents)
 
-    def find(question: str) -> list[Piece]:
-        spans = engine.search(question, top_k=MOST_RESULTS)
-        return [(span.doc_id, span.start, span.end) for span in spans]
+    def find(question: str) -> Iterator[Piece]:
+        listed: set[Piece] = set()
+        for top_k in DEPTHS:
+            for span in engine.search(question, top_k=top_k):
+                piece = span.doc_id, span.start, span.end
+                if piece not in listed:
+                    listed.add(piece)
+                    yield piece
 
     return find
 
@@ -230,6 +238,7 @@ def main() -> None:
     parser.add_argument("public", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--share", type=float, help="of a place that must be read")
     options = parser.parse_args()
     print(
@@ -240,10 +249,10 @@ def main() -> None:
     for name in options.sets:
         read, usual_share = SETS[name]
         corpora = list(read(options.public, options.work / "files"))
-        for system, search in SYSTEMS.items():
+        for system in options.systems:
             began, counts = time.monotonic(), []
             for corpus in corpora:
-                find = search(corpus, options.work)
+                find = SYSTEMS[system](corpus, options.work)
                 blank = {
                     document.doc_id: np.array([letter.isspace() for letter in document.text])
                     for document in corpus.documents
@@ -266,12 +275,10 @@ SETS: dict[str, tuple[Callable[[Path, Path], Iterator[Corpus]], float]] = {
     "evidencebench": (read_evidencebench, 1.0),
     "beam": (read_beam, 0.5),
 }
-SYSTEMS: dict[str, Callable[[Corpus, Path], Find]] = {
+SYSTEMS: dict[str, Callable[[Corpus, Path], Search]] = {
     "grep": lambda corpus, _: search_grep(corpus.documents),
-    f"FTS5, {SIZE} characters": lambda corpus, _: search_fts5(corpus.documents, SIZE, ALL),
-    "chunks of 200 tokens": lambda corpus, _: search_chunks(
-        corpus.documents, "recursive:200", limit=ALL
-    ),
+    "FTS5": lambda corpus, _: search_fts5(corpus.documents, SIZE, ALL),
+    "chunks": lambda corpus, _: search_chunks(corpus.documents, "recursive:200", limit=ALL),
     "lmkrag": lambda corpus, work: search_lmkrag(corpus.documents, work / corpus.name),
 }
 

@@ -18,7 +18,7 @@ import docx
 import pytest
 
 QUESTION = "who approves leave?"
-CALLS = [
+CALLS: list[dict] = [
     {
         "id": 1,
         "method": "initialize",
@@ -191,8 +191,8 @@ def test_every_way_in(system, folder, tmp_path):
     wait_until(lambda: not system.processes())  # what followed the folder ends with the server
 
     for options in ([], ["--in-process"]):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with system.start("mcp", "--index", index, *options, **pipes) as agent:
+        arguments: list[object] = ["mcp", "--index", index, *options]
+        with system.start(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
             assert agent.stdin is not None and agent.stdout is not None
             for call in CALLS:
                 agent.stdin.write(json.dumps({"jsonrpc": "2.0", **call}) + "\n")
