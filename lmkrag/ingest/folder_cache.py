@@ -87,16 +87,16 @@ def use_cached(
 @contextlib.contextmanager
 def _lock_cache(index: Path) -> Iterator[None]:
     """Hold the lock of a cached index; only the user may read the cache."""
-    lock = contextlib.ExitStack()
     try:
-        try:
-            make_private(index.parent)
-            lock.enter_context(hold_lock(index.parent.with_name(f"{index.name}.lock")))
-            if index.exists() and not IndexStore.exists(index):  # creating it failed
-                shutil.rmtree(index)
-        except OSError as error:
-            raise StorageError(error.strerror) from error
-        yield
+        with contextlib.ExitStack() as lock:
+            try:
+                make_private(index.parent)
+                lock.enter_context(hold_lock(index.parent.with_name(f"{index.name}.lock")))
+                if index.exists() and not IndexStore.exists(index):  # creating it failed
+                    shutil.rmtree(index)
+            except OSError as error:
+                raise StorageError(error.strerror) from error
+            yield
     except StorageError as error:
         if type(error) is not StorageError:
             raise
@@ -106,8 +106,6 @@ def _lock_cache(index: Path) -> Iterator[None]:
             f"{index.parent}: the cache can't be written to ({reason}); XDG_CACHE_HOME names "
             "another folder for it"
         ) from error
-    finally:
-        lock.close()
 
 
 class OpenFolder(contextlib.ExitStack):
@@ -194,7 +192,7 @@ class OpenFolder(contextlib.ExitStack):
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
         """Choose the files to encode now; say how many, if that is not all."""
         chosen = choose_files(files, query)
-        if len(chosen) < len(files) and not self.note:
+        if len(chosen) < len(files):
             self.note = (
                 f"{len(chosen)} of {len(files):,} new or changed files are searched now, those "
                 "with the words of the question; results and their order may change while the "
