@@ -131,15 +131,6 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
         raise UsageError(f"--regex {regex!r}: {error}") from None
 
 
-def _load_meanwhile() -> None:
-    """Load what a search of new files needs, while others look for them and read them."""
-    from lmkrag.reranker.loading import load_reranker
-    from lmkrag.sentences.prose import find_starts
-
-    load_reranker()
-    find_starts("")
-
-
 def _search(
     meaning: str,
     path: Path,
@@ -153,8 +144,6 @@ def _search(
 
     ``everything``: all results of a file, not its best one alone.
     """
-    from threading import Thread
-
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import OpenFolder, cached_index, use_cached
     from lmkrag.search.filters import filter_files
@@ -164,12 +153,9 @@ def _search(
     only_file = printable(str(path.resolve())) if path.is_file() else ""
     chosen = filter_files(include=include, exclude=exclude, path=only_file)
     index = cached_index([folder])
-    loading = Thread(target=_load_meanwhile, daemon=True)
-    loading.start()
 
     def search(opened: OpenFolder) -> tuple[list[Span], list[str]]:
         with opened:
-            loading.join()
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
             for engine in engines:
                 engine.encoders.asks_once = True

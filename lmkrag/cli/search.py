@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from lmkrag.errors import UsageError
 from lmkrag.results import ABSTAINED, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-
-if TYPE_CHECKING:
-    pass
 
 _BATCH = 256  # queries encoded together
 

@@ -11,12 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
+from lmkrag.errors import EncoderError, IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
@@ -166,6 +167,8 @@ class OpenFolder(contextlib.ExitStack):
         from lmkrag.ingest.ingest import encode_files, ingest
         from lmkrag.ingest.sources import Files
 
+        loading = Thread(target=_load_meanwhile, args=(changes.to_read,), daemon=True)
+        loading.start()
         # Encode the best of the changed files, here or beside the index.
         source = Files(
             sources,
@@ -188,6 +191,7 @@ class OpenFolder(contextlib.ExitStack):
         else:
             if self.note:
                 self.callback(_index_in_background, sources, index, include, exclude)
+        loading.join()
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
         """Choose the files to encode now; say how many, if that is not all."""
@@ -200,6 +204,18 @@ class OpenFolder(contextlib.ExitStack):
             )
             self._tell(self.note)
         return chosen
+
+
+def _load_meanwhile(files: Sequence[SourceFile]) -> None:
+    """Load what a search of prose needs, if there is any, while others read the files."""
+    from lmkrag.ingest.sources import PROSE
+    from lmkrag.reranker.loading import load_reranker
+    from lmkrag.sentences.prose import find_starts
+
+    if any(file.path.suffix.lower() in PROSE for file in files):
+        with contextlib.suppress(EncoderError):  # which the search raises again
+            load_reranker()
+        find_starts("")
 
 
 def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:

@@ -39,8 +39,8 @@ from lmkrag.version import __version__
 
 SAMPLED = 24  # documents that are read to choose an encoder, at most
 _MIN_FOREIGN = 0.2  # share of languages other than English that selects the multilingual encoder
-_PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
-_PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
+PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
+PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
 _MAX_BYTES = 2 << 20
 _MOST = 2_000  # characters of a document that count
 _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
@@ -99,7 +99,7 @@ def sample_files(files: Sequence[SourceFile], loader: IsolatedLoader) -> Iterato
     prose = [
         file
         for file in files
-        if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES
+        if file.path.suffix.lower() in PROSE and file.stamp.size <= _MAX_BYTES
     ]
     for file in prose[:: len(prose) // SAMPLED + 1]:
         try:

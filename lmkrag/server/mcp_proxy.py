@@ -22,9 +22,7 @@ from lmkrag.system.platform import hold_lock
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
-LOCK = (
-    ".lock"  # of a file beside the socket, whose lock guards the start and the end of the process
-)
+LOCK = ".lock"  # of the file beside a socket: its process is started and ended inside the lock
 IDLE = 900.0  # seconds without a message after which the process ends
 # Prefixes of variables that set models and readers.
 _ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")

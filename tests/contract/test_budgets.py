@@ -34,7 +34,7 @@ TOKENS = {
     "evidence": 9_582,  # dates, agreement, freshness and checks, which search had
     "formats": 56_790,  # memory by the size of a file, forms that draw themselves
     "index": 29_426,  # rows are counted, a full disk is read
-    "ingest": 15_656,  # a first answer says what it searches
+    "ingest": 15_766,  # a first answer says what it searches
     "integrations": 1_510,
     "language": 7_110,
     "models": 5_367,
