@@ -52,7 +52,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 272_523,
+    "tokens": 272_756,  # macOS: what a system lacks or refuses has another road
     "tokens of pipelines": 29_864,
     "tokens of benchmarks": 58_219,  # characters read until the evidence is in
     "lines of JavaScript": 1_373,

@@ -152,7 +152,7 @@ def system(request, tmp_path_factory):
 
 
 def wait_until(is_so) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200  # a busy machine is no fault
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -169,6 +169,7 @@ def ask_server(port: int) -> str:
         return ""
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS, indirect=True)
 def test_every_way_in(system, folder, tmp_path):
     index = tmp_path / "index"
