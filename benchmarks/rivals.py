@@ -19,15 +19,17 @@ FUSED = 60  # constant of reciprocal rank fusion (Cormack et al., 2009)
 _BGE = "Represent this sentence for searching relevant passages: "
 
 
-def search_fts5(documents: Sequence[Document], size: int) -> Find:
-    """Return how FTS5 finds pieces of about ``size`` characters, cut at white space, by BM25 with Porter's stems."""
+def search_fts5(documents: Sequence[Document], size: int, limit: int = FOUND) -> Find:
+    """Return how FTS5 finds pieces of about ``size`` characters, cut at white space, by BM25 with Porter's stems; the
+    best ``limit``.
+    """
     pieces = [
         (document.doc_id, match.start(), match.end())
         for document in documents
         for match in re.finditer(rf"\S(?s:.{{0,{size - 1}}})(?!\S)|\S+", document.text)
     ]
     texts = {document.doc_id: document.text for document in documents}
-    return _search_words(pieces, [texts[name][start:end] for name, start, end in pieces])
+    return _search_words(pieces, [texts[name][start:end] for name, start, end in pieces], limit)
 
 
 def search_chunks(
@@ -37,12 +39,13 @@ def search_chunks(
     model: str = BASE_ENCODER,
     words: bool = False,
     reranker: str = "",
+    limit: int = FOUND,
 ) -> Find:
     """Return how chunks are found: by a baseline's vectors, fused with BM25 over their ``words``, then re-ranked.
 
     ``name`` is that of a :class:`lmkrag.evaluation.baselines.Baseline`, ``model`` the one that embeds, with the prefix
     that bge expects before questions if its name has ``bge``, and ``reranker`` a cross-encoder of
-    sentence-transformers that reads the best 30.
+    sentence-transformers that reads the best 30 of ``limit``.
     """
     baseline = Baseline(name, model=model, prefixes=(_BGE if "bge" in model else "", ""))
     units = list(baseline.encode_documents(documents))
@@ -54,7 +57,7 @@ def search_chunks(
     vectors = np.concatenate([made.vectors for made in units])
     whole = {document.doc_id: document.text for document in documents}
     texts = {piece: whole[piece[0]][piece[1] : piece[2]] for piece in pieces}
-    by_words = _search_words(pieces, list(texts.values())) if words else None
+    by_words = _search_words(pieces, list(texts.values()), limit) if words else None
     cross_encoder = None
     if reranker:
         from sentence_transformers import CrossEncoder
@@ -63,7 +66,7 @@ def search_chunks(
 
     def find(question: str) -> list[Piece]:
         best = np.argsort(-(vectors @ baseline.encode_queries([question])[0]), kind="stable")[
-            :FOUND
+            :limit
         ]
         found = [pieces[number] for number in best.tolist()]
         if by_words is not None:
@@ -82,7 +85,7 @@ def search_chunks(
     return find
 
 
-def _search_words(pieces: Sequence[Piece], texts: Sequence[str]) -> Find:
+def _search_words(pieces: Sequence[Piece], texts: Sequence[str], limit: int) -> Find:
     database = sqlite3.connect(":memory:")
     database.execute("CREATE VIRTUAL TABLE pieces USING fts5(text, tokenize = 'porter unicode61')")
     database.executemany("INSERT INTO pieces (rowid, text) VALUES (?, ?)", enumerate(texts))
@@ -93,7 +96,7 @@ def _search_words(pieces: Sequence[Piece], texts: Sequence[str]) -> Find:
             f'"{word}"' for word in dict.fromkeys(re.findall(r"\w+", question.lower()))
         )
         return (
-            [pieces[number] for (number,) in database.execute(query, (words, FOUND))]
+            [pieces[number] for (number,) in database.execute(query, (words, limit))]
             if words
             else []
         )

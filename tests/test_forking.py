@@ -8,7 +8,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.models.session import count_cpus
+from lmkrag.system.platform import count_cpus
 
 SECONDS = 60
 

@@ -111,14 +111,9 @@ def describe_documents(engine) -> list:
 
 def find_workers() -> list[int]:
     """The processes of Ray that encode, or wait to."""
-    workers = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"MapWorker" in place.read_bytes().split(b"\0")[0]:
-                workers.append(int(place.parent.name))
-        except OSError:
-            continue
-    return workers
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=", "-o", "args="], capture_output=True)
+    rows = [line.split(maxsplit=1) for line in listed.stdout.decode().splitlines()]
+    return [int(pid) for pid, command in rows if "MapWorker" in command.split()[0]]
 
 
 def wait_for(condition, seconds=60):

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,7 @@ from lmkrag.serialization import answer_to_json
 
 if TYPE_CHECKING:
     from lmkrag.conversation import Conversation
-    from lmkrag.engine import Engine
     from lmkrag.readers.base import AnswerStream, Reader
-    from lmkrag.remote import RemoteEngine
 
 _BATCH = 64  # questions answered together
 
@@ -166,7 +165,8 @@ def ask(
     reader = _take_reader_if_chosen(options, server)
     with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if batch is not None:
-            _answer_batch(engine, batch, reader, options)
+            answer_all = partial(engine.ask_many, reader=reader, **options)
+            output.answer_each(batch, _BATCH, answer_all, _to_record)
         elif as_json:
             answer = engine.ask(question, reader=reader, **options)
             output.print_json(_to_record(question, answer))
@@ -185,24 +185,6 @@ def _to_record(question: str, answer: Answer) -> dict[str, Any]:
         if span["explanation"] is None:
             del span["explanation"], span["hits"]
     return record
-
-
-def _answer_batch(
-    engine: "Engine | RemoteEngine", file: Any, reader: "Reader | None", options: dict[str, Any]
-) -> None:
-    """Print each answer as it comes; a question that can't be answered gets a line with the
-    error.
-    """
-    failed = 0
-    for questions in output.batches_of_questions(file, _BATCH):
-        answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
-        for (query_id, text), answer in zip(questions, answers, strict=True):
-            if isinstance(answer, Answer):
-                output.print_json({"query_id": query_id, **_to_record(text, answer)})
-            else:
-                failed += 1
-                output.print_json({"query_id": query_id, "question": text, "error": str(answer)})
-    output.exit_if_failed(failed)
 
 
 @click.command(

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 500  # characters printed of a line
 _CANDIDATES = 200  # passages that are searched for a pattern
-_PARTIAL = (
-    "only part of the folder is searched so far: results and their order may change while the rest "
-    "is being indexed, so run this again for all"
-)
 
 
 @click.command(epilog="Example: lmkrag grep 'where is the session token checked' src/")
@@ -144,7 +140,7 @@ def _search(
     *,
     everything: bool,
 ) -> tuple[list[Span], list[str]]:
-    """Search the folder's index in the cache, and say whether it is only part of the folder.
+    """Search the folder's index in the cache, and say what part of the folder that is.
 
     ``everything``: all results of a file, not its best one alone.
     """
@@ -160,9 +156,6 @@ def _search(
 
     def search(opened: OpenFolder) -> tuple[list[Span], list[str]]:
         with opened:
-            notes = [_PARTIAL] if opened.remaining else []
-            for note in notes:
-                click.echo(f"lmkrag: {note}", err=True)
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
             for engine in engines:
                 engine.encoders.asks_once = True
@@ -172,9 +165,15 @@ def _search(
                 "per_document": top if everything else None,
             }
             spans = [span for engine in engines for span in engine.search(meaning, **options)]
+        notes = [opened.note] if opened.note else []
         return sorted(spans, key=lambda span: -span.score)[:top], notes
 
-    return use_cached(index, lambda: OpenFolder(index, path, meaning, include, exclude), search)
+    def tell(note: str) -> None:
+        click.echo(f"lmkrag: {note}", err=True)
+
+    return use_cached(
+        index, lambda: OpenFolder(index, path, meaning, include, exclude, tell), search
+    )
 
 
 def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:

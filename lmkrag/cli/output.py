@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -195,19 +195,37 @@ def decode(data: bytes, name: str = "standard input") -> str:
         raise UsageError(f"{name}: {error}") from None
 
 
-def batches_of_questions(file: IO[bytes], size: int) -> Iterator[list[tuple[Any, str]]]:
-    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError first: a line is
-    something else.
+def answer_each(
+    file: IO[bytes],
+    size: int,
+    answer: Callable[[list[str]], Iterable[Any]],
+    to_record: Callable[[str, Any], dict[str, Any]],
+) -> None:
+    """Print what each question of a file gets as a line of JSON, as it comes; exit with 1 if one
+    failed.
+
+    Args:
+        file: JSON lines with a ``query_id`` and a ``query``.
+        size: number of questions that are asked together.
+        answer: takes questions, and returns for each a result, or the error in its place.
+        to_record: takes a question and its result, and returns what is printed.
+
+    Raises:
+        UsageError: a line is something else; nothing was asked.
     """
     lines = StringIO(decode(file.read(), getattr(file, "name", "-")))
     questions = [_question(number, line) for number, line in enumerate(lines, 1)]
-    return (questions[start : start + size] for start in range(0, len(questions), size))
-
-
-def exit_if_failed(questions: int) -> None:
-    """Exit with 1 if some of the questions of a file failed."""
-    if questions:
-        what = "1 question was" if questions == 1 else f"{questions} questions were"
+    failed = 0
+    for start in range(0, len(questions), size):
+        part = questions[start : start + size]
+        for (query_id, text), result in zip(part, answer([text for _, text in part]), strict=True):
+            if isinstance(result, Exception):
+                failed += 1
+                print_json({"query_id": query_id, "question": text, "error": str(result)})
+            else:
+                print_json({"query_id": query_id, **to_record(text, result)})
+    if failed:
+        what = "1 question was" if failed == 1 else f"{failed} questions were"
         click.echo(f'lmkrag: {what} not answered; look for "error" in the lines above', err=True)
         sys.exit(1)
 

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import click
 
@@ -11,10 +12,6 @@ from lmkrag.errors import UsageError
 from lmkrag.results import ABSTAINED, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-
-if TYPE_CHECKING:
-    from lmkrag.engine import Engine
-    from lmkrag.remote import RemoteEngine
 
 _BATCH = 256  # queries encoded together
 
@@ -65,7 +62,8 @@ def search(
         raise UsageError("--queries prints JSON lines: add --json")
     with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
-            _search_batch(engine, queries, options)
+            find = partial(engine.search_many, **options)
+            output.answer_each(queries, _BATCH, find, lambda _, spans: _to_record(spans))
             return
         spans = engine.search(query, **options)
         why = (
@@ -82,11 +80,15 @@ def search(
                 text[span.end : end].strip("\r\n"),
             )
     if as_json:
-        output.print_json({"query": query, "spans": to_json(spans), "notes": spans.notes})
+        output.print_json({"query": query, **_to_record(spans)})
     else:
         _print_spans(query, spans, around, why, options["level"])
     if ABSTAINED in spans.notes:
         sys.exit(1)
+
+
+def _to_record(spans: SpanList) -> dict[str, Any]:
+    return {"spans": to_json(spans), "notes": spans.notes}
 
 
 def _print_spans(
@@ -104,21 +106,3 @@ def _print_spans(
         if span.explanation is not None:
             print_explanation(span)
             click.echo()
-
-
-def _search_batch(engine: "Engine | RemoteEngine", file: Any, options: dict[str, Any]) -> None:
-    """Print the results of each question of a file; one that can't be searched gets a line with the
-    error.
-    """
-    failed = 0
-    for questions in output.batches_of_questions(file, _BATCH):
-        results = engine.search_many([text for _, text in questions], **options)
-        for (query_id, text), spans in zip(questions, results, strict=True):
-            if isinstance(spans, UsageError):
-                failed += 1
-                output.print_json({"query_id": query_id, "question": text, "error": str(spans)})
-            else:
-                output.print_json(
-                    {"query_id": query_id, "spans": to_json(spans), "notes": spans.notes}
-                )
-    output.exit_if_failed(failed)

@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -42,11 +41,17 @@ from lmkrag.formats.memory import (
     allow_all,
     limit_file,
     limit_process,
-    set_limit,
 )
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
-from lmkrag.system.processes import end_with_parent
+from lmkrag.system.platform import (
+    DATA,
+    allowed_memory,
+    end_with_parent,
+    leave_no_core,
+    limit_processor,
+    measure_memory,
+)
 from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0  # that one file may take; each megabyte adds to them
@@ -246,7 +251,7 @@ class IsolatedLoader:
         if (
             self._memory <= MEMORY
             and self._process is not None
-            and _find_data(self._process.pid) > _IDLE
+            and measure_memory(DATA, self._process.pid) > _IDLE
         ):
             self._end()  # what parsers leave behind would count against the next file
         if "error" in reply:
@@ -348,22 +353,6 @@ def module_folders() -> list[str]:
     return [path for path in folders if Path(path).resolve() != here or here == ours]
 
 
-def allowed_memory(size: int) -> int:
-    """Return how many bytes of address space a child process may have: ``size``, or less if this
-    process may have less.
-    """
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    return size if most == resource.RLIM_INFINITY else min(size, most)
-
-
-def _find_data(process: int) -> int:
-    """Return the bytes of data that a process holds; 0 if the system does not tell."""
-    try:
-        return int(Path(f"/proc/{process}/statm").read_text().split()[5]) * resource.getpagesize()
-    except (OSError, IndexError):
-        return 0
-
-
 def _read_line(stream: IO[bytes], deadline: float) -> bytes:
     """Read to the end of a line or of the stream."""
     parts: list[bytes] = []
@@ -383,9 +372,7 @@ def _limit_time(seconds: int) -> None:
     may be gone.
     """
     signal.alarm(seconds + _GRACE)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
-    set_limit(resource.RLIMIT_CPU, limit)
+    limit_processor(seconds + _GRACE)
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
@@ -452,7 +439,7 @@ def serve(memory: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     limit_process(memory)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    leave_no_core()
     end_with_parent()
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # prints of libraries must not mix with replies

@@ -5,8 +5,9 @@ that take most memory for their size: JSON of nested lists takes 120 bytes for e
 table of Word 15 for each byte of its XML.
 """
 
-import resource
 from pathlib import Path
+
+from lmkrag.system.platform import ADDRESSES, find_memory_limit, limit_memory, measure_memory
 
 # Bytes of address space that the reader of a file may use beside the file itself, at most.
 MEMORY = 1 << 30
@@ -17,17 +18,17 @@ _EACH_BYTE = 128
 _EACH_UNPACKED_BYTE = 16
 # Files that take memory by last cells or by pixels.
 _OTHER = (".xls", ".xlsb", ".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")
-_STATUS = Path("/proc/self/statm")
 
 _most = 0  # bytes that a reader may use here; 0 in a process without limits
 _most_of_file = 0  # the same with the file that is read
 
 
 def limit_process(most: int) -> None:
-    """Let the readers of this process use at most ``most`` bytes of address space."""
+    """Let the readers of this process use at most ``most`` bytes of address space, if the system
+    limits it.
+    """
     global _most
-    _most = most
-    _limit(most)
+    _most = most if limit_memory(most) else 0
 
 
 def limit_file(path: Path) -> None:
@@ -37,12 +38,15 @@ def limit_file(path: Path) -> None:
     """
     global _most_of_file
     try:
-        pages, size = int(_STATUS.read_text().split()[0]), path.stat().st_size
-    except OSError:  # not on Linux, or the file is gone, which its reader reports
+        size = path.stat().st_size
+    except OSError:  # the file is gone, which its reader reports
         return
     _most_of_file = _most + size
-    needed = pages * resource.getpagesize() + _ANY_FILE + _EACH_BYTE * size
-    _limit(_most_of_file if path.suffix.lower() in _OTHER else min(needed, _most_of_file))
+    used = measure_memory(ADDRESSES)
+    if not used or path.suffix.lower() in _OTHER:
+        _limit(_most_of_file)
+    else:
+        _limit(min(used + _ANY_FILE + _EACH_BYTE * size, _most_of_file))
 
 
 def allow_unpacked(size: int) -> None:
@@ -50,9 +54,7 @@ def allow_unpacked(size: int) -> None:
 
     In a process without limits it does nothing.
     """
-    if _most:
-        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-        _limit(min(soft + _EACH_UNPACKED_BYTE * size, _most_of_file))
+    _limit(min(find_memory_limit() + _EACH_UNPACKED_BYTE * size, _most_of_file))
 
 
 def allow_all() -> None:
@@ -62,14 +64,9 @@ def allow_all() -> None:
 
 def find_limit() -> int:
     """Return how many bytes the reader of the file may use; 0 for no limit."""
-    return resource.getrlimit(resource.RLIMIT_AS)[0] if _most else 0
+    return find_memory_limit() if _most else 0
 
 
 def _limit(soft: int) -> None:
-    set_limit(resource.RLIMIT_AS, soft)
-
-
-def set_limit(kind: int, soft: int) -> None:
-    """Set a limit of this process, or as much of it as the system allows."""
-    _, hard = resource.getrlimit(kind)
-    resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    if _most:
+        limit_memory(soft)

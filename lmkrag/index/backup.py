@@ -15,13 +15,14 @@ from pathlib import Path
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import read_ranges
-from lmkrag.index.files import File, MappedFile, lock_index, sync
+from lmkrag.index.files import File, MappedFile, lock_index
 from lmkrag.index.location import locate_index
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
 from lmkrag.index.working import WorkingFolder
+from lmkrag.system.platform import sync
 
 # in a copy: its path, so that an index restored elsewhere is not taken for a copy
 _MARKER = "backup.json"

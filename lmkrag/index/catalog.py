@@ -131,6 +131,8 @@ def connect(path: Path, *, create: bool = False, immutable: bool = False) -> Con
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # of macOS: see lmkrag.system.platform.sync
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
     except BaseException:
         connection.close()
         raise

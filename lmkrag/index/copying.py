@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lmkrag.errors import IndexCorrupt, IndexMismatch
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.files import MappedFile, Tables, sync
+from lmkrag.index.files import MappedFile, Tables
 from lmkrag.index.ranges import clip_runs, join_runs
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
@@ -27,6 +28,7 @@ from lmkrag.sentences.languages import document_language
 from lmkrag.sentences.split import with_contexts
 from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import CODE, SENTENCE_KINDS, Sentence
+from lmkrag.system.platform import sync
 from lmkrag.types import IndexReport
 
 _BATCH = 16_384  # sentences of a commit: what a killed copy has to repeat
@@ -73,10 +75,14 @@ def copy_documents(old: IndexStore, new: IndexStore) -> IndexReport:
             new.commit(staged, [new.stage_segment(vectors, *build_tables(staged))])
             new.merge_small()
     updated = sum(row.doc_id in known for row in rows)
+    return _report(rows, updated, unchanged=len(documents) - len(rows))
+
+
+def _report(rows: Sequence[catalog.DocumentRow], updated: int, **more: Any) -> IndexReport:
+    """Return the report of copied documents, of which some were updated."""
     sentences, characters = sum(row.sentences for row in rows), sum(row.length for row in rows)
-    unchanged = len(documents) - len(rows)
     return IndexReport(
-        len(rows) - updated, updated, unchanged, sentences=sentences, characters=characters
+        len(rows) - updated, updated, sentences=sentences, characters=characters, **more
     )
 
 
@@ -191,10 +197,7 @@ def _adopt(
         catalog.write_skipped(connection, catalog.read_skipped(snapshot.connection).values(), ())
         catalog.next_generation(connection)
         store.check_files(linked)
-    sentences, characters = sum(row.sentences for row in rows), sum(row.length for row in rows)
-    return IndexReport(
-        len(rows) - updated, updated, removed=removed, sentences=sentences, characters=characters
-    )
+    return _report(rows, updated, removed=removed)
 
 
 def _link(store: IndexStore, other: Path, file: SegmentFile) -> SegmentFile:

@@ -1,8 +1,6 @@
 """Immutable, checksummed files: damage is an error, never other data."""
 
 import contextlib
-import errno
-import fcntl
 import json
 import mmap
 import os
@@ -18,6 +16,7 @@ from xxhash import xxh3_64_intdigest, xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 from lmkrag.index.ranges import expand_ranges
+from lmkrag.system.platform import is_locked, sync
 from lmkrag.system.processes import computed_once
 from lmkrag.types.arrays import Hashes, Ids, Mask
 
@@ -144,15 +143,6 @@ def _map(path: Path) -> memoryview:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def sync(path: Path) -> None:
-    """Force a file, or a directory's entries, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def seal_file(path: Path, head: int = 0) -> File:
@@ -283,18 +273,6 @@ def read_tables(file: MappedFile) -> TableFile:
 LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
-def _has_locks(path: Path) -> bool:
-    """Return whether the file system of a file has locks (flock). Without them filelock's file is
-    the lock.
-    """
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno != errno.ENOSYS
-    return True
-
-
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
     """Hold the lock of an index directory's one writer.
@@ -310,7 +288,7 @@ def lock_index(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        if not _has_locks(path / LOCK):
+        if is_locked(path / LOCK) is None:  # filelock's file is the lock
             raise StorageError(
                 f"{path}: this file system has no locks (flock), and write.lock is there, which an "
                 "interrupted writer "

@@ -32,7 +32,7 @@ from lmkrag.errors import (
 )
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import refresh_columns
-from lmkrag.index.files import File, Tables, lock_index, sync, write_tables
+from lmkrag.index.files import File, Tables, lock_index, write_tables
 from lmkrag.index.live import LiveSegment, choose_groups, lay_runs, lay_sentences
 from lmkrag.index.location import is_address
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
@@ -44,6 +44,7 @@ from lmkrag.index.words.postings import merge_postings
 from lmkrag.index.working import complete_exchanges, remove_leftovers
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system.files import FileStamp
+from lmkrag.system.platform import sync
 from lmkrag.system.processes import refuse_fork
 from lmkrag.types import IndexStatus
 from lmkrag.types.arrays import Vectors

@@ -7,20 +7,16 @@ old/               the earlier index, once they are exchanged
 """
 
 import contextlib
-import ctypes
-import errno
-import fcntl
 import os
 import shutil
 from pathlib import Path
 
 from lmkrag.errors import IndexLocked, UsageError
-from lmkrag.index.files import LOCK, lock_index, sync
+from lmkrag.index.files import LOCK, lock_index
+from lmkrag.system.platform import exchange, is_locked, sync
 
 JOBS = ("reindex", "backup")  # whose folders are removed by whoever writes to the index next
 _MARKER = "working-folder"
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
 
 
 class WorkingFolder:
@@ -36,8 +32,8 @@ class WorkingFolder:
         """Return whether the job was interrupted, and no process goes on with it."""
         if not os.path.isfile(self.path / _MARKER):  # noqa: PTH113  # Path's raises
             return False
-        # one of which the job locks
-        return not any(map(_is_locked, (self.path, self.index, self.old)))
+        folders = self.path, self.index, self.old  # one of which the job locks
+        return all(is_locked(folder / LOCK) is False for folder in folders)
 
     def claim(self) -> None:
         """Create the folder, or take over that of an interrupted job.
@@ -81,7 +77,7 @@ class WorkingFolder:
         sync(self.path / _MARKER)
         if not self.index.exists():
             self.new.rename(self.index)
-        elif _exchange(self.new, self.index):
+        elif exchange(self.new, self.index):
             self.new.rename(self.old)
         else:
             self.index.rename(self.old)
@@ -118,30 +114,3 @@ def remove_leftovers(index: Path, *, job: str) -> None:
         # a backup locks its own folder
         with contextlib.suppress(IndexLocked), lock_index(work.path):
             work.remove()
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        with (folder / LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:  # also where that can't be told
-        return True
-    return False
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step (Linux's renameat2); return False if the system or file system
-    can't.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):  # only Linux has it
-        return False
-    paths = os.fsencode(first), os.fsencode(second)
-    if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _UNSUPPORTED:
-        return False
-    raise OSError(code, os.strerror(code), str(second))

@@ -1,29 +1,30 @@
 """Indexes of folders in the user's cache directory, found by the folders' paths.
 
 A new folder can be searched at once: the files with the words of the question are encoded first, as
-many as about a second allows; a background process encodes the rest.
+many as allow a first answer within three seconds; a background process encodes the rest.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, StorageError
+from lmkrag.errors import EncoderError, IndexCorrupt, IndexLocked, IndexMismatch, StorageError
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.walk import SourceFile
 from lmkrag.language.terms import find_stems
 from lmkrag.system.cache import cache_path, make_private
+from lmkrag.system.platform import hold_lock
 from lmkrag.system.processes import PYTHON
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-# Bytes of files that are encoded before the first answer, about a second on two cores.
-_FIRST = 30_000
-_LONGEST = 2 * _FIRST  # bytes of the best file
+# Bytes of files that are encoded before the first answer, which then comes within three seconds.
+_FIRST = 20_000
+_LONGEST = 30_000  # bytes of the best file
 _LOOKED_AT = 300_000  # bytes of a file whose words are counted
 _IN_NAME = 3.0  # weight of a word in a file's name, relative to one in its text
 _LEAST_SPACE = 1 << 20  # bytes; with less, the disk counts as full
@@ -87,19 +88,16 @@ def use_cached(
 @contextlib.contextmanager
 def _lock_cache(index: Path) -> Iterator[None]:
     """Hold the lock of a cached index; only the user may read the cache."""
-    lock = contextlib.ExitStack()
     try:
-        try:
-            make_private(index.parent)
-            file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-            # A parser's process that inherited the file would keep the lock.
-            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)
-            if index.exists() and not IndexStore.exists(index):  # creating it failed
-                shutil.rmtree(index)
-        except OSError as error:
-            raise StorageError(error.strerror) from error
-        yield
+        with contextlib.ExitStack() as lock:
+            try:
+                make_private(index.parent)
+                lock.enter_context(hold_lock(index.parent.with_name(f"{index.name}.lock")))
+                if index.exists() and not IndexStore.exists(index):  # creating it failed
+                    shutil.rmtree(index)
+            except OSError as error:
+                raise StorageError(error.strerror) from error
+            yield
     except StorageError as error:
         if type(error) is not StorageError:
             raise
@@ -109,8 +107,6 @@ def _lock_cache(index: Path) -> Iterator[None]:
             f"{index.parent}: the cache can't be written to ({reason}); XDG_CACHE_HOME names "
             "another folder for it"
         ) from error
-    finally:
-        lock.close()
 
 
 class OpenFolder(contextlib.ExitStack):
@@ -121,11 +117,17 @@ class OpenFolder(contextlib.ExitStack):
 
     Attributes:
         indexes: the open stores, each with its encoder if that is loaded.
-        remaining: number of changed files that no store has.
+        note: what part of the folder the stores have; empty if they have all.
     """
 
     def __init__(
-        self, index: Path, path: Path, query: str, include: Sequence[str], exclude: Sequence[str]
+        self,
+        index: Path,
+        path: Path,
+        query: str,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        tell: Callable[[str], None],
     ) -> None:
         """Bring the cached index up to date, files with a question's words first.
 
@@ -135,13 +137,14 @@ class OpenFolder(contextlib.ExitStack):
             query: the question; its words rank the changed files.
             include: globs in the form of ``.gitignore``; only files that match one.
             exclude: globs in the same form; no files that match one.
+            tell: called with :attr:`note` once it is known, before files are read.
 
         Raises:
             UsageError: ``path`` does not exist, or a glob can't be parsed.
             StorageError: the index can't be written.
         """
         super().__init__()
-        self.remaining = 0
+        self.note, self._tell = "", tell
         store, encoder = open_index(index, create=True)
         self.callback(store.close)
         encoders = IndexEncoders(index, store.encoder, encoder)
@@ -164,6 +167,8 @@ class OpenFolder(contextlib.ExitStack):
         from lmkrag.ingest.ingest import encode_files, ingest
         from lmkrag.ingest.sources import Files
 
+        loading = Thread(target=_load_meanwhile, args=(changes.to_read,), daemon=True)
+        loading.start()
         # Encode the best of the changed files, here or beside the index.
         source = Files(
             sources,
@@ -184,20 +189,39 @@ class OpenFolder(contextlib.ExitStack):
                 encode_files(temporary, get_encoder, files)
                 self.indexes.append((temporary, encoder))
         else:
-            if self.remaining:
+            if self.note:
                 self.callback(_index_in_background, sources, index, include, exclude)
+        loading.join()
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
-        """Choose the files to encode now, and count those that remain."""
+        """Choose the files to encode now; say how many, if that is not all."""
         chosen = choose_files(files, query)
-        self.remaining = len(files) - len(chosen)
+        if len(chosen) < len(files):
+            self.note = (
+                f"{len(chosen)} of {len(files):,} new or changed files are searched now, those "
+                "with the words of the question; results and their order may change while the "
+                "rest is being indexed, so run this again for all"
+            )
+            self._tell(self.note)
         return chosen
+
+
+def _load_meanwhile(files: Sequence[SourceFile]) -> None:
+    """Load what a search of prose needs, if there is any, while others read the files."""
+    from lmkrag.ingest.sources import PROSE
+    from lmkrag.reranker.loading import load_reranker
+    from lmkrag.sentences.prose import find_starts
+
+    if any(file.path.suffix.lower() in PROSE for file in files):
+        with contextlib.suppress(EncoderError):  # which the search raises again
+            load_reranker()
+        find_starts("")
 
 
 def choose_files(files: Sequence[SourceFile], query: str) -> list[SourceFile]:
     """Return the files to encode before the first answer, best first.
 
-    They have about 30,000 bytes together. If even the best file is long, the shortest of all is
+    They have about 20,000 bytes together. If even the best file is long, the shortest of all is
     returned.
     """
     chosen: list[SourceFile] = []

@@ -30,7 +30,6 @@ from lmkrag.errors import IndexCorrupt, StorageError, UsageError, needs
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.copying import adopt_index
-from lmkrag.index.files import sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
@@ -38,6 +37,7 @@ from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import SourceFile
 from lmkrag.system.files import FileStamp, printable
+from lmkrag.system.platform import sync
 from lmkrag.types import Skipped
 
 _RECORD = "batch.json"

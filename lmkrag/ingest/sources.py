@@ -39,8 +39,8 @@ from lmkrag.version import __version__
 
 SAMPLED = 24  # documents that are read to choose an encoder, at most
 _MIN_FOREIGN = 0.2  # share of languages other than English that selects the multilingual encoder
-_PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
-_PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
+PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
+PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
 _MAX_BYTES = 2 << 20
 _MOST = 2_000  # characters of a document that count
 _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
@@ -91,7 +91,7 @@ _NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again without another timestamp
 
 
-def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
+def sample_files(files: Sequence[SourceFile], loader: IsolatedLoader) -> Iterator[Document]:
     """Read some of the files that hold prose, evenly spread, at most 24.
 
     Source code and tables have no language. A file that can't be read is left out.
@@ -99,14 +99,13 @@ def sample_files(files: Sequence[SourceFile]) -> Iterator[Document]:
     prose = [
         file
         for file in files
-        if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES
+        if file.path.suffix.lower() in PROSE and file.stamp.size <= _MAX_BYTES
     ]
-    with IsolatedLoader() as loader:
-        for file in prose[:: len(prose) // SAMPLED + 1]:
-            try:
-                yield loader.load(file.path, file.doc_id)
-            except DocumentError:
-                continue
+    for file in prose[:: len(prose) // SAMPLED + 1]:
+        try:
+            yield loader.load(file.path, file.doc_id)
+        except DocumentError:
+            continue
 
 
 def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
@@ -229,9 +228,9 @@ class Files:
             self.gone = self._choose_gone(find_gone(self.sources, run.known.values(), changes), run)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
-        choose_encoder(store, run, sample_files(changes.to_read))
-        files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
         with IsolatedLoader() as loader:
+            choose_encoder(store, run, sample_files(changes.to_read, loader))
+            files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
             yield from load_files(files, loader, run, store)
 
     def finish(self, store: IndexStore, run: Run) -> None:

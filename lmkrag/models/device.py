@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.quantization import RANGES, Ranges, read_ranges
+from lmkrag.system.platform import read_proc
 
 if TYPE_CHECKING:
     import torch
@@ -17,10 +18,7 @@ def processor_flags() -> frozenset[str]:
     """Return the words of ``/proc/cpuinfo``, which name the processor's instruction sets; empty
     outside of Linux.
     """
-    try:
-        return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
-    except OSError:
-        return frozenset()
+    return frozenset(read_proc("cpuinfo").split())
 
 
 def has_amx() -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError
+from lmkrag.system.platform import count_cpus
 from lmkrag.types.arrays import Vectors, Weights
 
 Config = dict[str, Any]  # a model's config.json
@@ -109,11 +110,6 @@ class Session:
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
     """Return the threads that all runs of a process share; a forked process starts its own."""
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
-
-
-def count_cpus() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_threads() -> int:

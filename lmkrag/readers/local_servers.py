@@ -5,11 +5,11 @@ import pwd
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from lmkrag.errors import UsageError
 from lmkrag.system.clients import open_client
+from lmkrag.system.platform import read_proc
 
 _HOST = "127.0.0.1"
 PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM
@@ -85,12 +85,8 @@ def _list_owners(port: int) -> Iterator[int]:
     """Yield the user of each socket that takes connections to a port of the loopback address."""
     loopback, mapped = socket.inet_aton(_HOST), socket.inet_pton(socket.AF_INET6, f"::ffff:{_HOST}")
     taking = {_to_hex(address) for address in (loopback, bytes(4), mapped, bytes(16))}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = Path(table).read_text("ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
+    for table in ("net/tcp", "net/tcp6"):
+        for line in read_proc(table).splitlines()[1:]:
             _, local, _, state, _, _, _, owner, *_ = line.split(maxsplit=_LINE)
             address, _, number = local.partition(":")
             if state == _LISTENS and int(number, 16) == port and address in taking:

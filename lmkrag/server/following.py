@@ -14,7 +14,7 @@ from lmkrag.system.processes import PYTHON
 
 # uvicorn re-raises the signal that stopped it, so clean-up code after it may not run.
 _WATCH = (
-    "from lmkrag.system.processes import end_with_parent; end_with_parent(); "
+    "from lmkrag.system.platform import end_with_parent; end_with_parent(); "
     "from lmkrag.cli import main; main()"
 )
 # Seconds before the process is started again: after its first end, and at most.

@@ -4,7 +4,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import socket
 import sys
@@ -19,9 +18,10 @@ from mcp.server.stdio import stdio_server
 from lmkrag.readers.choose import load_reader
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
-from lmkrag.server.mcp_proxy import GREETING, locked
+from lmkrag.server.mcp_proxy import GREETING, LOCK
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
+from lmkrag.system.platform import hold_lock
 
 _LONGEST = 64 << 20  # bytes of a message
 
@@ -65,7 +65,7 @@ class _Sessions:
             if self.used + idle > time.monotonic():
                 continue
             try:
-                with locked(path, fcntl.LOCK_NB):
+                with hold_lock(path.with_suffix(LOCK), wait=False):
                     path.unlink(missing_ok=True)
             except BlockingIOError:  # somebody connects
                 self.used = time.monotonic()

@@ -7,21 +7,22 @@ memory.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lmkrag.system.cache import cache_path, make_private
+from lmkrag.system.platform import hold_lock
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
+LOCK = ".lock"  # of the file beside a socket: its process is started and ended inside the lock
 IDLE = 900.0  # seconds without a message after which the process ends
 # Prefixes of variables that set models and readers.
 _ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")
@@ -53,7 +54,7 @@ class SharedServer:
         does not start.
         """
         make_private(self.path.parent)
-        with locked(self.path):
+        with hold_lock(self.path.with_suffix(LOCK)):
             try:
                 return self._dial()
             except OSError:
@@ -107,16 +108,6 @@ def _name_socket(settings: str) -> Path:
     parts = [settings, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return cache_path("mcp", f"{digest}.sock")
-
-
-@contextlib.contextmanager
-def locked(path: Path, flags: int = 0) -> Iterator[None]:
-    """Hold the lock for starting or ending the process of a socket. Raises BlockingIOError:
-    LOCK_NB, and it is held.
-    """
-    with path.with_suffix(".lock").open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | flags)
-        yield
 
 
 class Proxy:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from lmkrag.errors import StorageError, UsageError
-from lmkrag.index.files import sync
+from lmkrag.system.platform import sync
 from lmkrag.types import MAX_DOC_ID, Document
 
 _JSON = ".lmkrag.json"

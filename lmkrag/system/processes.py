@@ -1,8 +1,6 @@
-"""Processes of this machine: how they are started, forked and ended."""
+"""Processes of this machine: how they are started and forked."""
 
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,8 +13,6 @@ from lmkrag.errors import UsageError
 # Without modules from the working directory, which may be of unknown origin.
 PYTHON = (sys.executable, "-P")
 T = TypeVar("T")
-
-_PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 class computed_once(cached_property[T]):  # noqa: N801
@@ -48,9 +44,3 @@ def refuse_fork(process: int, what: Path | str) -> None:
         raise UsageError(
             f"{what}: opened before this process was forked; open it again in this process"
         )
-
-
-def end_with_parent() -> None:
-    """End this process when its parent ends, however that happens; only on Linux."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -34,7 +34,7 @@ TOKENS = {
     "evidence": 9_582,  # dates, agreement, freshness and checks, which search had
     "formats": 56_790,  # memory by the size of a file, forms that draw themselves
     "index": 29_426,  # rows are counted, a full disk is read
-    "ingest": 15_653,
+    "ingest": 15_766,  # a first answer says what it searches
     "integrations": 1_510,
     "language": 7_110,
     "models": 5_367,
@@ -45,23 +45,23 @@ TOKENS = {
     "search": 26_558,  # words that a quotation repeats often do not place it
     "sentences": 9_510,  # lists of properties below the title of a note
     "server": 24_290,  # sessions that end, clients that learn no folder
-    "system": 1_245,  # files, processes, deadlines, clients and caches, which were at the top
+    "system": 2_027,  # what only some systems have, which six rooms asked for
     "training": 10_390,
     "types": 1_847,  # arrays and values of JSON, too
 }
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 272_523,
+    "tokens": 272_756,  # macOS: what a system lacks or refuses has another road
     "tokens of pipelines": 29_864,
-    "tokens of benchmarks": 56_180,
+    "tokens of benchmarks": 58_219,  # characters read until the evidence is in
     "lines of JavaScript": 1_373,
-    "files": 262,
+    "files": 263,  # system.platform
     "files at the top": 11,
     "functions of radon's rank D": 1,
     "functions of rank E or F": 0,
     "mean complexity, in hundredths": 394,
-    "private attributes in tests": 147,  # two are of python-docx, to write an odd table
+    "private attributes in tests": 146,  # two are of python-docx, to write an odd table
     "base dependencies": 27,  # pygments, which rich brings anyway
     "members of Engine": 23,  # three of them attributes that an engine is given
     "public names": 28,  # with ServerError and MissingExtra, which callers catch

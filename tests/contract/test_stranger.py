@@ -1,7 +1,9 @@
 """README as a stranger runs it: block after block, with the package, the extra that a block names, and nothing else."""
 
+import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -24,6 +26,7 @@ NO_NETWORK = re.compile(
 )
 SCORE = re.compile(r"  (\d\.\d+)\b")
 PORT = "8700"
+HOME = "/home/ann"
 
 
 def commands_of(block: str) -> list[tuple[str, str]]:
@@ -93,6 +96,26 @@ class Stranger:
         assert process.returncode == 0, (script, output, errors)
         return output
 
+    def ask_agent(self, command: list[str]) -> str:
+        """Start what an agent was told to, and search as it does; return the reply."""
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        hello["clientInfo"] = {"name": "test", "version": "1"}
+        search = {"name": "search", "arguments": {"query": "who approves leave?", "top_k": 1}}
+        calls: list[dict] = [
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": search},
+        ]
+        script = shlex.join([*command, "--in-process"])
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with self.start(f"exec {script}", self.home, None, **pipes) as agent:
+            assert agent.stdin is not None and agent.stdout is not None
+            for call in calls:
+                agent.stdin.write(json.dumps({"jsonrpc": "2.0", **call}) + "\n")
+                agent.stdin.flush()
+                reply = agent.stdout.readline() if "id" in call else ""
+        return reply
+
     def copy(self, environment: Path, name: str) -> Path:
         """Copy an environment by hard links; its programs start its own Python."""
         copy = self.home / "environments" / name
@@ -124,10 +147,11 @@ def test_every_block_of_the_readme(tmp_path):
     stranger = Stranger(tmp_path)
     console = [commands_of(block) for language, block in BLOCKS if language == "console"]
     python = [block for language, block in BLOCKS if language == "python"]
-    assert [len(commands) for commands in console] == [3, 3, 3, 2, 1] and len(python) == 4
+    first, connect, clone_it, install_it, ask_it, serve_it, curl_it = console
+    assert [*map(len, console)] == [1, 3, 3, 3, 3, 2, 1] and len(python) == 4
 
     # The clone, and from its environment all others: less is installed then.
-    stranger.run("\n".join(command for command, _ in console[0]), tmp_path)
+    stranger.run("\n".join(command for command, _ in clone_it), tmp_path)
     clone = tmp_path / "lmkrag"
     build = [
         sys.executable,
@@ -147,7 +171,7 @@ def test_every_block_of_the_readme(tmp_path):
     )
     base = stranger.copy(clone / ".venv", "base")
     stranger.run("pip uninstall --quiet --yes lmkrag", tmp_path, base)
-    for command, _ in console[1]:
+    for command, _ in install_it:
         if not command.startswith(OTHER_PROGRAMS):
             stranger.run(command, tmp_path, base)
     names = "import lmkrag, importlib.util as u; print(lmkrag.__file__, u.find_spec('pytest'), u.find_spec('fastapi'))"
@@ -158,8 +182,31 @@ def test_every_block_of_the_readme(tmp_path):
         "None",
     ]
 
-    for command, shown in console[2]:
-        printed = stranger.run(command, clone, base)
+    ((grep, shown),) = first
+    documents = tmp_path / "Documents"
+    shutil.copytree(ROOT / "tests/data/corpus", documents)
+    began = time.monotonic()
+    printed = stranger.run(grep.removeprefix("uvx "), tmp_path, base)
+    assert time.monotonic() - began < 30  # three seconds on a machine that does nothing else
+    assert printed.startswith(shown.removesuffix("...\n"))
+
+    (install_tool, _), (index, _), (connect_it, shown) = connect
+    assert install_tool == "uv tool install 'lmkrag[mcp]'"
+    environment = stranger.copy(base, "tool")
+    stranger.run("pip install 'lmkrag[mcp]'", tmp_path, environment)
+    stranger.run(index, tmp_path, environment)
+    client = environment / "bin" / "claude"  # which does nothing of what it is told
+    client.write_text("#!/bin/sh\n")
+    client.chmod(0o755)
+    printed = stranger.run(connect_it, tmp_path, environment)
+    shown = shown.replace(f"{HOME}/.local/share/uv/tools/lmkrag", str(environment))
+    assert printed == shown.replace(HOME, str(tmp_path))
+    told = shlex.split(printed.splitlines()[1].partition(" -- ")[2])
+    assert "harbour" in stranger.ask_agent(told)
+
+    for command, shown in ask_it:
+        refused = shown.startswith("Nothing in these documents")
+        printed = stranger.run(f"{command} || test $? = 1" if refused else command, clone, base)
         if shown:
             check_output(command, printed, shown)
 
@@ -176,7 +223,7 @@ def test_every_block_of_the_readme(tmp_path):
         printed = stranger.run(f"python {tmp_path}/block.py", empty, environment)
         assert all(line in printed for line in re.findall(r"print\(.*\)  # (.*)", block))
 
-    (install, _), (serve, shown) = console[3]
+    (install, _), (serve, shown) = serve_it
     environment = stranger.copy(base, "serve")
     stranger.run(install, tmp_path, environment)
     with socket.socket() as probe:
@@ -196,7 +243,7 @@ def test_every_block_of_the_readme(tmp_path):
                 ).read_text()
                 time.sleep(0.2)
         assert shown.replace(PORT, port) in (tmp_path / "server.log").read_text()
-        ((ask, shown),) = console[4]
+        ((ask, shown),) = curl_it
         assert stranger.run(ask.replace(PORT, port), empty) == shown
         (tmp_path / "block.py").write_text(python[3].replace(PORT, port))
         stranger.run(f"python {tmp_path}/block.py", empty, base)

@@ -20,7 +20,7 @@ QUESTION = "How long must the lamp burn before the wick is trimmed?"
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(os.listdir("/dev/fd"))
 
 
 def in_threads(count: int, work) -> list:

@@ -17,6 +17,7 @@ from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index import working
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.reindex import reindex
+from lmkrag.system.platform import exchange
 
 
 def contents(engine):
@@ -134,7 +135,7 @@ def test_killed_right_after_the_exchange(index, before):
     with Engine.open(work.new) as engine:
         engine.add([Document("new.txt", "", "Made by the job.")])
     (work.path / "working-folder").write_text(str(work.new.stat().st_ino))
-    assert working._exchange(work.new, index)
+    assert exchange(work.new, index)
     work.finish_interrupted()
     assert work.old.exists() and not work.new.exists()
     with Engine.open(index) as engine, Engine.open(work.old) as old:
@@ -145,7 +146,7 @@ def test_killed_right_after_the_exchange(index, before):
 @pytest.mark.parametrize("exchanged", [True, False])
 def test_a_reader_meets_one_index_or_the_other(index, before, monkeypatch, exchanged):
     if not exchanged:
-        monkeypatch.setattr(working, "_exchange", lambda *_: False)
+        monkeypatch.setattr(working, "exchange", lambda *_: False)
     reindex(index)
     with Engine.open(index) as engine:
         assert contents(engine) == before[0]

@@ -43,11 +43,20 @@ def until(condition):
 def follower_of(running):
     """The process id of the server's only child that indexes; None where there is none."""
     listed = subprocess.run(
-        ["ps", "-ww", "-o", "pid=", "-o", "args=", "--ppid", str(running.process.pid)],
-        capture_output=True,
+        ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="], capture_output=True
     )
-    pids = [line.split()[0] for line in listed.stdout.decode().splitlines() if "--watch" in line]
+    rows = [line.split(maxsplit=2) for line in listed.stdout.decode().splitlines()]
+    ours = str(running.process.pid)
+    pids = [pid for pid, parent, command in rows if parent == ours and "--watch" in command]
     return int(pids[0]) if pids else None
+
+
+def is_running(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_killed_follower_is_noticed_and_started_again(followed, tmp_path):
@@ -109,7 +118,7 @@ def test_a_server_that_is_stopped_starts_nothing_again(followed, stopped_by):
     follower = follower_of(running)
     os.killpg(running.process.pid, stopped_by)
     assert running.process.wait(40) == (130 if stopped_by == signal.SIGINT else -signal.SIGTERM)
-    until(lambda: not Path(f"/proc/{follower}").exists())
+    until(lambda: not is_running(follower))
     assert (
         "starts again" not in running.log.read_text() and "Traceback" not in running.log.read_text()
     )
