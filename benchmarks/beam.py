@@ -32,9 +32,9 @@ FACTS = frozenset(
     ]
 )
 WAYS: dict[str, dict[str, Any]] = {
-    "hybrid, re-ranked": {},
+    "hybrid": {},
     "lexical": {"mode": "lexical"},
-    "hybrid": {"rerank": False},
+    "hybrid, re-ranked": {"rerank": True},
 }
 FTS5 = "FTS5"
 FIRST = 5

@@ -27,10 +27,11 @@ from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import multiply_score
 from lmkrag.search.surroundings import SpanInput
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.specs import CODE
+from lmkrag.specs import CHAT, CODE
 from lmkrag.types import Level
 from lmkrag.types.arrays import Scores
 
+_NOT_LEARNT = (CODE, CHAT)  # kinds that our own re-rankers have not learnt from
 _AT_A_TIME = 4  # passages that are read at once while time is limited
 
 
@@ -114,8 +115,8 @@ class ReadingRanker:
             question: as the re-ranker reads it.
             load: returns the re-ranker.
             level: of the results.
-            prose_only: do not read source code where it is most of the results: our own
-                re-rankers have not learnt it.
+            prose_only: do not read source code and conversations where they are most of the
+                results: our own re-rankers have not learnt these.
             timeout_ms: the limit in milliseconds; none without.
             weights: say how many passages are read, and what their reading counts.
         """
@@ -133,11 +134,9 @@ class ReadingRanker:
         """
         spans = results.unranked
         first = spans[: self._weights.most_read]
-        is_mostly_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        leaves_code = self._prose_only and is_mostly_code
-        to_read = [
-            place for place, span in enumerate(first) if not (leaves_code and span.kind == CODE)
-        ]
+        is_learnt = [span.kind not in _NOT_LEARNT for span in first]
+        leaves_out = self._prose_only and 2 * sum(is_learnt) < len(first)
+        to_read = [place for place in range(len(first)) if is_learnt[place] or not leaves_out]
         return self.reorder(spans, to_read, [results.prepare(spans[place]) for place in to_read])
 
     def reorder(
@@ -146,8 +145,8 @@ class ReadingRanker:
         """Read the ``inputs`` of the spans at ``places`` until one is likely to answer, and return
         all spans, best first; in their order where a server does not score them.
 
-        Scores are multiplied by exp((log-odds - best log-odds) / scale). Code among what was read
-        counts as its average, and spans after it as the least of it.
+        Scores are multiplied by exp((log-odds - best log-odds) / scale). Among what was read,
+        spans that were left out count as its average, and spans after it as the least of it.
         """
         if not places:
             return spans

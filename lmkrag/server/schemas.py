@@ -240,7 +240,7 @@ class BlocksReply(BaseModel):
 class MatchesReply(BaseModel):
     """Where words stand in a document, in order: characters ``[start, end)``."""
 
-    matches: list[tuple[int, int]]
+    matches: list[Annotated[list[int], Field(min_length=2, max_length=2)]]
 
 
 class Outline(BaseModel):

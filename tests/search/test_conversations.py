@@ -146,3 +146,11 @@ def test_a_piece_of_a_message_is_found_by_all_of_its_words(tmp_path, encoder):
         engine.add(Document("chat.md", text=text, kind="chat"))
         span, *_ = engine.search(question, mode="lexical")
     assert span.speaker == "User"
+
+
+def test_messages_are_reranked_only_if_asked_for(chats):
+    def scores(rerank):
+        spans = chats.search("database of the harbour", filter="kind=chat", rerank=rerank)
+        return [span.score for span in spans]
+
+    assert scores(None) == scores(False) != scores(True)
