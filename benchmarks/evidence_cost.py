@@ -141,7 +141,8 @@ def read_beam(public: Path, files: Path) -> Iterator[Corpus]:
     for path in sorted((public / "beam/chats").glob("*.json"))[:CHATS]:
         name, text, bounds = f"{path.stem}.md", "", {}
         for message in json.loads(path.read_text()):
-            text += f"## {message['role']}, {message['time_anchor']}\n\n"
+            heading = filter(None, (message["role"], message.get("time_anchor")))
+            text += f"## {', '.join(heading)}\n\n"
             content = message["content"].replace("\r", "").strip()
             bounds[message["id"]] = (name, len(text), len(text) + len(content))
             text += f"{content}\n\n"

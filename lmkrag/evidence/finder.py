@@ -22,7 +22,7 @@ from lmkrag.reranker.base import Reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.packing import Cost, exclude_known, fill_budget, take_spans
 from lmkrag.search.ranking import Rankers, Unranked
-from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
+from lmkrag.search.request import DEFAULT_CONTEXT, MOST_RESULTS, SearchRequest, check_query
 from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
@@ -184,10 +184,11 @@ class EvidenceFinder:
             for order in self.passes.ordering:
                 part = order(part, context)
             yield part
-            if len(found) < size:
+            if len(found) < size or size == MOST_RESULTS:
                 return
             best = SpanList([*best, *part])
-            question, size = replace(question, ranker=Unranked()), size * _MORE
+            question = replace(question, ranker=Unranked())
+            size = min(size * _MORE, MOST_RESULTS)
 
     def _cost(self, _: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)

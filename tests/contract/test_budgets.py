@@ -31,7 +31,7 @@ TOKENS = {
     "cli": 15_663,  # what is quoted is marked; left-overs and emptied folders are named
     "encoder": 7_972,
     "evaluation": 5_676,
-    "evidence": 10_097,  # questions that an index answers, for the page
+    "evidence": 10_107,  # questions that an index answers, for the page
     "formats": 58_052,  # exports of chats
     "index": 29_899,  # words of messages count by pieces
     "ingest": 15_778,  # a first answer says what it searches
@@ -52,9 +52,9 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 280_742,  # conversations, the page, macOS
+    "tokens": 280_752,  # conversations, the page, macOS
     "tokens of pipelines": 29_864,
-    "tokens of benchmarks": 59_974,  # characters until the evidence is in, conversations
+    "tokens of benchmarks": 59_994,  # characters until the evidence is in, conversations
     "lines of JavaScript": 1_599,  # history, all indexes, filters, find in a document
     "files": 269,  # chats, messages, highlighting, the overview
     "files at the top": 11,
