@@ -39,7 +39,7 @@ def is_legible(text: str) -> bool:
 
 
 def is_spoken(words: list[str]) -> bool:
-    """Return whether so many words of Latin letters have a vowel as in a language."""
+    """Return whether enough of the words have a vowel for the text to be in a language."""
     spoken = sum(_VOWEL.search(word) is not None for word in words)
     return spoken >= _FEWEST_VOWELS * len(words)
 

@@ -167,7 +167,7 @@ def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
 
 
 def query_variants(
-    query: str, languages: Iterable[str] = (), *, function_words: bool = False
+    query: str, languages: Iterable[str] = (), *, stop_words: bool = False
 ) -> list[tuple[int, ...]]:
     """Return for each word of a question its hashes by the rules of several languages: see
     :func:`query_words`.
@@ -175,11 +175,11 @@ def query_variants(
     Args:
         query: the question.
         languages: languages other than English that words of the index are in.
-        function_words: whether function words are kept, too.
+        stop_words: whether stop words are kept.
     """
     languages = tuple(languages)
     words = list(_terms(query, CODE if CODE in languages else ENGLISH))
-    content = set(words if function_words else drop_stop_words(words) or words)
+    content = set(words if stop_words else drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
     variants = dict[tuple[int, ...], None]()
     for word in words:

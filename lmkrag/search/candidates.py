@@ -218,12 +218,12 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
         names = find_naming_words(openings, is_meant, count, query.weights)
         is_clear = margin >= query.weights.clear_margin and 0 < names.sum() < len(names)
         if is_clear and query.mode != "lexical":
-            left = [each for each, is_name in zip(forms, names, strict=True) if not is_name]
+            others = merge_variants(
+                each for each, is_name in zip(forms, names, strict=True) if not is_name
+            )
             matches = join_matches(
-                query.match(
-                    snapshot, merge_variants(left), allowed=query.allowed, nearest=matches.nearest
-                ),
-                query.match(snapshot, merge_variants(left), allowed=named, nearest=inside.nearest),
+                query.match(snapshot, others, allowed=query.allowed, nearest=matches.nearest),
+                query.match(snapshot, others, allowed=named, nearest=inside.nearest),
             )
     known = np.exp(naming - naming.max())
     least = 1 - query.weights.max_penalty

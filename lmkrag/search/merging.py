@@ -15,7 +15,7 @@ from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
-from lmkrag.search.messages import find_message
+from lmkrag.search.messages import Message, find_message
 from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
@@ -106,15 +106,6 @@ class Results:
         most, documents = self.request.per_document, self.candidates.documents
         return most is not None and most <= sum(documents[run[0]] == documents[hit] for run in runs)
 
-    def _says_enough(self, view: DocumentView, ordinal: int, merged: "Iterable[_Passage]") -> bool:
-        """Whether the message that a sentence is of has as many passages as one may have."""
-        message = find_message(view, ordinal) if view.row.kind == CHAT else None
-        if message is None:
-            return False
-        ordinals = (self.candidates.ordinal(each.hits[0]) for each in merged if each.view is view)
-        of_message = sum(find_message(view, other) == message for other in ordinals)
-        return of_message >= self.candidates.weights.per_message
-
     def _limit(self, positions: Ids, per_document: int | None) -> list[Run]:
         """The best of some candidates, each alone, ``per_document`` of each document at most."""
         best: list[Run] = []
@@ -138,11 +129,13 @@ class Results:
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
             low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
             passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
+            if view.row.kind == CHAT:
+                passage.message = find_message(view, ordinal)
             touching = rank < weights.touching and view.kind(ordinal) != "record"
             bounds, score = view.bounds(ordinal), candidates.score
             if _merge(merged, passage, bounds, score, touching=touching, weights=weights):
                 continue
-            if self._says_enough(view, ordinal, merged):
+            if _is_said(merged, passage, weights):
                 continue
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None and count >= self.request.per_document:
@@ -199,6 +192,15 @@ class _Passage:
     end: int
     hits: list[int]
     also_in: list[str] = field(default_factory=list)
+    message: Message | None = None  # of a conversation, that its best hit is of
+
+
+def _is_said(merged: Iterable[_Passage], passage: _Passage, weights: Weights) -> bool:
+    """Whether the message of a passage has as many passages as one message may have."""
+    if passage.message is None:
+        return False
+    count = sum(other.view is passage.view and other.message == passage.message for other in merged)
+    return count >= weights.per_message
 
 
 def _best_of_each(merged: list[_Passage]) -> list[_Passage]:

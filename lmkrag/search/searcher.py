@@ -117,7 +117,9 @@ def _make_query(
     if request.mode == "lexical":  # else their meaning finds as much
         text = " ".join([text, *split_compounds(snapshot, text)])
     variants = query_variants(text, languages)
-    own_words = merge_variants(query_variants(text, languages, function_words=True))
+    own_words = None
+    if question.read.is_about_asker:
+        own_words = merge_variants(query_variants(text, languages, stop_words=True))
     weights = question.weights
     if request.level == "passage":
         weights = replace(weights, keep=weights.passage_keep)
@@ -133,7 +135,7 @@ def _make_query(
         exact=query_variants(" ".join(keys.exact), languages),
         names=query_variants(names, languages),
         numbers=query_variants(" ".join(keys.numbers), languages),
-        own_words=own_words if question.read.is_about_asker else None,
+        own_words=own_words,
     )
 
 

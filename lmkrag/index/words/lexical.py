@@ -301,10 +301,10 @@ def _score_pieces(
     heads, first = np.unique(pieces.heads[rows], return_index=True)
     total = np.zeros(len(heads), np.float32)
     relative = pieces.lengths / np.where(pieces.of_messages, pieces.average, average)
+    norm = _norm(relative[heads], 1)
     for posting, weight in zip(postings, weights, strict=True):
         place = np.searchsorted(heads, pieces.heads[posting.rows])
         counts = np.bincount(place, posting.counts, len(heads)).astype(np.float32)
-        norm = _norm(relative[heads], 1)
         total += np.float32(weight * (K1 + 1)) * counts / (counts + norm)
     return rows[first], total
 
