@@ -212,3 +212,27 @@ def test_a_passage_keeps_to_its_section_and_its_entry(
     assert expected in first.text or expected in first.headings
     assert others not in first.text
     assert "seealso" not in first.text
+
+
+MARKED = r"""# The [lamp](https://lamp.example) `run( \[options] )`
+
+<section class="use" id="use">
+
+## Keys of :program:`lampd` and lamp\_b
+
+Press <kbd>F1</kbd> to open the menu &mdash; it closes at nine.<br>The file is `<kbd>`, or <file>.
+
+</section>
+"""
+
+
+def test_nobody_sees_the_tags_entities_and_links_of_markdown(encoder, tmp_path):
+    (tmp_path / "lamp.md").write_text(MARKED)
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(tmp_path / "lamp.md")
+        (first, *_) = engine.search("Which key opens the menu?")
+        answer = engine.ask("Which key opens the menu?")
+    assert first.title == r"The lamp `run( \[options] )`"
+    assert first.headings == (first.title, "Keys of lampd and lamp_b")
+    assert first.text.endswith("or <file>.")
+    assert "Press F1 to open the menu — it closes at nine. The file is `<kbd>`, or" in answer.text

@@ -180,11 +180,11 @@ class IndexEncoders:
         """Return the number of tokens of a text, special tokens not counted."""
         return self._for_questions.count_tokens(text)
 
-    def has_word(self, word: str) -> bool:
-        """Return whether a word in lower case is one token, as words of its languages are that are
-        not rare.
+    def count_word(self, word: str) -> int:
+        """Return the number of tokens of a word in lower case, or of it as a name if it has fewer
+        as one.
         """
-        return any(self.count_tokens(form) == 1 for form in (word, word.capitalize()))
+        return min(self.count_tokens(form) for form in (word, word.capitalize()))
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
         """Raise IndexMismatch unless an encoder has the recorded fingerprint."""

@@ -122,19 +122,19 @@ class EvidenceFinder:
     def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
         """The queries with misspelt words corrected.
 
-        If the encoder, which knows the words of the language, can't be loaded, no word counts as
-        misspelt: a lexical search works without it.
+        If the encoder, whose tokens tell common words from others, can't be loaded, no word counts
+        as misspelt: a lexical search works without it.
         """
 
-        def is_word(word: str) -> bool:
+        def count_tokens(word: str) -> int:
             try:
-                return self._encoders.has_word(word)
+                return self._encoders.count_word(word)
             except (EncoderError, IndexMismatch):
-                return True
+                return 1
 
         def correct() -> list[Spelled]:
             with self._reading() as snapshot:
-                return [correct_spelling(snapshot, query, is_word) for query in queries]
+                return [correct_spelling(snapshot, query, count_tokens) for query in queries]
 
         return retry_expired(correct)
 

@@ -4,6 +4,7 @@ comments.
 
 import re
 from collections.abc import Sequence
+from html import unescape
 
 MOST_MATTER = 30  # lines of the front matter of a slide
 UNSEEN = re.compile(
@@ -13,12 +14,23 @@ UNSEEN = re.compile(
 )
 """Mark-up within a line."""
 
+TAG = re.compile(
+    r"</?(?:a|abbr|b|br|center|cite|code|del|details|div|em|figcaption|figure|font|hr|i|img|ins|kbd"
+    r"|li|mark|p|picture|s|samp|section|small|source|span|strong|sub|summary|sup|u|ul|var|video|wbr)"
+    r"(?:\s[^<>\n]*+)?/?>",
+    re.IGNORECASE,
+)
+"""A tag of HTML in Markdown. Others, such as ``<file>``, are what an author writes for a value."""
+
+ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,30});", re.IGNORECASE)
+
 UNSEEN_LINE = re.compile(
     r"\s*+(?::{3,}+[ \t]*+(?:\{[^\n]*\}|[\w.-]+(?:[ \t]*\{[^\n]*\})?)?[ \t:]*"  # a fence: ::: note
     r"|\([\w.:-]+\)="  # a target of MyST
     r"|\.\.[ \t]+(?:_[^:\n]*:|(?:seealso|toctree|contents)::|(?:index|only|highlight)::[^\n]*)"
     r"|<!--(?:(?!-->)[^\n])*-->|(?:%|//)(?:[ \t%][^\n]*)?"  # comments
     rf"|\+\+\+(?:[ \t]*\{{[^\n]*)?|(?:{UNSEEN.pattern})+)\s*"
+    r"| {0,2}(?:</?[A-Za-z][\w.-]*+(?:\s[^<>\n]*+)?>[ \t]*+)+\s*"  # tags
 )
 """A line of marked text that has nothing else, to be matched in full."""
 
@@ -28,7 +40,15 @@ _RST_COMMENT = re.compile(r"\.\.(?:[ \t]+(?![|\[_])(?:(?!::)[^\n])*)?$")
 _ADMONITION = re.compile(
     r"\A\s*+:{3,}[ \t]*+[\w-]++[ \t]*+\[?"
 )  # before the title of an admonition
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_INLINE = re.compile(
+    r":[\w:+.-]{1,60}:`[~!]?([^`<\n]*[^`<\s])\s*(?:<[^`>\n]*>)?`"  # a role of reStructuredText
+    r"|(?<!`)`([^`<\n]*[^`<\s])\s*<[^`>\n]*>`__?"  # its links
+    r"|(?<!`)(`++[^`\n]++`++)"  # code, in which nothing else is mark-up
+    r"|(?<!\w)!?\[([^\[\]\n]+)\](?:\([^()\s]*\)|\[[^\[\]\n]*\])"  # links of Markdown
+    r"|\\([!-/:-@\[-`{-~])"
+    rf"|(?P<entity>{ENTITY.pattern})|(?P<tag>{TAG.pattern})|{UNSEEN.pattern}",
+    re.IGNORECASE,
+)
 _KEY = re.compile(r"[\w-]+:(?:\s|$)|\s+\S|-\s|#")
 _RULE = re.compile(r"\s?---\s*$")
 
@@ -94,6 +114,20 @@ def show_admonition(line: str) -> str:
     return f"**{title}**" if title else ""
 
 
-def unescape(text: str) -> str:
-    r"""Return Markdown without the backslashes before its signs: ``2 \* 3`` is ``2 * 3``."""
-    return _ESCAPE.sub(r"\1", text)
+def show_inline(text: str) -> str:
+    r"""Return what a reader sees of a line of Markdown or reStructuredText: the words of its links
+    and roles, and none of its mark-up but that of code and emphasis.
+
+    >>> show_inline(r"2 \* 3 [tides](tides.md) &mdash; press <kbd>F1</kbd> in `a[0](\*)`")
+    '2 * 3 tides — press F1 in `a[0](\\*)`'
+    """
+    return _INLINE.sub(_show_mark, text)
+
+
+def _show_mark(match: re.Match[str]) -> str:
+    """What a reader sees of a mark."""
+    if match["entity"]:
+        return unescape(match[0])
+    if match["tag"]:
+        return " " if match[0][:3].lower() == "<br" else ""
+    return match[match.lastindex] if match.lastindex else ""

@@ -16,7 +16,7 @@ import chardet
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
-from lmkrag.formats.markup import UNSEEN, without_comments
+from lmkrag.formats.markup import show_inline, without_comments
 from lmkrag.formats.memory import allow_unpacked
 from lmkrag.language.messages import is_conversation
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT
@@ -278,7 +278,11 @@ def find_rst_title(text: str) -> str:
     text = without_comments(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE])
     headings = list(_RST_HEADING.finditer(text))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
-    return headings[0]["title"].rstrip() if levels and levels.count(levels[0]) == 1 else ""
+    return (
+        show_inline(headings[0]["title"]).rstrip()
+        if levels and levels.count(levels[0]) == 1
+        else ""
+    )
 
 
 def find_markdown_title(text: str) -> str:
@@ -287,9 +291,10 @@ def find_markdown_title(text: str) -> str:
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:
-    text = UNSEEN.sub("", without_comments(text[:_MOST_BEFORE_TITLE]))
+    text = without_comments(text[:_MOST_BEFORE_TITLE])
     match = pattern.search(text.removeprefix(BYTE_ORDER_MARK))
-    return next((group.strip() for group in match.groups() if group), "") if match else ""
+    title = next((group for group in match.groups() if group), "") if match else ""
+    return show_inline(title).strip()
 
 
 _MOST_UNPACKED = 256 << 20  # bytes that may come out

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from lmkrag.formats.markup import UNSEEN, unescape
+from lmkrag.formats.markup import show_inline
 from lmkrag.rendering.places import MARKDOWN
 from lmkrag.rendering.quoting import quote_lines
 from lmkrag.results import Quote, Span
@@ -91,7 +91,7 @@ def _reflow(text: str, kind: str) -> list[str]:
     # Prose stands without marks of headings, quotations, bold type, links and comments.
     for number in {*range(len(lines))} - code:
         line = _LINK.sub(_show_link, _MARKS.sub("", lines[number]))
-        lines[number] = unescape(UNSEEN.sub("", line)) if kind in MARKDOWN else line
+        lines[number] = show_inline(line) if kind in MARKDOWN else line
     shown = "\n".join(lines)
     return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").split("\n")
 

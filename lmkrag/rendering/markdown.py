@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from lmkrag.formats.markup import UNSEEN
+from lmkrag.formats.markup import TAG, UNSEEN
 from lmkrag.rendering.latex import FORMULA
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
@@ -75,6 +75,7 @@ def _parser(dialect: str) -> MarkdownIt:
         parser.inline.ruler.before("backticks", "role", _read_role)
     else:
         parser.inline.ruler.before("escape", "unseen", _skip_unseen)
+        parser.inline.ruler.before("escape", "tag", _skip_tag)
         parser.inline.ruler.before("escape", "formula", _read_formula)
     return parser
 
@@ -112,6 +113,17 @@ def _skip_unseen(state: StateInline, silent: bool) -> bool:
         if not silent:
             # divides the texts, whose places in the source are looked up
             state.push("unseen", "", 0)
+        state.pos = match.end()
+    return match is not None
+
+
+def _skip_tag(state: StateInline, silent: bool) -> bool:
+    """Leave tags of HTML out, and let ``<br>`` end a line."""
+    match = TAG.match(state.src, state.pos)
+    if match is not None:
+        if not silent:
+            ends_line = match[0].lower().startswith("<br")
+            state.push("softbreak" if ends_line else "unseen", "", 0)
         state.pos = match.end()
     return match is not None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from lmkrag.formats.markup import UNSEEN
+from lmkrag.formats.markup import show_inline
 from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import read_opener
 from lmkrag.language.terms import hash_forms
@@ -230,7 +230,7 @@ def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
 
 def read_heading(sentence: str) -> tuple[int, str]:
     """Return the level of a heading, from 1, and its text on one line."""
-    sentence = UNSEEN.sub("", sentence).strip().removeprefix(BYTE_ORDER_MARK).strip()
+    sentence = show_inline(sentence).strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
         return len(marked[1]), " ".join(marked[2].rstrip().rstrip("#=").split())
     if command := _LATEX.match(sentence):

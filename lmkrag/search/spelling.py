@@ -31,25 +31,26 @@ class Spelled(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def correct_spelling(snapshot: Snapshot, question: str, is_word: Callable[[str], bool]) -> Spelled:
+def correct_spelling(snapshot: Snapshot, question: str, count: Callable[[str], int]) -> Spelled:
     """Return a question with words of an index in place of those that have one letter wrong.
 
-    Such a word has five letters or more, no document has it in any form, it is no word of the
-    language, and a word of the documents differs from it by one letter. Of several, words of the
-    language come first, then the most frequent, then the first by name. Quoted words, those with
+    Such a word has five letters or more, no document has it in any form, and a word of the
+    documents that has fewer tokens differs from it by one letter. Of several, that with the fewest
+    tokens is taken, then the most frequent, then the first by name. Quoted words, those with
     capitals inside, and capitalised ones of less than seven letters stay as they are. No more than
     four words are replaced.
 
     Args:
         snapshot: the documents.
         question: the question.
-        is_word: returns whether a word in lower case is one of the language.
+        count: returns how many tokens a word in lower case has. Words that are common in their
+            language have one, and a wrong letter divides them.
     """
     unquoted = QUOTED.sub(lambda quoted: " " * len(quoted[0]), question)
     places = [match for match in _WORD.finditer(unquoted) if _may_be_misspelt(match[0])]
     words = _find_unknown(snapshot, [match[0] for match in places])
-    misspelt = [word for word in words if not is_word(lower(word))][:_MOST]
-    nearest = {word: _find_nearest(snapshot, lower(word), is_word) for word in misspelt}
+    divided = [word for word in words if count(lower(word)) > 1][:_MOST]
+    nearest = {word: _find_nearest(snapshot, lower(word), count) for word in divided}
     for match in reversed(places):
         if near := nearest.get(match[0]):
             question = question[: match.start()] + near + question[match.end() :]
@@ -106,12 +107,13 @@ def _find_unknown(snapshot: Snapshot, words: Sequence[str]) -> list[str]:
     return [word for word, count in zip(words, counts, strict=True) if not count]
 
 
-def _find_nearest(snapshot: Snapshot, word: str, is_word: Callable[[str], bool]) -> str | None:
+def _find_nearest(snapshot: Snapshot, word: str, count: Callable[[str], int]) -> str | None:
     """The word of the documents that a misspelt one stands for; None if none is near."""
-    near = sorted(near_words(word))
-    known = [pair for pair in zip(near, _count_sentences(snapshot, near), strict=True) if pair[1]]
-    best = min(known, key=lambda pair: (not is_word(pair[0]), -pair[1], pair[0]), default=None)
-    return best[0] if best else None
+    near, tokens = sorted(near_words(word)), count(word)
+    sentences = zip(near, _count_sentences(snapshot, near), strict=True)
+    known = [(count(other), -found, other) for other, found in sentences if found]
+    fewest, _, best = min(known, default=(tokens, 0, None))
+    return best if fewest < tokens else None
 
 
 def _count_sentences(snapshot: Snapshot, words: Sequence[str]) -> list[int]:

@@ -91,6 +91,13 @@ def test_elements_and_html():
     assert blocks[0]["tag"] == "h1"  # front matter is not shown
 
 
+def test_tags_of_html_are_not_shown():
+    shown = "".join(
+        node["text"] for node in texts(parse_markdown("Press <kbd>F1</kbd> in `<kbd>`."))
+    )
+    assert shown == "Press F1 in <kbd>."
+
+
 def test_links_lead_to_the_web_only():
     (paragraph,) = parse_markdown(
         "[a](javascript:alert(1)) [b](data:text/html,x) [c](https://c.example) [d](/api/x)"

@@ -17,6 +17,12 @@ TEXTS = {
     "Тот, кто берёт ключ, записывает своё имя в журнал и возвращает его вечером того же дня.",
 }
 
+ODD = {  # words that no language has, each near to one that a language has
+    "zamek.txt": "Gracz wraca do zamku; zabać i weaść to błędy w druku.",
+    "misprint.txt": "A nickness is what nobody has, and soliders stand in no other text.",
+    "druck.txt": "Der Homen gehört dem Konnern, und jeder Schlüssel hängt neben der Treppe.",
+}
+
 
 @pytest.fixture(scope="module")
 def harbour(encoder, tmp_path_factory):
@@ -33,8 +39,6 @@ def harbour(encoder, tmp_path_factory):
         pytest.param("where is the bitumn?", "bitumn", "bitumen", "yard.txt", id="missing"),
         pytest.param("skippper of the boat", "skippper", "skipper", "tide.txt", id="one too many"),
         pytest.param("Who is Halvorsem?", "Halvorsem", "halvorsen", "tide.txt", id="a name"),
-        pytest.param("Schlpssel Treppe", "Schlpssel", "schlussel", "hafen.txt", id="an umlaut"),
-        pytest.param("где хранится слкада", "слкада", "склада", "порт.txt", id="Cyrillic"),
     ],
 )
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
@@ -70,6 +74,39 @@ def test_what_stays(harbour, question):
 def test_no_more_than_four_words_are_mended(harbour):
     found = harbour.search("shipyrad bitumn skippper halvorsem catsh partnre")
     assert len(found.notes) == 4
+
+
+@pytest.fixture(scope="module")
+def hafen(tmp_path_factory):
+    path, encoder = tmp_path_factory.mktemp("hafen") / "index", "landmark-multilingual"
+    with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
+        engine.add([Document(name, name, text) for name, text in {**TEXTS, **ODD}.items()])
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("question", "written", "read", "doc_id"),
+    [
+        pytest.param("Schlpssel Treppe", "Schlpssel", "schlussel", "hafen.txt", id="an umlaut"),
+        pytest.param("где хранится слкада", "слкада", "склада", "порт.txt", id="Cyrillic"),
+    ],
+)
+def test_a_wrong_letter_is_mended_in_other_languages(hafen, question, written, read, doc_id):
+    found = hafen.search(question)
+    assert found[0].doc_id == doc_id
+    assert found.notes == (f'no document has "{written}": "{read}" is searched for',)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Czy mogę zabrać skarb i wejść do zamku?",
+        "Which soldiers died of sickness?",
+        "Wo soll ich ihn für den Konzern holen?",
+    ],
+)
+def test_a_right_word_stays_in_every_language(hafen, question):
+    assert hafen.search(question).notes == ()
 
 
 @pytest.fixture(scope="module")
