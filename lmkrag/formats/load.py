@@ -47,6 +47,7 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "calendars.read_calendar": ("calendar", ".ics .ifb .vcs"),
     "calendars.read_contacts": ("contacts", ".vcf .vcard"),
     "subtitles.read": ("subtitles", ".srt .vtt"),
+    "manual.read": ("manual page", ".man"),
     "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
     "tabular.read_csv": ("table", ".csv .tsv"),
@@ -76,6 +77,7 @@ _EXTRAS = {  # a reader, the module it needs, and the message without it
     ),
 }
 _HEAD = 8_192  # bytes by which a mail is recognized
+_MANUAL = re.compile(rb"^[.'][ \t]*(?:TH|Dd)[ \t]", re.MULTILINE)  # after comments
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
@@ -326,8 +328,12 @@ def is_plain(path: Path) -> bool:
 
 
 def _find_suffix(name: str, data: bytes) -> str:
-    """Return the suffix of a file's name, or that of a mail or mailbox if the name has none."""
+    """Return the suffix of a file's name, or that of a manual page, mail or mailbox if the name has
+    none.
+    """
     suffix = Path(name).suffix.lower()
+    if suffix[1:2].isdigit() and _MANUAL.search(data[:_HEAD]):
+        return ".man"
     if suffix in _BY_SUFFIX or suffix[1:].isalpha() or not _MAY_BE_MAIL.match(data):
         return suffix
     from lmkrag.formats.mail import is_mailbox, is_message

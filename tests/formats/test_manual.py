@@ -1,0 +1,121 @@
+"""Manual pages, as man and as mdoc write them."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from lmkrag.formats.load import load_bytes
+
+MAN = r"""\" Written by hand.
+.TH LAMP 1 "2026\-11\-29" "lamp 2" "User Commands"
+.de URL
+\\$2 <\\$1>
+..
+.SH NAME
+lamp \- light the harbour
+.SH "OPTIONS AND KEYS"
+.PP
+It burns \fBcolza\fP oil\&. The keeper\(aqs key is
+.IR key ,
+in
+.BR lampd (8).
+.TP
+\fB\-\-dim\fR=\fIHOURS\fR
+dims the lamp
+for some hours.
+.TP
+.B \-q
+says nothing.
+.IP \(bu 2
+Never dim it at dusk.
+.SS Example
+.nf
+$ lamp --dim=2
+.fi
+.PP
+Ask the office.
+"""
+MDOC = r""".\" Of BSD.
+.Dd November 29, 2026
+.Dt LAMPD 8
+.Os
+.Sh NAME
+.Nm lampd
+.Nd light the harbour all night
+.Sh SYNOPSIS
+.Nm
+.Op Fl q
+.Op Fl d Ar hours
+.Ar file ...
+.Sh DESCRIPTION
+The
+.Nm
+daemon reads
+.Pa /etc/lampd.conf .
+.Bl -tag -width Ds
+.It Fl d Ar hours
+Dim it.
+.It Fl q
+Say nothing.
+.El
+.Bd -literal
+lampd -q
+.Ed
+"""
+
+
+def read(text: str, name: str):
+    return load_bytes(text.encode(), name, doc_id=name, path=name)
+
+
+def test_macros_of_man():
+    page = read(MAN, "lamp.1")
+    assert (page.kind, page.title) == ("man", "lamp(1)")
+    assert page.text.split("\n\n") == [
+        "# lamp(1)",
+        "## NAME",
+        "lamp - light the harbour",
+        "## OPTIONS AND KEYS",
+        "It burns colza oil. The keeper's key is\nkey,\nin\nlampd(8).\n"
+        "- --dim=HOURS: dims the lamp for some hours.\n- -q: says nothing.\n"
+        "- Never dim it at dusk.",
+        "### Example",
+        "```\n$ lamp --dim=2\n```",
+        "Ask the office.",
+    ]
+
+
+def test_macros_of_mdoc():
+    page = read(MDOC, "lampd.8")
+    assert page.title == "lampd(8)"
+    assert "lampd\nlight the harbour all night" in page.text
+    assert "lampd\n[-q]\n[-d hours]\nfile ..." in page.text
+    assert "The\nlampd\ndaemon reads\n/etc/lampd.conf." in page.text
+    assert "- -d hours: Dim it.\n- -q: Say nothing.\n\n```\nlampd -q\n```" in page.text
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"),
+    [
+        (MAN, "lamp.1posix", "man"),
+        (MAN, "lamp.de.man", "man"),
+        ("A log without macros.\nThe .TH as a word, and no page.", "lamp.1", "text"),
+        ("lamp 1.2 was released.\n", "lamp-1.2", "text"),
+    ],
+)
+def test_a_page_is_known_by_its_name_and_first_macro(text, name, kind):
+    assert read(text, name).kind == kind
+
+
+def test_pages_of_this_machine():
+    pages = sorted(Path("/usr/share/man").glob("man[1-8]/*.gz"))[::50]
+    if not pages:
+        pytest.skip("no manual pages here")
+    for path in pages:
+        data = gzip.decompress(path.read_bytes())
+        if b"\n.SH" in data and b"\n.TH" in data[:4096]:
+            page = load_bytes(path.read_bytes(), path.name, doc_id="page", path=path.name)
+            assert page.kind == "man"
+            assert "\\fB" not in page.text
+            assert "\n.SH" not in page.text
