@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmkrag.encoder.spec import DEFAULT_ENCODER
 from lmkrag.errors import EncoderError, IndexMismatch
 from lmkrag.evidence.abstaining import abstain
 from lmkrag.evidence.agreement import put_newer_first
@@ -16,7 +17,7 @@ from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.language.question import Question
+from lmkrag.language.question import Question, detect_asked
 from lmkrag.language.terms import query_words
 from lmkrag.reranker.base import Reranker
 from lmkrag.results import Context, Span, SpanList
@@ -28,6 +29,7 @@ from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.spelling import Spelled, correct_spelling
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.specs import ENGLISH
 from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import SentenceScore
 from lmkrag.types.arrays import Scores
@@ -120,23 +122,28 @@ class EvidenceFinder:
         return results
 
     def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
-        """The queries with misspelt words corrected.
+        """The queries with misspelt words corrected."""
 
-        If the encoder, whose tokens tell common words from others, can't be loaded, no word counts
-        as misspelt: a lexical search works without it.
-        """
+        def correct(snapshot: Snapshot, query: str) -> Spelled:
+            language = detect_asked(query)
+            if self._encoders.name == DEFAULT_ENCODER and language != ENGLISH:
+                return Spelled(query)  # the tokens of other languages say nothing
+            return correct_spelling(snapshot, query, language, self._count_tokens)
 
-        def count_tokens(word: str) -> int:
-            try:
-                return self._encoders.count_word(word)
-            except (EncoderError, IndexMismatch):
-                return 1
-
-        def correct() -> list[Spelled]:
+        def correct_each() -> list[Spelled]:
             with self._reading() as snapshot:
-                return [correct_spelling(snapshot, query, count_tokens) for query in queries]
+                return [correct(snapshot, query) for query in queries]
 
-        return retry_expired(correct)
+        return retry_expired(correct_each)
+
+    def _count_tokens(self, word: str) -> int:
+        """The tokens of a word; one, so that none counts as misspelt, if the encoder can't be
+        loaded: a lexical search works without it.
+        """
+        try:
+            return self._encoders.count_word(word)
+        except (EncoderError, IndexMismatch):
+            return 1
 
     def _search_each(
         self, questions: Sequence[SearchQuestion], request: SearchRequest, cost: Cost | None

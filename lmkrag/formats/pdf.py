@@ -29,6 +29,7 @@ _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
 _MOST_OFTEN = 3  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
+_NUMBERED = re.compile(r"(\d{1,4})(?!\S)|[^\n]*?(?<!\S)(\d{1,4})\Z")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING = 3  # pages that share a header or footer
 _RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
@@ -96,13 +97,20 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
     """
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for lines in edges for key in lines)
+    # Lines with the number of their page are counted by how far it is from the first page.
+    firsts = [
+        {key: _find_first_page(page[slice(*place)], index) for key, place in lines.items()}
+        for index, (page, lines) in enumerate(zip(pages, edges, strict=True))
+    ]
+    numbered = Counter(first for found in firsts for first in {*found.values()} - {None})
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
     titles = Counter(title[0] for page in pages for title in _TITLE.finditer(page))
     blanked = []
-    for page, lines in zip(pages, edges, strict=True):
+    for page, lines, found in zip(pages, edges, firsts, strict=True):
         for key, (start, end) in lines.items():
             # A line that is a heading once is the title that headers repeat: it stays.
-            if counts[key] >= least and titles[page[start:end]] != 1:
+            is_running = max(counts[key], numbered[found[key]]) >= least
+            if is_running and titles[page[start:end]] != 1:
                 page = page[:start] + " " * (end - start) + page[end:]
         blanked.append(
             _TITLE.sub(
@@ -110,6 +118,14 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
             )
         )
     return blanked
+
+
+def _find_first_page(line: str, index: int) -> int | None:
+    """Return the number that the first page has if a line begins or ends with that of page
+    ``index``; None without a number.
+    """
+    number = _NUMBERED.match(line.strip())
+    return int(number[1] or number[2]) - index if number else None
 
 
 def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:

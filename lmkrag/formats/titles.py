@@ -25,8 +25,8 @@ CUT = re.compile(  # a line that goes on
     r"(?i)(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder"
     r"|der|die|das|dem|den|für|von"
     r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have"
-    r"|can|may|see|use|using"
-    r"|this|these|which|following|includes?|called)$|\([^)]*$"
+    r"|this|these|which)$|\([^)]*$"
+    r"|(?<=[^\W\d_])\s(?:can|may|see|use|using|following|includes?|called)$"  # no heading "Use"
 )
 _NONE = re.compile(
     CUT.pattern + r"|\t|://|www\.|\S@\S|(?:[.…_*] ?){4,}|[,;:.!–—#-]$"

@@ -15,6 +15,7 @@ from lmkrag.language.terms import find_stems, split_words
 from lmkrag.specs import ENGLISH
 
 _MOST_PHRASES = 8
+_FEW_WORDS = 3  # too few for their language to be detected
 QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^“”]+)”|«([^«»]+)»)(?!\w)""")
 _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*")
@@ -162,6 +163,12 @@ class Question(NamedTuple):
 
 
 detect_once = lru_cache(maxsize=256)(detect_language)
+
+
+def detect_asked(question: str) -> str:
+    """Return the language of a question (ISO 639-1), English where it is too short to tell."""
+    is_short = len(question.split()) <= _FEW_WORDS and question.isascii()
+    return ENGLISH if is_short or asks_in_english(question) else detect_once(question)
 
 
 def normalize_phrase(text: str) -> str:

@@ -196,6 +196,11 @@ def word_forms(word: str, languages: Iterable[str] = ()) -> tuple[int, ...]:
     return tuple(dict.fromkeys([_hash_word(fold(word), ENGLISH), *own]))
 
 
+def stem_word(word: str, language: str) -> str:
+    """Return the stem of a word in lower case, by the stemmer of a language."""
+    return _stem(word, (STEMMERS.get(language, "porter"),)).pop()
+
+
 def hash_content(text: str) -> set[int]:
     """Return the hashes of the words of a text without function words.
 
@@ -263,12 +268,17 @@ def _hash_word(word: str, language: str) -> int:
 @lru_cache(1 << 15)
 def _hash_stems(word: str, algorithms: tuple[str, ...]) -> set[int]:
     """Return the hashes of the stems of a word by several stemmers; most stemmers agree."""
+    stems = _stem(word, algorithms)
+    return {xxh3_64_intdigest(fold(stem).encode("utf-8", "surrogatepass")) for stem in stems}
+
+
+def _stem(word: str, algorithms: Iterable[str]) -> set[str]:
+    """Return the stems of a word by several stemmers."""
     stemmers = _thread.__dict__
     for algorithm in algorithms:
         if algorithm not in stemmers:
             stemmers[algorithm] = Stemmer(algorithm, 0)
-    stems = {stemmers[algorithm].stemWord(word[:_LONGEST]) for algorithm in algorithms}
-    return {xxh3_64_intdigest(fold(stem).encode("utf-8", "surrogatepass")) for stem in stems}
+    return {stemmers[algorithm].stemWord(word[:_LONGEST]) for algorithm in algorithms}
 
 
 _ENGLISH_WORDS = """a about after all also an and any are as at be because been before being

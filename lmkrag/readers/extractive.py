@@ -13,6 +13,7 @@ import numpy as np
 
 from lmkrag.language.keys import add_fiscal_years, find_keys
 from lmkrag.language.languages import asks_in_english, detect_language
+from lmkrag.language.question import detect_asked
 from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, find_held, is_sure
 from lmkrag.readers.quotes import write_quotes
@@ -55,7 +56,6 @@ _GREETING = re.compile(
     r"(?: (?:there|all|everyone|very much|so much|a lot|again))?\W*",
     re.IGNORECASE,
 )
-_FEW_WORDS = 3  # too few for their language to be detected
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
@@ -102,7 +102,7 @@ class ExtractiveReader(Reader):
             nearest = citations[0]
             quote = Quote(nearest.number, nearest.start, nearest.end)
             is_english = not isinstance(read[0].reading, SentenceReading)
-            is_other = is_english and not is_in_english(question)
+            is_other = is_english and detect_asked(question) != ENGLISH
             introduction = OTHER_LANGUAGE if is_other else INTRODUCTIONS[label]
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
         value = None
@@ -174,12 +174,6 @@ def _quote_whole(citation: Citation) -> Quote:
         "" if is_shown else heading,
         span.header.strip(" \r\n"),
     )
-
-
-def is_in_english(question: str) -> bool:
-    """Return whether a question is in English, or too short to tell."""
-    is_long = len(question.split()) > _FEW_WORDS or not question.isascii()
-    return not is_long or asks_in_english(question) or detect_language(question) == ENGLISH
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:

@@ -12,7 +12,7 @@ from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.units import ASKS, begins_unit, find_unit_start
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import count_line_ends
-from lmkrag.specs import BLOCK_KINDS
+from lmkrag.specs import BLOCK_KINDS, CHAT
 
 _STEPS = 3  # backward: an answer, the pronoun in its question, and what that stands for
 
@@ -48,6 +48,8 @@ def complete_span(
         first = extended
     first = find_unit_start(view, first, weights.antecedent_chars)
     stop = _take_after(view, first, stop, weights.following_chars)
+    if view.row.kind == CHAT and view.kind(first) == "heading" and first + 1 < stop:
+        first += 1  # who speaks in a message stands beside it
     return view.bounds(first)[0], view.bounds(stop - 1)[1]
 
 
@@ -144,6 +146,9 @@ def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
         while may_take() and view.kind(following) == "item" and not begins_unit(view, following):
             following += 1
     elif _ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last):
+        is_asked = view.row.kind == CHAT and ASKS.search(last) is not None
+        if is_asked and may_take() and view.kind(following) == "heading":
+            following += 1  # the reply is a message of its own
         if not may_take() or view.kind(following) == "heading":
             return stop
         group = view.kind(following)

@@ -7,7 +7,14 @@ from typing import NamedTuple
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.language.question import QUOTED
 from lmkrag.language.spelling import near_words
-from lmkrag.language.terms import drop_stop_words, fold, lower, merge_variants, word_forms
+from lmkrag.language.terms import (
+    drop_stop_words,
+    fold,
+    lower,
+    merge_variants,
+    stem_word,
+    word_forms,
+)
 
 # a word, and no part of a code, a path, an address or a compound with hyphens
 _WORD = re.compile(r"(?<![\w.:/@#+-])[^\W\d_]{5,40}(?![\w:/@#+-]|\.\w)")
@@ -31,26 +38,32 @@ class Spelled(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def correct_spelling(snapshot: Snapshot, question: str, count: Callable[[str], int]) -> Spelled:
+def correct_spelling(
+    snapshot: Snapshot, question: str, language: str, count: Callable[[str], int]
+) -> Spelled:
     """Return a question with words of an index in place of those that have one letter wrong.
 
     Such a word has five letters or more, no document has it in any form, and a word of the
-    documents that has fewer tokens differs from it by one letter. Of several, that with the fewest
-    tokens is taken, then the most frequent, then the first by name. Quoted words, those with
-    capitals inside, and capitalised ones of less than seven letters stay as they are. No more than
-    four words are replaced.
+    documents that has fewer tokens than it and its stem differs from it by one letter. Of several,
+    that with the fewest tokens is taken, then the most frequent, then the first by name. Quoted
+    words, those with capitals inside, and capitalised ones of less than seven letters stay as they
+    are. No more than four words are replaced.
 
     Args:
         snapshot: the documents.
         question: the question.
+        language: that of the question.
         count: returns how many tokens a word in lower case has. Words that are common in their
             language have one, and a wrong letter divides them.
     """
     unquoted = QUOTED.sub(lambda quoted: " " * len(quoted[0]), question)
     places = [match for match in _WORD.finditer(unquoted) if _may_be_misspelt(match[0])]
     words = _find_unknown(snapshot, [match[0] for match in places])
-    divided = [word for word in words if count(lower(word)) > 1][:_MOST]
-    nearest = {word: _find_nearest(snapshot, lower(word), count) for word in divided}
+    tokens = {
+        word: min(count(lower(word)), count(stem_word(lower(word), language))) for word in words
+    }
+    divided = [word for word in words if tokens[word] > 1][:_MOST]
+    nearest = {word: _find_nearest(snapshot, lower(word), tokens[word], count) for word in divided}
     for match in reversed(places):
         if near := nearest.get(match[0]):
             question = question[: match.start()] + near + question[match.end() :]
@@ -107,9 +120,13 @@ def _find_unknown(snapshot: Snapshot, words: Sequence[str]) -> list[str]:
     return [word for word, count in zip(words, counts, strict=True) if not count]
 
 
-def _find_nearest(snapshot: Snapshot, word: str, count: Callable[[str], int]) -> str | None:
-    """The word of the documents that a misspelt one stands for; None if none is near."""
-    near, tokens = sorted(near_words(word)), count(word)
+def _find_nearest(
+    snapshot: Snapshot, word: str, tokens: int, count: Callable[[str], int]
+) -> str | None:
+    """The word of the documents, of fewer tokens, that a misspelt one stands for; None if none is
+    near.
+    """
+    near = sorted(near_words(word))
     sentences = zip(near, _count_sentences(snapshot, near), strict=True)
     known = [(count(other), -found, other) for other, found in sentences if found]
     fewest, _, best = min(known, default=(tokens, 0, None))

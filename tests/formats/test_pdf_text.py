@@ -370,3 +370,16 @@ def test_letters_of_a_spaced_word_stay_together(spacing):
     assert (
         text_of(write(f"{spacing} 1 0 0 1 20 280 Tm (Harbourmastership) Tj")) == "Harbourmastership"
     )
+
+
+def test_lines_with_the_number_of_their_page_are_footers():
+    titles = ["Boats", "Boats", "Nets", "Nets", "Tides", "Ropes"]
+    bodies = [
+        f"One of {title}.\nTwo.\nThree.\nIn 1964 it held {9 * len(title)}" for title in titles
+    ]
+    footers = [
+        f"{number} Chapter {title}" if number % 2 else f"1.{number}. {title} {number}"
+        for number, title in enumerate(titles, 11)
+    ]
+    pages = [f"{body}\n{footer}" for body, footer in zip(bodies, footers, strict=True)]
+    assert [page.rstrip() for page in blank_running_lines(pages)] == bodies

@@ -154,3 +154,22 @@ def test_messages_are_reranked_only_if_asked_for(chats):
         return [span.score for span in spans]
 
     assert scores(None) == scores(False) != scores(True)
+
+
+RIDE = """01/05/2026, 18:03 - Lena: Where do we meet on Sunday?
+01/05/2026, 18:05 - Marek: At the weir, 9:30 sharp
+01/05/2026, 18:06 - Odile: I bring the pump and two tubes
+"""
+
+
+def test_a_question_of_a_chat_comes_with_its_reply_and_who_speaks_stands_beside(encoder, tmp_path):
+    (tmp_path / "WhatsApp Chat.txt").write_text(RIDE)
+    with Engine.open(tmp_path / "index", encoder=encoder, create=True) as engine:
+        engine.add(tmp_path / "WhatsApp Chat.txt")
+        (asked, *_) = engine.search("where do they meet on Sunday?")
+        (told, *_) = engine.search("Who brings the pump?")
+    assert (
+        asked.text
+        == "Where do we meet on Sunday?\n01/05/2026, 18:05 - Marek: At the weir, 9:30 sharp"
+    )
+    assert (told.text, told.speaker) == ("I bring the pump and two tubes", "Odile")

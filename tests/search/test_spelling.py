@@ -10,7 +10,8 @@ from lmkrag.language.spelling import near_words
 TEXTS = {
     "yard.txt": "The shipyard paints each hull twice. Bitumen is brought up from the cellar.",
     "tide.txt": "The pilot boat returns with the tide. Its skipper is Halvorsen, model VX-1007.",
-    "share.txt": "Every partner gets a share of the catch, and the cook gets half of one.",
+    "share.txt": "Every partner gets a share of the catch, and the cook gets half of one. All files "
+    "stay there at night.",
     "hafen.txt": "Die Hafenmeisterei öffnet um sieben Uhr. Der Schlüssel hängt neben der Treppe. "
     "Wer ihn nimmt, trägt sich in das Buch ein und gibt ihn am selben Tag zurück.",
     "порт.txt": "Ключ от склада хранится у сторожа. Баржа уходит в среду. "
@@ -55,6 +56,8 @@ def test_a_wrong_letter_is_mended_and_told(harbour, question, written, read, doc
     [
         pytest.param("who paints the hull twice?", id="all words are known"),
         pytest.param("painting of hulls", id="in another form"),
+        pytest.param("what fixes the hull?", id="a form of a common word, near to files"),
+        pytest.param("Wer darf nicht allein an die Leiter?", id="another language"),
         pytest.param("is there any shade on deck?", id="a word of the language, near to share"),
         pytest.param("what does model VX-1107 do?", id="a code"),
         pytest.param("hulk", id="a short word"),

@@ -254,3 +254,24 @@ def test_short_titles_of_restructuredtext_have_underlines_and_no_fences():
     assert "code" not in {each.kind for each in sentences}
     fenced = split_sentences("FAQ\n~~~\nfare()\n~~~\n", kind="markdown")
     assert [each.kind for each in fenced][-1] == "code"
+
+
+@pytest.mark.parametrize("heading", ["6. USE", "Use", "4.2 Use", "May"])
+def test_a_verb_alone_is_a_heading_and_no_line_that_goes_on(heading):
+    text = f"5. REPAIRS\n\nThe landlord repairs the roof.\n\n{heading}\n\nNobody paints inside.\n"
+    headings = [
+        text[each.start : each.end].strip()
+        for each in split_sentences(text)
+        if each.kind == "heading"
+    ]
+    assert headings == ["5. REPAIRS", heading]
+
+
+def test_a_line_that_ends_with_a_verb_goes_on():
+    text = "The keys are kept here.\n\nKeys that the keepers may\n\nNobody paints inside.\n"
+    assert "heading" not in {each.kind for each in split_sentences(text)}
+
+
+def test_a_name_below_a_mail_heads_no_mail_that_is_quoted():
+    text = "The lorry comes at nine.\n\nPiers\n\nOn Monday, Ruth wrote:\n> It weighs 210 kg.\n"
+    assert "heading" not in {each.kind for each in split_sentences(text, kind="mail")}
