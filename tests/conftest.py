@@ -33,6 +33,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.pop(
     "LMKRAG_PRECISION", None
 )  # as users have it: int8 where the processor multiplies it exactly
+os.environ.pop("LMKRAG_DEVICE", None)
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(
     prefix="lmkrag-tests-"
 )  # no settings of whoever runs the tests

@@ -222,9 +222,11 @@ class _Check(NamedTuple):
 
 
 def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
-    """Check that the encoder of an index works, that the index is whole, and that its disk has
-    space.
+    """Check that the encoder of an index works, that the index is whole, that its disk has space,
+    and what searches its vectors.
     """
+    from lmkrag.index.vectors.vector_set import describe_search
+
     try:
         encoder = engine.encoders.encoder
         vector, model = encoder.encode_query("Is it well?"), encoder.model
@@ -240,6 +242,7 @@ def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
     if not is_address(index_path):
         free = shutil.disk_usage(index_path).free
         yield _Check("disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free")
+        yield _Check("vectors", *describe_search())
     missing = [name for name, package in _EXTRAS.items() if not find_spec(package)]
     yield _Check(
         "extras", True, f"not installed: {', '.join(missing)}" if missing else "all installed"

@@ -91,7 +91,7 @@ def load_parts(
         )
     # Choose the runtime, and load the network and the tokenizer in it.
     pooling = settings.get("pooling", "mean")
-    precision = devices.find_precision(precision)
+    precision, device = devices.find_precision(precision), devices.find_device(device)
     if runtime is None:
         runtime = _choose_runtime(folder, pooling, device, dtype, precision)
     elif runtime != "torch" and not runs_without_torch(folder, pooling):
@@ -182,6 +182,7 @@ def prefers_torch(device: str | None = None) -> bool:
     Args:
         device: a torch device; if one is named, a card does not count.
     """
+    device = devices.find_device(device)
     installed = all(importlib.util.find_spec(package) for package in _TORCH)
     return installed and (devices.has_amx() or (device is None and devices.has_card()))
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import torch
 
 
+DEVICE = "LMKRAG_DEVICE"  # the environment variable with the default device
+_DEVICES = ("auto", "cpu", "cuda")
+
+
 @cache
 def processor_flags() -> frozenset[str]:
     """Return the words of ``/proc/cpuinfo``, which name the processor's instruction sets; empty
@@ -41,13 +45,38 @@ def has_card() -> bool:
     return any(Path("/dev", name).exists() for name in ("nvidiactl", "kfd", "dxg"))
 
 
+def find_device(device: str | None = None) -> str | None:
+    """Return the device to compute on; None for the best there is.
+
+    Args:
+        device: a torch device; None for the environment variable ``LMKRAG_DEVICE``, which is
+            ``auto``, ``cpu`` or ``cuda``, else ``auto``.
+
+    Raises:
+        UsageError: the variable names no device.
+    """
+    if device is not None:
+        return device
+    chosen = os.environ.get(DEVICE) or "auto"
+    if chosen not in _DEVICES:
+        raise UsageError(f"{DEVICE} must be one of {', '.join(_DEVICES)}, not {chosen!r}")
+    return None if chosen == "auto" else chosen
+
+
 def choose_device(device: str | None = None) -> "torch.device":
-    """Return a torch device by its name; by default CUDA if it is available, else the CPU."""
+    """Return a torch device by its name; by default that of :func:`find_device`, else CUDA if it is
+    available, else the CPU.
+
+    Raises:
+        UsageError: CUDA is asked for, and torch finds no card.
+    """
     import torch
 
-    if device is not None:
-        return torch.device(device)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    is_there = torch.cuda.is_available()
+    chosen = torch.device(find_device(device) or ("cuda" if is_there else "cpu"))
+    if chosen.type == "cuda" and not is_there:
+        raise UsageError(f"device {chosen}: torch finds no card here")
+    return chosen
 
 
 def choose_dtype(device: "torch.device") -> "torch.dtype":

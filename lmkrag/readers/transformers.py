@@ -7,6 +7,7 @@ from threading import Event, Thread
 from typing import Any
 
 from lmkrag.errors import ReaderError, UsageError, needs
+from lmkrag.models.device import choose_device
 from lmkrag.models.tokens import tokenize
 from lmkrag.readers.base import LanguageModelReader, name_model
 from lmkrag.readers.citations import CUT
@@ -36,7 +37,6 @@ class TransformersReader(LanguageModelReader):
         MissingExtra: torch or transformers is not installed.
         """
         with needs("torch"):
-            import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
 
         super().__init__(prompts)
@@ -58,7 +58,7 @@ class TransformersReader(LanguageModelReader):
             )
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise ReaderError(f"{model}: can't be loaded as a causal model ({error})") from error
-        self._model = loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+        self._model = loaded.to(choose_device(device)).eval()
         self._longest = int(getattr(loaded.config, "max_position_embeddings", 0) or 1 << 30)
         self._max_tokens = max_tokens
         self._sampling = (

@@ -1,6 +1,7 @@
 """The reader on vLLM in this process: for many questions at once on a GPU."""
 
 from collections.abc import Iterator, Sequence
+from threading import Lock
 from typing import Any
 
 from lmkrag.errors import ReaderError, needs
@@ -8,6 +9,9 @@ from lmkrag.readers.base import LanguageModelReader, name_model
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
+
+_SHARE = 0.6  # of the card's memory: docs/how-to/gpu.md has the shares of the others
+_THOUGHT = "</think>"  # ends what a model thinks before it answers
 
 
 class VllmReader(LanguageModelReader):
@@ -26,15 +30,26 @@ class VllmReader(LanguageModelReader):
         prompts: Prompts | None = None,
         **engine: Any,
     ) -> None:
-        """Load a model by folder or hub name; ``engine`` is for ``vllm.LLM``. Raises MissingExtra,
-        ReaderError.
+        """Load a model.
+
+        Args:
+            model: a folder or hub name.
+            max_tokens: that an answer has at most, thoughts included.
+            temperature: of its sampling; 0 always takes the likeliest token.
+            prompts: the prompts; defaults to the packaged ones that fit the model's size.
+            engine: for ``vllm.LLM``, such as ``gpu_memory_utilization``, which defaults to 0.6.
+
+        Raises:
+            MissingExtra: vLLM is not installed.
+            ReaderError: vLLM can't load the model here.
         """
         with needs("vllm", "vllm"):
             import vllm
         super().__init__(prompts)
-        self._model = model
+        self._model, self._turn = model, Lock()
+        engine = {"gpu_memory_utilization": _SHARE, "enable_prefix_caching": True} | engine
         try:
-            self._llm = vllm.LLM(model=model, enable_prefix_caching=True, **engine)
+            self._llm = vllm.LLM(model=model, **engine)
         except (RuntimeError, ValueError, OSError) as error:
             raise ReaderError(f"{model}: vLLM can't load it here ({error})") from error
         self._sampling = vllm.SamplingParams(temperature=temperature, max_tokens=max_tokens)
@@ -78,16 +93,26 @@ class VllmReader(LanguageModelReader):
             yield weak[index] or self._check(answers.get(index, NOT_IN_DOCUMENTS), its_spans)
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
+        """Return the replies without what the model thinks; ``vllm.LLM`` serves one thread at a
+        time.
+        """
         if not conversations:
             return []
         try:
-            outputs = self._llm.chat(conversations, self._sampling, use_tqdm=False)
+            with self._turn:
+                outputs = self._llm.chat(
+                    conversations,
+                    self._sampling,
+                    use_tqdm=False,
+                    chat_template_kwargs={"enable_thinking": False},  # of models that can choose
+                )
         except (RuntimeError, ValueError) as error:
             raise ReaderError(
                 f"vLLM failed ({error}); is the prompt too long? lower --context-tokens"
             ) from error
         completions = [output.outputs[0] for output in outputs]
         return [
-            completion.text + (CUT if completion.finish_reason == "length" else "")
+            completion.text.rpartition(_THOUGHT)[2]
+            + (CUT if completion.finish_reason == "length" else "")
             for completion in completions
         ]

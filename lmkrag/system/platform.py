@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -48,6 +48,18 @@ def measure_memory(kind: int, process: int | None = None) -> int:
     """
     fields = read_proc(f"{process or 'self'}/statm").split()
     return int(fields[kind]) * resource.getpagesize() if fields else 0
+
+
+def measure_card() -> tuple[int, int]:
+    """Return the free and all bytes of the first graphics card; 0 where this process has loaded no
+    library of CUDA, or CUDA fails, as in a fork of a process that uses it.
+    """
+    import ctypes
+
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with suppress(AttributeError):
+        ctypes.CDLL(None).cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
 
 
 def limit_memory(size: int) -> bool:

@@ -77,9 +77,10 @@ def test_status_checks_the_encoder_and_the_index(lmkrag, index, tmp_path):
     record = json.loads(lmkrag("status", "--check", "--index", index, "--json").stdout)
     assert record["documents"] == 5
     checks = {item["check"]: item for item in record["checks"]}
-    assert checks.keys() == {"encoder", "files", "disk", "extras"}
+    assert checks.keys() == {"encoder", "files", "disk", "vectors", "extras"}
     assert all(item["ok"] for item in checks.values())
     assert re.search(r"Onnx on cpu in (int8|float32)", checks["encoder"]["detail"])
+    assert checks["vectors"]["detail"] == "searched on the CPU"
     assert "checks" not in json.loads(lmkrag("status", "--index", index, "--json").stdout)
     segment = next((index / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)

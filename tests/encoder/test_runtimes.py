@@ -212,11 +212,29 @@ def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     monkeypatch.setattr(device, "has_card", lambda: True)
     assert prefers_torch()
     assert not prefers_torch("cpu")
+    monkeypatch.setenv("LMKRAG_DEVICE", "cpu")
+    assert not prefers_torch()
+    monkeypatch.delenv("LMKRAG_DEVICE")
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     assert not prefers_torch()
     with pytest.raises(
         MissingExtra, match=r"torch is not installed: pip install 'lmkrag\[torch\]'"
     ):
+        LandmarkEncoder.load(runtime="torch")
+
+
+def test_the_device_of_the_environment(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name, expected in (("auto", "cpu"), ("cpu", "cpu")):
+        monkeypatch.setenv("LMKRAG_DEVICE", name)
+        assert device.choose_device() == torch.device(expected)
+    monkeypatch.setenv("LMKRAG_DEVICE", "cuda")
+    with pytest.raises(UsageError, match="device cuda: torch finds no card here"):
+        LandmarkEncoder.load(runtime="torch")
+    assert device.choose_device("cpu") == torch.device("cpu"), "an argument comes first"
+    monkeypatch.setenv("LMKRAG_DEVICE", "gpu")
+    with pytest.raises(UsageError, match="LMKRAG_DEVICE must be one of auto, cpu, cuda"):
         LandmarkEncoder.load(runtime="torch")
 
 

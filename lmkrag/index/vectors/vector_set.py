@@ -14,6 +14,7 @@ compared when a search visits it or reads them.
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index.files import File, MappedFile, Scratch, seal_file
+from lmkrag.index.vectors.card import Card, open_card
 from lmkrag.specs import Recipe
 from lmkrag.system.processes import computed_once
 from lmkrag.types.arrays import Ids, Mask, Scores, Vectors
@@ -42,6 +44,10 @@ _FIRST = (
 )
 # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 _NARROW = 0.1
+_WIDE = 2  # rows that a card proposes for each row asked for
+_ERROR = 2.0**-10  # that its scores are off, at most: twice what rounding to float16 makes
+_MOST = 2_048  # rows that FAISS returns from a card, and clusters that it visits there
+_BROAD = 0.75  # share of the rows that must be allowed for a card to propose enough
 
 _first_process: int | None = None
 
@@ -58,6 +64,19 @@ def _load_faiss() -> Any:
     elif _first_process != os.getpid():
         faiss.omp_set_num_threads(1)
     return faiss
+
+
+def describe_search() -> tuple[bool, str]:
+    """Return whether only one package of FAISS is installed, and where segments are searched, or
+    what to uninstall.
+    """
+    packages = sorted({*packages_distributions().get("faiss", ())})
+    if len(packages) > 1:
+        remedy = f"pip uninstall -y {' '.join(packages)}, then install the one you want"
+        return False, f"{' and '.join(packages)} overwrite each other: {remedy}"
+    card = open_card(_load_faiss())
+    room = f"card, in up to {card.room >> 20:,} MiB, the rest on the " if card else ""
+    return True, f"searched on the {room}CPU"
 
 
 def check_factory(recipe: Recipe, dimensions: int) -> None:
@@ -272,6 +291,7 @@ class VectorFile:
         self._recipe = recipe
         self._codes = _find_codes(self._content, rows)
         self._is_first = self._codes is not None and rows <= _FIRST
+        self._is_new = True  # never searched by FAISS
         if self._codes is None:
             _ = self._index
         # where the vectors of each cluster begin; the cluster of a row x 2^32 + its place there
@@ -329,21 +349,90 @@ class VectorFile:
             share = max(1, int(np.count_nonzero(allowed))) / self.rows
             if share < _NARROW and isinstance(index, faiss.IndexHNSW):
                 index = faiss.downcast_index(index.storage)
-        parameters = _parameters(index, self._recipe, selector, share)
+        parameters, clusters = _parameters(index, self._recipe, selector, share), None
         if self._file.file.head:
-            return self._search_lists(np.ascontiguousarray(queries, np.float32), top_k, parameters)
+            queries = np.ascontiguousarray(queries, np.float32)
+            clusters = self._index.quantizer.search(queries, parameters.nprobe)
+        if share >= _BROAD and (found := self._search_card(queries, top_k, allowed, clusters)):
+            return found
+        if clusters:
+            return self._search_lists(queries, top_k, clusters, selector)
         scores, rows = index.search(queries, top_k, params=parameters)
         if self._codes is not None:  # as the first search compares them
-            vectors = self.read(rows.ravel()).reshape(*rows.shape, -1)
-            scores = np.where(rows < 0, scores, np.einsum("ij,ikj->ik", queries, vectors))
+            scores = np.where(rows < 0, scores, self._compare(queries, rows))
         return scores, rows
 
-    def _search_lists(self, queries: Vectors, top_k: int, parameters: Any) -> tuple[Scores, Ids]:
+    @computed_once
+    def _copy(self) -> tuple[Card, Any] | None:
+        """The card that the vectors are on and FAISS's index there; None if they stay on the CPU:
+        few rows, another type of file, no card or no room on it.
+        """
+        if self.rows <= _FIRST or not (self._file.file.head or self._codes is not None):
+            return None
+        card = open_card(_load_faiss())
+        if card is None:
+            return None
+        self._file.read()  # compared with its checksums
+        index = card.use(lambda: card.copy(self, self._index, self._content.size))
+        return None if index is None else (card, index)
+
+    def _search_card(
+        self, queries: Vectors, top_k: int, allowed: Mask | None, clusters: Any
+    ) -> tuple[Scores, Ids] | None:
+        """Find what the CPU finds, among the rows that a card proposes: it rounds what it compares.
+
+        Args:
+            queries: as those of :meth:`search`, and so are ``top_k`` and ``allowed``.
+            top_k: maximum number of rows of each query.
+            allowed: which rows may be found.
+            clusters: scores and numbers ``[n, k]`` of the clusters to visit; None for other files.
+
+        Returns:
+            The same as :meth:`search`; None the first time, since copying takes longer than one
+                search on the CPU, if the vectors are not on a card, or if a row that it did not
+                propose may be as near as one of these.
+        """
+        is_new, self._is_new = self._is_new, False
+        wide, probes = min(_WIDE * top_k, self.rows), clusters[1].shape[1] if clusters else 0
+        if is_new or max(wide, probes) > _MOST or self._copy is None:
+            return None
+        card, index = self._copy
+
+        def propose() -> Any:
+            if not clusters:
+                return index.search(queries, wide)
+            index.nprobe = probes
+            return index.search_preassigned(queries, wide, clusters[1], clusters[0])
+
+        found = card.use(propose)
+        if found is None:
+            return None
+        proposed, rows = found
+        # No other row is nearer than the last one that was proposed.
+        farthest = np.where(rows[:, -1] < 0, -np.inf, proposed[:, -1] + _ERROR)
+        is_allowed = rows >= 0 if allowed is None else (rows >= 0) & allowed[rows]
+        if clusters:
+            among = _load_faiss().IDSelectorBatch(rows[is_allowed])
+            scores, rows = self._search_lists(queries, top_k, clusters, among)
+        else:
+            scores = np.where(is_allowed, self._compare(queries, rows), -np.inf)
+            best = np.argsort(-scores, axis=1, kind="stable")[:, :top_k]
+            scores, rows = (np.take_along_axis(part, best, 1) for part in (scores, rows))
+        return (scores, rows) if (scores[:, -1] > farthest).all() else None
+
+    def _compare(self, queries: Vectors, rows: Ids) -> Scores:
+        """Return the inner products ``[n, k]`` of queries with the vectors of rows ``[n, k]``."""
+        vectors = self.read(np.maximum(rows, 0).ravel()).reshape(*rows.shape, -1)
+        similar: Scores = np.einsum("ij,ikj->ik", queries, vectors)
+        return similar
+
+    def _search_lists(
+        self, queries: Vectors, top_k: int, clusters: Any, selector: Any
+    ) -> tuple[Scores, Ids]:
         """Search the clusters nearest to queries, whose vectors are compared with their checksums
         first.
         """
-        faiss = _load_faiss()
-        nearest, lists = self._index.quantizer.search(queries, parameters.nprobe)
+        faiss, (nearest, lists) = _load_faiss(), clusters
         visited = np.unique(lists[lists >= 0])
         self._file.check(self._lists[visited], self._lists[visited + 1])
         scores, rows = (
@@ -353,6 +442,7 @@ class VectorFile:
         x, keys, distances, best, labels = map(
             faiss.swig_ptr, (queries, lists, nearest, scores, rows)
         )
+        parameters = faiss.SearchParametersIVF(sel=selector, nprobe=lists.shape[1])
         self._index.search_preassigned_c(
             len(queries), x, top_k, keys, distances, best, labels, False, parameters
         )
