@@ -236,3 +236,14 @@ def test_nobody_sees_the_tags_entities_and_links_of_markdown(encoder, tmp_path):
     assert first.headings == (first.title, "Keys of lampd and lamp_b")
     assert first.text.endswith("or <file>.")
     assert "Press F1 to open the menu — it closes at nine. The file is `<kbd>`, or" in answer.text
+
+
+@pytest.mark.parametrize(
+    "opening", ["For example, the keeper", "Then the keeper", "And the keeper"]
+)
+def test_a_sentence_that_goes_on_comes_with_the_one_before(encoder, tmp_path, opening):
+    text = f"The lamp is dimmed in fog.\n\n{opening} covers its northern pane with a shutter of slate.\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("lamp.txt", "lamp.txt", text))
+        (first, *_) = engine.search("Which pane is covered with slate?")
+    assert first.text.startswith("The lamp is dimmed")
