@@ -54,7 +54,7 @@ TOKENS = {
 LIMITS = {
     "tokens": 280_736,  # conversations, the page, macOS
     "tokens of pipelines": 29_864,
-    "tokens of benchmarks": 59_994,  # characters until the evidence is in, conversations
+    "tokens of benchmarks": 61_286,  # public sets by their own rules, conversations
     "lines of JavaScript": 1_599,  # history, all indexes, filters, find in a document
     "files": 269,  # chats, messages, highlighting, the overview
     "files at the top": 11,
