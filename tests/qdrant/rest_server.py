@@ -105,7 +105,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        from edge_client import EdgeClient
+        # beside this script, which runs by itself
+        from edge_client import EdgeClient  # type: ignore[import-not-found]
 
         CLIENT = EdgeClient(Path(sys.argv[1]), *map(int, sys.argv[2:3]))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
