@@ -60,25 +60,42 @@ def main() -> None:
     options = parser.parse_args()
     first, _, last = options.chats.partition("-")
     numbers = range(int(first), int(last or first) + 1)
-    rows = map(json.loads, (options.data / "questions.jsonl").read_text("utf-8").splitlines())
-    questions = [row for row in rows if row["kind"] in FACTS and row["messages"]]
+    questions = [row for row in read_questions(options.data) if row["kind"] in FACTS]
     with tempfile.TemporaryDirectory() as temporary:
+        work = options.work or Path(temporary)
         for form in options.forms.split(","):
-            asked: list[Question] = []
-            ranks: dict[str, list[int]] = {}
-            for group in [numbers] if options.together else [[number] for number in numbers]:
-                chats = {
-                    number: json.loads(
-                        (options.data / f"chats/{number:02}.json").read_text("utf-8")
-                    )
-                    for number in group
-                }
-                of_group = [row for row in questions if int(row["chat"][:2]) in chats]
-                work = (options.work or Path(temporary)) / f"{form}-{'-'.join(map(str, group))}"
-                for way, found in rank_evidence(chats, of_group, form, work).items():
-                    ranks.setdefault(way, []).extend(found)
-                asked += of_group
+            groups = [numbers] if options.together else [[number] for number in numbers]
+            asked, ranks = rank_groups(options.data, groups, questions, form, work)
             print_table(form, asked, ranks, list_each=options.list)
+
+
+def read_questions(data: Path) -> list[Question]:
+    """Return the questions of all chats that have evidence."""
+    rows = map(json.loads, (data / "questions.jsonl").read_text("utf-8").splitlines())
+    return [row for row in rows if row["messages"]]
+
+
+def rank_groups(
+    data: Path,
+    groups: Sequence[Sequence[int]],
+    questions: Sequence[Question],
+    form: str,
+    work: Path,
+) -> tuple[list[Question], dict[str, list[int]]]:
+    """Return the questions about some chats, each group an index, and their ranks by way: see :func:`rank_evidence`."""
+    asked: list[Question] = []
+    ranks: dict[str, list[int]] = {}
+    for group in groups:
+        chats = {
+            number: json.loads((data / f"chats/{number:02}.json").read_text("utf-8"))
+            for number in group
+        }
+        of_group = [row for row in questions if int(row["chat"][:2]) in chats]
+        folder = work / f"{form}-{'-'.join(map(str, group))}"
+        for way, found in rank_evidence(chats, of_group, form, folder).items():
+            ranks.setdefault(way, []).extend(found)
+        asked += of_group
+    return asked, ranks
 
 
 def rank_evidence(

@@ -199,10 +199,18 @@ def search_lmkrag(documents: Sequence[Document], path: Path) -> Search:
     return find
 
 
-def count_read(
+def find_blank(documents: Sequence[Document]) -> dict[str, NDArray[np.bool_]]:
+    """Return which characters of each document are white space."""
+    return {
+        document.doc_id: np.array([letter.isspace() for letter in document.text])
+        for document in documents
+    }
+
+
+def read_until(
     units: Iterable[Piece], question: Question, blank: dict[str, NDArray[np.bool_]], share: float
-) -> tuple[int, bool]:
-    """Return how many characters are read until the evidence is in, and whether it is.
+) -> tuple[list[Piece], bool]:
+    """Return what is read until the evidence is in, and whether it is; all documents follow if it is not.
 
     Args:
         units: what the agent reads, in order.
@@ -211,9 +219,9 @@ def count_read(
         share: the share of a place that must be read.
     """
     known = {name: spaces.copy() for name, spaces in blank.items()}
-    left, read = list(question.evidence), 0
+    left, read = list(question.evidence), list[Piece]()
     for name, start, end in units:
-        read += end - start
+        read.append((name, start, end))
         known[name][start:end] = True
         left = [
             places
@@ -228,7 +236,7 @@ def count_read(
         ]
         if not left:
             return read, True
-    return read + sum(map(len, known.values())), False
+    return read + [(name, 0, len(spaces)) for name, spaces in blank.items()], False
 
 
 def main() -> None:
@@ -254,15 +262,12 @@ def main() -> None:
             began, counts = time.monotonic(), []
             for corpus in corpora:
                 find = SYSTEMS[system](corpus, options.work)
-                blank = {
-                    document.doc_id: np.array([letter.isspace() for letter in document.text])
-                    for document in corpus.documents
-                }
+                blank = find_blank(corpus.documents)
                 counts += [
-                    count_read(find(question.text), question, blank, options.share or usual_share)
+                    read_until(find(question.text), question, blank, options.share or usual_share)
                     for question in corpus.questions
                 ]
-            lengths = [length for length, _ in counts]
+            lengths = [sum(end - start for _, start, end in pieces) for pieces, _ in counts]
             missed = sum(not complete for _, complete in counts)
             print(
                 f"| {name} | {system} | {len(counts)} | {sum(lengths):,} | {statistics.median(lengths):,.0f} "

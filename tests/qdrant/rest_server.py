@@ -1,19 +1,23 @@
-"""The part of Qdrant's HTTP interface that lmkrag uses, over qdrant-client's local mode: ``python rest_server.py``.
+"""The part of Qdrant's HTTP interface that lmkrag uses: ``python rest_server.py [FOLDER [KILOBYTES]]``.
 
-It prints the port that it listens on. With it, requests are serialized and writers are processes; storage, replicas and
-approximate search are still not Qdrant's.
+It prints the port that it listens on. With it, requests are serialized and writers are processes. Without a folder it is
+over qdrant-client's local mode, whose storage and search are not Qdrant's. With one it is over Qdrant's own engine, by
+``qdrant-edge-py``, which keeps its files there and searches by graphs and codes from so many kilobytes of vectors on;
+replicas and the server itself are still not Qdrant's.
 """
 
 import http.server
 import json
 import re
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
 GUARD = threading.Lock()
-CLIENT = QdrantClient(":memory:")
+CLIENT: Any = QdrantClient(":memory:")
 
 
 def answer(method: str, path: str, body: Any) -> Any:
@@ -23,8 +27,11 @@ def answer(method: str, path: str, body: Any) -> Any:
     if route == "GET exists":
         return {"exists": CLIENT.collection_exists(name)}
     if route == "PUT ":
-        sizes = {key: models.VectorParams(**value) for key, value in body["vectors"].items()}
-        return CLIENT.create_collection(name, vectors_config=sizes)
+        named = {"": body["vectors"]} if "size" in body["vectors"] else body["vectors"]
+        sizes = {key: models.VectorParams(**value) for key, value in named.items()}
+        codes = body.get("quantization_config")
+        codes = codes and models.ScalarQuantization(**codes)
+        return CLIENT.create_collection(name, vectors_config=sizes, quantization_config=codes)
     if route == "DELETE ":
         return CLIENT.delete_collection(name)
     if route == "PUT points":
@@ -40,10 +47,9 @@ def answer(method: str, path: str, body: Any) -> Any:
             name, request.ids, request.with_payload, with_vectors=request.with_vector or False
         )
     if route == "POST points/query/batch":
-        requests = [
-            item.model_copy(update={"params": None})
-            for item in models.QueryRequestBatch(**body).searches
-        ]
+        requests = models.QueryRequestBatch(**body).searches
+        if isinstance(CLIENT, QdrantClient):  # it warns of what it can't do
+            requests = [item.model_copy(update={"params": None}) for item in requests]
         return CLIENT.query_batch_points(name, requests)
     if route == "POST points/scroll":
         scroll = models.ScrollRequest(**body)
@@ -53,6 +59,9 @@ def answer(method: str, path: str, body: Any) -> Any:
         return {"points": records, "next_page_offset": offset}
     if route == "POST points/count":
         return CLIENT.count(name)
+    if route == "POST points/payload":
+        CLIENT.set_payload(name, body["payload"], points=body["points"])
+        return {"status": "completed", "operation_id": 1}
     if route == "POST points/delete":
         CLIENT.delete(name, models.PointIdsList(**body))
         return {"status": "completed", "operation_id": 1}
@@ -95,6 +104,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        # beside this script, which runs by itself
+        from edge_client import EdgeClient  # type: ignore[import-not-found]
+
+        CLIENT = EdgeClient(Path(sys.argv[1]), *map(int, sys.argv[2:3]))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         print(server.server_port, flush=True)
         server.serve_forever()

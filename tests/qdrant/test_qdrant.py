@@ -2,7 +2,8 @@
 
 In qdrant-client's local mode, or on a server where ``LMKRAG_TEST_QDRANT=qdrant://HOST:6333`` names one. The local mode
 has no network, replicas, approximate search or quantization, and is in one process: threads stand for machines, each
-with a cache of its own. ``rest_server.py`` puts HTTP before it, so that processes can be killed.
+with a cache of its own. ``rest_server.py`` puts HTTP before it, so that processes can be killed, or before Qdrant's own
+engine, on which searches are compared, too, where ``qdrant-edge-py`` is installed.
 """
 
 import contextlib
@@ -46,7 +47,8 @@ from lmkrag.qdrant import store as stores
 from lmkrag.qdrant.connection import Connection
 from lmkrag.qdrant.store import QdrantStore
 
-SERVER = os.environ.get("LMKRAG_TEST_QDRANT", "qdrant://:memory:")
+LOCAL = "qdrant://:memory:"
+SERVER = os.environ.get("LMKRAG_TEST_QDRANT", LOCAL)
 QUESTIONS = [
     "When does the gate open?",
     "Who keeps the lighthouse?",
@@ -92,10 +94,31 @@ def both(open_engine, encoder, tmp_path):
         yield open_engine(), here
 
 
+@contextlib.contextmanager
+def serving_points(*arguments):
+    """Run ``rest_server.py``; yield its address."""
+    command = [sys.executable, str(Path(__file__).with_name("rest_server.py")), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield f"qdrant://127.0.0.1:{process.stdout.readline().strip()}"
+        process.kill()
+
+
+@pytest.fixture(scope="module", params=["server", "exact engine", "engine with graphs"])
+def searched(request, tmp_path_factory):
+    """The address of what is searched: ``SERVER``, or Qdrant's engine, by itself or by graphs and codes."""
+    if request.param == "server":
+        yield SERVER
+        return
+    pytest.importorskip("qdrant_edge")
+    kilobytes = ["1"] if request.param == "engine with graphs" else []
+    with serving_points(str(tmp_path_factory.mktemp("shards")), *kilobytes) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
-def copies(built_index, encoder, tmp_path_factory):
+def copies(searched, built_index, encoder, tmp_path_factory):
     """Engines on the index of the sample corpus and on a copy of it on Qdrant."""
-    text = f"{SERVER}/test-{uuid.uuid4().hex[:12]}"
+    text = f"{searched}/test-{uuid.uuid4().hex[:12]}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with contextlib.closing(IndexStore.open(built_index)) as old:
@@ -382,7 +405,7 @@ def test_a_writer_that_ends_at_any_call(open_engine, faults, machine, monkeypatc
 
 
 def test_a_reply_that_is_lost_is_asked_for_again(open_engine, faults):
-    seen = set()
+    seen = {"close"}  # has no reply
 
     def lose_first(name, call):
         reply = call()  # done, but nobody learns of it
@@ -394,10 +417,10 @@ def test_a_reply_that_is_lost_is_asked_for_again(open_engine, faults):
     faults["hook"] = lose_first
     engine = open_engine()
     for documents in (OLD, NEW):
-        seen.clear()
+        seen.intersection_update({"close"})
         engine.add(documents)
     assert contents(engine) == AFTER
-    seen.clear()
+    seen.intersection_update({"close"})
     assert engine.search("Who built the dam?")[0].doc_id == "fresh"
     assert engine.status().dead == 1  # the sentence that was replaced
     assert engine.verify() == ()
@@ -581,17 +604,18 @@ def test_a_server_that_fails_or_is_not_there(monkeypatch):
 
 @pytest.fixture(scope="module")
 def rest_server():
-    """The host and port of a process that answers Qdrant's requests."""
-    command = [sys.executable, str(Path(__file__).with_name("rest_server.py"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        yield f"qdrant://127.0.0.1:{process.stdout.readline().strip()}"
-        process.kill()
+    """The address of a process that answers Qdrant's requests."""
+    if SERVER != LOCAL:
+        yield SERVER
+        return
+    with serving_points() as address:
+        yield address
 
 
 def test_processes_that_are_killed_while_they_write(
     rest_server, built_index, encoder, monkeypatch, machine
 ):
-    address, pause = Path(f"{rest_server}/killed"), 0.02
+    address, pause = Path(f"{rest_server}/killed-{uuid.uuid4().hex[:12]}"), 0.02
     monkeypatch.setattr(copying, "_BATCH", 20)
     counts = []
     with contextlib.closing(IndexStore.open(built_index)) as old:
