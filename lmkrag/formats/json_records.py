@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -17,17 +17,16 @@ from lmkrag.formats.tabular import format_record, table_lines
 from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
+_MOST_FAULTS = 10_000
 # Lists of points, of GeoJSON (RFC 7946) and TopoJSON.
 _OUTLINE = re.compile(r"(?:^|\.)(?:coordinates|arcs)$")
 _COMMENT = re.compile(
     r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )
-_LINE = re.compile(r"[\[{].*[\]}]$|[\"\w-]")  # that may be a value
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[][{},]')
+_OPENING, _DECODER = re.compile(r"[\[{]"), json.JSONDecoder(strict=False)
 # Names of the list that names the columns of ``data``.
 _NAMES = ("columns", "fields", "header", "headers", "names")
 _ROWS, _NAME = ("data", "rows", "records", "values"), ("name", "id", "label", "title")
-_CLOSING = {"[": "]", "{": "}"}
 
 _Object = Mapping[str, Any]
 # Where a part of a text begins, and its value; None if it is broken.
@@ -74,23 +73,11 @@ def _read_text(text: str) -> tuple[tuple[Any] | None, str]:
         cleaned = _COMMENT.sub(lambda match: match[1] or "", cleaned)
     # Not one value: try a value on each line, then lists and objects wherever they stand.
     lines = _parse_lines(text)
-    values = [result[0] for _, result in lines if result]
-    if 0 < len(values) == len(lines):
+    if lines and all(result for _, result in lines):
         return _gather(text, lines)
-    spans, open_brackets = _find_brackets(text)
-    pieces = _parse_spans(text, spans[0])
-    # Several values stand on a line, or one value on several lines.
-    if len(pieces) > len(values) and all(result for _, result in pieces):
-        return _gather(text, pieces)
-    if 3 * sum(isinstance(value, dict | list) for value in values) >= len(lines) > 1:
-        return _gather(text, lines)
-    if cut := _read_cut(text, open_brackets):
-        return cut
-    for of_depth in spans:
-        pieces = _parse_spans(text, of_depth)
-        if 2 * sum(result is not None for _, result in pieces) >= len(pieces) > 0:
-            return _gather(text, pieces)
-    return None, ""
+    pieces = _find_pieces(text)
+    whole = sum(result is not None for _, result in pieces)
+    return _gather(text, pieces) if 2 * whole >= len(pieces) > 0 else (None, "")
 
 
 def _parse_lines(text: str) -> list[_Piece]:
@@ -99,27 +86,31 @@ def _parse_lines(text: str) -> list[_Piece]:
     for line in text.split("\n"):
         record = line.strip(" \t\r,\x1e")
         if record not in ("", "[", "]"):
-            lines.append((position, _parse(record) if _LINE.match(record) else None))
+            lines.append((position, _parse(record)))
         position += len(line) + 1
     return lines
 
 
-def _parse_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[_Piece]:
-    return [(start, _parse(text[start:end])) for start, end in spans]
-
-
-def _read_cut(text: str, open_brackets: Sequence["_Bracket"]) -> tuple[tuple[Any], str] | None:
-    """Return the whole parts of a text that ends inside a list or an object, and what is left
-    out.
+def _find_pieces(text: str) -> list[_Piece]:
+    """Return the largest lists and objects of a text that are whole, and the smallest with each
+    fault; none of a text that is nested too deeply, or has more than 10,000 faults.
     """
-    started = [bracket for bracket in open_brackets if bracket.count]
-    if not started:
-        return None
-    last = next((bracket for bracket in started if bracket.sign == "["), started[-1])
-    closing = "".join(_CLOSING[bracket.sign] for bracket in open_brackets[last.depth :: -1])
-    result = _parse(text[: last.end] + closing)
-    line = text.count("\n", 0, last.end + 1) + 1
-    return (result, f"1 of {last.count + 1} records, the first in line {line}") if result else None
+    whole: list[_Piece] = []
+    faults: dict[int, _Piece] = {}  # by their offsets
+    position, left = 0, _MAX_DEPTH * len(text)  # characters that may be read again
+    while bracket := _OPENING.search(text, position):
+        start, position = bracket.span()
+        try:
+            value, position = _DECODER.raw_decode(text, start)
+            whole.append((start, (value,)))
+        except json.JSONDecodeError as error:
+            faults[error.pos] = (start, None)
+            left -= error.pos - start
+        except RecursionError:
+            return []
+        if left < 0 or len(faults) > _MOST_FAULTS:
+            return []
+    return [*whole, *faults.values()]
 
 
 def _parse(text: str) -> tuple[Any] | None:
@@ -145,46 +136,6 @@ def _gather(text: str, pieces: list[_Piece]) -> tuple[tuple[Any], str]:
     left_out = f"{len(broken)} of {len(pieces)} records, the first in line {line}" if broken else ""
     values = [result[0] for _, result in pieces if result]
     return (values if len(pieces) > 1 else values[0],), left_out
-
-
-@dataclass(slots=True)
-class _Bracket:
-    """An open list or object, and where the last of its ``count`` whole parts ends."""
-
-    sign: str
-    start: int
-    depth: int
-    end: int
-    count: int = 0
-
-
-def _find_brackets(text: str) -> tuple[list[list[tuple[int, int]]], list[_Bracket]]:
-    """Return the lists and objects of a text by their depth, and those that are never closed.
-
-    Brackets more than 20 levels deep are left out.
-    """
-    spans: list[list[tuple[int, int]]] = [[] for _ in range(_MAX_DEPTH)]
-    stack: list[_Bracket] = []
-    deeper = 0
-    for match in _TOKEN.finditer(text):
-        sign = match[0]
-        if sign in "[{":
-            if deeper or len(stack) == _MAX_DEPTH:
-                deeper += 1
-            else:
-                stack.append(_Bracket(sign, match.start(), len(stack), match.end()))
-        elif sign in "]}" and deeper:
-            deeper -= 1
-        elif sign in "]}" and stack:
-            closed = stack.pop()
-            spans[closed.depth].append((closed.start, match.end()))
-            if stack:
-                stack[-1].end, stack[-1].count = match.end(), stack[-1].count + 1
-        elif sign == "," and stack and not deeper:
-            if text[stack[-1].end : match.start()].strip():
-                stack[-1].count += 1
-            stack[-1].end = match.start()
-    return spans, stack
 
 
 def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:

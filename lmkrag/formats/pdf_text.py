@@ -35,7 +35,6 @@ _LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ff
 _LIGATURE = re.compile(
     r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])"
 )
-_ITEM = re.compile(r"^\W?(?:\d{1,3}|[A-Za-z])[.)](?=[^\W\d_])", re.MULTILINE)
 # A soft hyphen in a line is shown: fonts take it for "-".
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")
 _DIGITS = re.compile(r"(?:^|(?<=[\w\n)\]}%.,;:!?\"'”’»°]))[−–-]?\d+")
@@ -314,10 +313,6 @@ class PageText:
                 yield start, stop, "\n", None
             else:
                 yield start, stop, " " if has_blank or gap > _CLOSE else "", None
-        # "1.Call" of a number beside an item
-        for place in (item.end() for item in _ITEM.finditer(self._raw)):
-            if (gap := self._gap(place - 1, place)) is not None and gap > _CLOSE:
-                yield place, place, " ", None
 
     def _gap(self, before: int, after: int) -> float | None:
         """Return the space between two characters of one line, in heights of the line; None if they
@@ -449,12 +444,8 @@ def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
 
 
 def _is_level(box: Rectangle, field: Rectangle) -> bool:
-    """Return whether a character stands in one line with a field: beside its middle, or inside its
-    height.
-    """
-    middle = (field.bottom + field.top) / 2
-    is_inside = field.bottom < box.bottom and box.top < field.top
-    return is_inside or box.bottom <= middle <= box.top
+    """Return whether a character stands in one line with a field: beside its middle."""
+    return box.bottom <= (field.bottom + field.top) / 2 <= box.top
 
 
 def _name_field(form: Any, annotation: Any) -> str:
