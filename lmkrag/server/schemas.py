@@ -321,9 +321,9 @@ class IndexModel(BaseModel):
     """An index and what may be done with it here."""
 
     name: str
-    documents: int
-    sentences: int
-    generation: int
+    documents: int = 0
+    sentences: int = 0
+    generation: int = 0
     error: str | None = None
 
 

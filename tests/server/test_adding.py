@@ -417,7 +417,7 @@ async def test_uploads_are_bounded_together(accepting):
         jobs = [await accept.receive(served, "a.txt", pieces(b"x" * 900))]
         with pytest.raises(Problem) as refused:
             await accept.receive(served, "b.txt", pieces(*[b"y" * 50] * 10))
-        assert refused.value.status == 429
+        assert refused.value.status_code == 429
         for name in ("c", "d"):
             jobs.append(await accept.receive(served, name, pieces(b"The gate is red.")))
         with pytest.raises(Problem):

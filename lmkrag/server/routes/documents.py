@@ -319,7 +319,6 @@ async def _read_json(request: Request) -> bytes:
             raise Problem(
                 413,
                 "too-large",
-                "Too large",
                 f"a text of more than {_MOST_JSON:,} bytes is sent as a file",
             )
     return bytes(data)
@@ -329,7 +328,5 @@ async def _read_json(request: Request) -> bytes:
 async def find_job(job_id: str, service: TheService) -> Any:
     """Return a job."""
     if service.uploads is None:
-        raise Problem(
-            404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs"
-        )
+        raise Problem(404, "unknown-job", "documents can't be added here, so there are no jobs")
     return asdict(service.uploads.find(job_id))

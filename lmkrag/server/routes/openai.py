@@ -174,14 +174,11 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
             exchanges.append((question, message.text))
             question = ""
     if not question:
-        raise Problem(
-            400, "usage", "No question", "the last message must be the user's, and have text"
-        )
+        raise Problem(400, "usage", "the last message must be the user's, and have text")
     if len(question) > MAX_QUERY:
         raise Problem(
             400,
             "usage",
-            "The question is too long",
             f"a question has at most {MAX_QUERY:,} characters",
         )
     return exchanges, question
