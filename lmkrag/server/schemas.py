@@ -15,6 +15,7 @@ from lmkrag.results import Answer, CitationRecord, Span, SpanList
 from lmkrag.search.outline import Heading, outline
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import TextReply
+from lmkrag.server.settings import IndexingProgress
 from lmkrag.types import MAX_DOC_ID, Document
 
 MAX_QUERY = 10_000  # characters of a question
@@ -271,29 +272,10 @@ class DocumentBody(_Request):
     meta: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
 
 
-class JobReply(BaseModel):
-    """A document that is being added."""
-
-    job_id: str
-    doc_id: str
-    state: Literal["waiting", "running", "done", "failed"]
-    done: int = Field(description="Bytes that are encoded.")
-    total: int
-    error: str | None = None
-    report: dict[str, Any] | None = None
-
-
 class RemovedReply(BaseModel):
     """How many documents were removed."""
 
     removed: int
-
-
-class IndexingModel(BaseModel):
-    """How far indexing is, in bytes of the files it reads; ``total`` is 0 until it is known."""
-
-    done: int
-    total: int
 
 
 class StatusReply(BaseModel):
@@ -308,7 +290,7 @@ class StatusReply(BaseModel):
     writable: bool
     reader: str
     generation: int
-    indexing: IndexingModel | None = None
+    indexing: IndexingProgress | None = None
     follows: bool = Field(
         False, description="Whether the index is of a folder that is served and followed."
     )

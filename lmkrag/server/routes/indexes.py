@@ -50,7 +50,7 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
         "name": index.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
-        "indexing": state.indexing and state.indexing._asdict(),
+        "indexing": state.indexing,
         "follows": service.settings.follower_state is not FollowerState,
         "not_followed_since": state.not_followed_since,
     }
