@@ -3,6 +3,7 @@ loop.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sse_starlette import EventSourceResponse, JSONServerSentEvent, ServerSentEvent
@@ -15,6 +16,7 @@ from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
+event = partial(JSONServerSentEvent, sep="\n")  # data as JSON
 GRACE = 25.0  # seconds that streams may take to end when the server stops
 
 
@@ -69,15 +71,15 @@ async def answer_events(
     """
     spans = evidence.spans
     trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
-    yield JSONServerSentEvent({"spans": to_json(spans), **trees}, event="spans")
+    yield event({"spans": to_json(spans), **trees}, event="spans")
     stream = evidence.stream()
     try:
         async for piece in stream:
-            yield JSONServerSentEvent(piece, event="text")
+            yield event(piece, event="text")
         reply = answer_reply(question, await stream.answer(), blocks=blocks)
-        yield JSONServerSentEvent(reply, event="answer")
+        yield event(reply, event="answer")
     except LmkragError as error:
-        yield JSONServerSentEvent(index.to_problem(error).body, event="error")
+        yield event(index.to_problem(error).body, event="error")
     finally:
         await stream.aclose()
 
@@ -89,4 +91,4 @@ def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, An
 
 def stream_events(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
     """Return a response of events; it closes the generator, whose reader stops with it."""
-    return EventSourceResponse(events, shutdown_grace_period=GRACE)
+    return EventSourceResponse(events, sep="\n", shutdown_grace_period=GRACE)

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, StrictBool
-from sse_starlette import JSONServerSentEvent, ServerSentEvent
+from sse_starlette import ServerSentEvent
 
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer
-from lmkrag.server.asking import Evidence, answer, find_evidence, stream_events
+from lmkrag.server.asking import Evidence, answer, event, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
@@ -140,7 +140,7 @@ async def _chunks(
     def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> ServerSentEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         body = {**head, "object": "chat.completion.chunk", "choices": [choice], **more}
-        return JSONServerSentEvent(body)
+        return event(body)
 
     yield chunk({"role": "assistant", "content": ""})
     stream = evidence.stream()
@@ -153,10 +153,10 @@ async def _chunks(
         yield chunk({}, "stop")
         if counted:
             yield chunk({}, choices=[], usage=await _count_tokens(index, counted, reply))
-        yield ServerSentEvent("[DONE]")
+        yield ServerSentEvent("[DONE]", sep="\n")
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
-        yield JSONServerSentEvent(
+        yield event(
             {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
         )
     finally:
