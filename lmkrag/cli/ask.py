@@ -300,7 +300,4 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         print_note(f"warning: {warning}")
     is_quoted = answer.reader == "extractive"
     if is_quoted and answer.label in ("likely", "unsure") and sys.stderr.isatty():
-        click.echo(
-            "lmkrag: --llm lets a language model on this machine answer from these passages",
-            err=True,
-        )
+        print_note("--llm lets a language model on this machine answer from these passages")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple, Protocol
 
 from lmkrag.rendering.places import TABLES
@@ -13,9 +13,11 @@ from lmkrag.types import Document, DocumentInfo
 _TRIED = 30  # questions at most
 _READ = 20_000  # characters of a document whose headings are read
 _SECTION = 200  # characters that stand under a heading, at least
-_WORDS = range(2, 8)  # of a heading
 _LONGEST_TITLE = 60  # characters
-_CLAUSE = re.compile(r"(?:how|what|when|where|which|who|why)\b", re.IGNORECASE)
+_NAME = re.compile(  # two to seven words: a question or a name, no clause such as "How it works"
+    r"(?=[^?]*+\?\Z|(?!(?:how|what|when|where|which|who|why)\b))[^\W\d_]++(?: [^\W\d_]++){1,6}\??",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\A(?:[\dIVX]++(?:\.\d++)*+[.):]?|[A-Z][.)]|Section \d++[.:])\s++")
 NOT_PROSE = frozenset({*TABLES, "code"})
 """Kinds of documents whose headings are made no questions."""
@@ -60,7 +62,7 @@ def suggest(engine: Answering, infos: Sequence[DocumentInfo]) -> list[Suggestion
             second one.
     """
     each = [_ask(engine, info) for info in infos if info.kind not in NOT_PROSE]
-    return list(islice(filter(None, chain.from_iterable(zip_longest(*each))), _TRIED))
+    return list(filter(None, chain.from_iterable(zip_longest(*each))))[:_TRIED]
 
 
 def _ask(engine: Answering, info: DocumentInfo) -> list[Suggestion]:
@@ -73,17 +75,11 @@ def _ask(engine: Answering, info: DocumentInfo) -> list[Suggestion]:
     suggestions = []
     for heading in outline(document):
         name = _NUMBER.sub("", heading.text, count=1).strip(" .:")
-        is_name = len(name.split()) in _WORDS and name.replace(" ", "").rstrip("?").isalpha()
         is_long = heading.end - heading.start >= _SECTION
-        if is_name and is_long and name != info.title and _can_ask(name):
+        if is_long and name != info.title and _NAME.fullmatch(name):
             question = name if name.endswith("?") else f"What is said about {_inside(name)}{place}?"
             suggestions.append(Suggestion(question, info.doc_id, heading))
     return suggestions
-
-
-def _can_ask(name: str) -> bool:
-    """Whether a heading is a question or a name, and no clause such as "How it works"."""
-    return name.endswith("?") or not _CLAUSE.match(name)
 
 
 def _inside(name: str) -> str:
