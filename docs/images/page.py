@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 CITED = State(f"/?q={MARKDOWN}", clicked=".citation")
 PICTURES = {  # of the documentation, with their width and scheme
-    "page-home": (State("/", ".starters"), 1280, "light"),
+    "page-home": (State("/", ".starters li:nth-child(3)"), 1280, "light"),
     "page-markdown": (CITED, 1600, "light"),
     "page-pdf": (State(f"/?q={PDF}", clicked=".citation"), 1600, "light"),
     "page-documents": (State("/?view=documents", ".list"), 1280, "light"),

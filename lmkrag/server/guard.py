@@ -6,7 +6,6 @@ import ipaddress
 import re
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter
 from starlette.datastructures import Headers, MutableHeaders
@@ -112,13 +111,7 @@ class Guard:
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
             raise Problem(421, "host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        try:
-            same_origin = (
-                origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-            )
-        except ValueError:  # no URL
-            same_origin = False
-        if not same_origin:
+        if origin is not None and not _is_origin(origin, headers.get("host", "")):
             raise Problem(403, "origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "pages of other sites may not use this server")
@@ -152,6 +145,11 @@ class Guard:
         """
         host, _ = scope.get("client") or ("", 0)
         return self._tokens is None or await self._tokens.is_right(value, host)
+
+
+def _is_origin(origin: str, host: str) -> bool:
+    """Whether pages of an origin, such as ``https://example.org:8700``, are of this host."""
+    return origin.partition("://")[2].lower() == host.lower()
 
 
 def _is_mcp(scope: Scope) -> bool:

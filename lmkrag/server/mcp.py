@@ -38,7 +38,7 @@ from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank
+from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank, find_info
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -153,13 +153,6 @@ def create_mcp_server(
     return server
 
 
-async def _search(index: ServedIndex, query: str, **options: Any) -> SpanList:
-    """Search an index. Raises Problem: it failed. UsageError: no document matches the filter."""
-    spans = await index.run(lambda engine: engine.search(query, **options))
-    await _check_filter(index, options["filter"], spans)
-    return spans
-
-
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
     """Explain a filter without results. Raises UsageError: no document matches it."""
     if not filter or results:
@@ -205,7 +198,8 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
-        spans = await _search(served, query, **options)
+        spans = await served.run(lambda engine: engine.search(query, **options))
+        await _check_filter(served, options["filter"], spans)
         return replies.Passages(passages=list(map(_to_passage, spans)), notes=spans.notes)
 
     @server.tool(title="Gather evidence", annotations=_READS)
@@ -317,7 +311,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
 
         def draw(engine: Engine) -> Image:
-            (info,) = engine.documents(doc_ids=[doc_id])
+            info = find_info(engine, doc_id)
             span = None if end is None else (start, end)
             image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
             return Image(data=image, format="jpeg")
@@ -404,9 +398,7 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
             raise ToolError(
                 f"{doc_id} is accepted and still being indexed; search for it in a while"
             )
-        return replies.Change(
-            added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged
-        )
+        return replies.Change.model_validate(job.report, from_attributes=True)
 
     @server.tool(title="Remove a document", annotations=_WRITES)
     async def remove_document(

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from http import HTTPMethod
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -11,7 +12,6 @@ from prometheus_client.metrics_core import Metric
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OF_INDEX = {
     "generation": "Commits to the index so far",
     "documents": "Documents in the index",
@@ -53,7 +53,7 @@ class Metrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; unknown methods share one label."""
-        method = method if method in _METHODS else "other"
+        method = method if method in HTTPMethod.__members__ else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 

@@ -16,7 +16,7 @@ from lmkrag.search.outline import Heading, outline
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import TextReply
 from lmkrag.server.settings import IndexingProgress
-from lmkrag.types import MAX_DOC_ID, Document
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
 
 MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
@@ -68,7 +68,7 @@ class _Request(Lenient):
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
         return self.model_dump(
-            exclude={"query", "queries", "question", "index", "stream", "history", "blocks"}
+            exclude={"q", "query", "queries", "question", "index", "stream", "history", "blocks"}
         )
 
 
@@ -195,6 +195,12 @@ AnswerReply: Any = create_model(
 )
 
 
+def find_info(engine: Engine, doc_id: str) -> DocumentInfo:
+    """Return what an index knows of a document. Raises DocumentNotFound: it is not in the index."""
+    (info,) = engine.documents(doc_ids=[doc_id])
+    return info
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt(TextReply):
     """Characters ``[start, end)`` of a document that has ``characters``."""
@@ -206,7 +212,7 @@ class Excerpt(TextReply):
         """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not
         in the index.
         """
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = find_info(engine, doc_id)
         first = min(start, info.characters)
         last = info.characters if end is None else min(max(end, first), info.characters)
         text = engine.read(doc_id, first, min(last, first + most))
@@ -253,7 +259,7 @@ class Outline(BaseModel):
     @classmethod
     def read(cls, engine: Engine, doc_id: str, *, most: int) -> Self:
         """Read the first ``most`` headings. Raises DocumentNotFound: it is not in the index."""
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = find_info(engine, doc_id)
         document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
         return cls(doc_id=doc_id, headings=outline(document)[:most])
 

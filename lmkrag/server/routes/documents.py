@@ -105,7 +105,7 @@ async def read_blocks(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _
     """
 
     def read(engine: Engine) -> dict[str, Any]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         first = min(start, info.characters)
         stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
         first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
@@ -194,7 +194,7 @@ def _find_original(engine: Engine, doc_id: str) -> tuple[Path, str]:
     """Find the file of a document, and its kind. Raises DocumentError: it has none that is as it
     was.
     """
-    (info,) = engine.documents(doc_ids=[doc_id])
+    info = schemas.find_info(engine, doc_id)
     if not info.modified:  # whoever added it chose its path
         raise DocumentError(f"{doc_id} is in no file")
     path = find_path(info.path)
@@ -212,7 +212,7 @@ async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offs
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
 
     def find(engine: Engine) -> dict[str, Any]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
         return {
             "places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]
@@ -237,7 +237,7 @@ async def draw_page(
     """Draw a page of a PDF, from the file that was indexed and no other."""
 
     def draw(engine: Engine) -> tuple[str, bytes]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
     fingerprint, image = await index.run(draw)
@@ -251,8 +251,7 @@ async def draw_page(
 @router.get("/{doc_id:path}", response_model=DocumentInfo)
 async def describe(doc_id: DocId, index: TheIndex) -> Any:
     """Return what the index knows of a document, its text aside."""
-    (info,) = await index.run(lambda engine: engine.documents(doc_ids=[doc_id]))
-    return info
+    return await index.run(lambda engine: schemas.find_info(engine, doc_id))
 
 
 _BODIES = {
