@@ -298,8 +298,6 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         click.echo(f"\nanswered by {output.one_line(answer.answered_by)}")
     for warning in answer.warnings:
         print_note(f"warning: {warning}")
-    if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
-        click.echo(
-            "lmkrag: --llm lets a language model on this machine answer from these passages",
-            err=True,
-        )
+    is_quoted = answer.reader == "extractive"
+    if is_quoted and answer.label in ("likely", "unsure") and sys.stderr.isatty():
+        print_note("--llm lets a language model on this machine answer from these passages")

@@ -10,10 +10,14 @@ from lmkrag.results import Answer
 from lmkrag.search.outline import Heading, outline
 from lmkrag.types import Document, DocumentInfo
 
-_TRIED = 15  # questions at most
+_TRIED = 30  # questions at most
 _READ = 20_000  # characters of a document whose headings are read
 _SECTION = 200  # characters that stand under a heading, at least
-_WORDS = range(2, 8)  # of a heading
+_LONGEST_TITLE = 60  # characters
+_NAME = re.compile(  # two to seven words: a question or a name, no clause such as "How it works"
+    r"(?=[^?]*+\?\Z|(?!(?:how|what|when|where|which|who|why)\b))[^\W\d_]++(?: [^\W\d_]++){1,6}\??",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\A(?:[\dIVX]++(?:\.\d++)*+[.):]?|[A-Z][.)]|Section \d++[.:])\s++")
 NOT_PROSE = frozenset({*TABLES, "code"})
 """Kinds of documents whose headings are made no questions."""
@@ -50,37 +54,35 @@ def suggest(engine: Answering, infos: Sequence[DocumentInfo]) -> list[Suggestion
     """Return questions about what stands under the headings of documents, which are still to be
     tried.
 
+    A question names the document, too: many documents have a heading such as "The index".
+
     Args:
         engine: the index.
         infos: its documents, those to begin with first. Each gives a question before any gives a
-            second one, and all headings are asked about in one form before the next.
+            second one.
     """
-    each = [_name_headings(engine, info) for info in infos if info.kind not in NOT_PROSE]
-    named = list(filter(None, chain.from_iterable(zip_longest(*each))))
-    first = [each._replace(question=_ask(each.question)) for each in named]
-    others = [
-        each._replace(question=f"How does {each.question} work?")
-        for each in named
-        if not each.question.endswith("?")
-    ]
-    return [*first, *others][:_TRIED]
+    each = [_ask(engine, info) for info in infos if info.kind not in NOT_PROSE]
+    return list(filter(None, chain.from_iterable(zip_longest(*each))))[:_TRIED]
 
 
-def _ask(name: str) -> str:
-    """A question about a heading, which is one itself if it ends with a question mark."""
-    return name if name.endswith("?") else f"What is said about {name}?"
-
-
-def _name_headings(engine: Answering, info: DocumentInfo) -> list[Suggestion]:
-    """The headings of one document, each with its name in place of a question. Numbers before it
-    are left out, and so are headings of one word, with codes or placeholders in them, or with
-    hardly a sentence below.
+def _ask(engine: Answering, info: DocumentInfo) -> list[Suggestion]:
+    """Questions about the headings of one document. Headings of one word, with codes or
+    placeholders in them, or with hardly a sentence below are left out.
     """
+    is_named = info.title not in info.doc_id and len(info.title) <= _LONGEST_TITLE
+    place = f" in {info.title}" if is_named else ""
     document = Document(info.doc_id, text=engine.read(info.doc_id, 0, _READ), kind=info.kind)
-    named = []
+    suggestions = []
     for heading in outline(document):
         name = _NUMBER.sub("", heading.text, count=1).strip(" .:")
-        is_name = len(name.split()) in _WORDS and name.replace(" ", "").rstrip("?").isalpha()
-        if is_name and name != info.title and heading.end - heading.start >= _SECTION:
-            named.append(Suggestion(name, info.doc_id, heading))
-    return named
+        is_long = heading.end - heading.start >= _SECTION
+        if is_long and name != info.title and _NAME.fullmatch(name):
+            question = name if name.endswith("?") else f"What is said about {_inside(name)}{place}?"
+            suggestions.append(Suggestion(question, info.doc_id, heading))
+    return suggestions
+
+
+def _inside(name: str) -> str:
+    """A heading as it is written inside a sentence: its first letter is small if all others are."""
+    first, _, others = name.partition(" ")
+    return name[0].lower() + name[1:] if first.istitle() and others.islower() else name

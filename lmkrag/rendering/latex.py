@@ -17,12 +17,18 @@ FORMULA = re.compile(r"\$\$?(?=[^$\n]*[\\^_])[^$\n]++\$\$?")
 
 _COMMAND = re.compile(
     r"\\(?P<above>(?:sub)*section|chapter|title|textbf)\*?\{(?P<strong>[^{}]*+)\}"
-    r"|\\(?:emph|textit|text|mathrm|mathbf)\{(?P<em>[^{}]*+)\}"
+    r"|\\(?:emph|textit|text|mathrm|mathbf|author|date|caption)\{(?P<em>[^{}]*+)\}"
+    r"|\\begin\{tabular\}\{[^{}]*+\}"
     r"|\\(?:begin|end|documentclass|usepackage|label)(?:\[[^\[\]]*+\])?\{[^{}]*+\}"
+    r"|\\footnote\{(?P<aside>[^{}]*+)\}"
     r"|\\(?:cite|citep|citet|ref|eqref)\{(?P<cited>[^{}]*+)\}"
     r"|\\[dt]?frac\{(?P<over>[^{}]*+)\}\{(?P<under>[^{}]*+)\}"
     r"|(?P<script>[\^_])(?:\{(?P<digits>[0-9+-]++)\}|(?P<digit>[0-9]))"
-    r"|\\(?P<symbol>[A-Za-z]++) ?|\\(?P<escaped>[%&#_{}$])|\\[,;:!\\]|(?P<tie>~)|[{}$]"
+    # commands around which a group was not read, or that only lay out what follows
+    r"|\\(?:centering|left|maketitle|noindent|quad|right|section|subsection)(?![A-Za-z]) ?"
+    r"|\\(?:hline|toprule|midrule|bottomrule)(?![A-Za-z]) ?"
+    r"|\\(?P<symbol>[A-Za-z]++) ?|\\(?P<escaped>[%&#_{}$])|\\[,;:!\\]|[{}$]"
+    r"|(?P<tie>~)|(?P<cell>&)|(?P<dash>---?)"
 )
 _RAISED = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
 _LOWERED = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
@@ -47,10 +53,6 @@ _SYMBOLS = {
     # functions, which are shown as they are called
     **{name: name for name in ("cos", "exp", "lim", "ln", "log", "max", "min", "sin", "tan")},
 }
-# commands around which a group was not read, or that only lay out what follows
-_SILENT = frozenset(
-    ("centering", "left", "maketitle", "noindent", "quad", "right", "section", "subsection")
-)
 
 
 def show_latex(nodes: Sequence[Node], *, whole: bool) -> list[Node]:
@@ -118,12 +120,16 @@ def _replace(match: "re.Match[str]") -> str:
         return f"{match['over']}/{match['under']}"
     if match["cited"] is not None:
         return f"[{match['cited']}]"
-    if match["symbol"] in _SILENT:
-        return ""
+    if match["aside"]:
+        return f" ({match['aside']})"
     if match["symbol"]:
         return _SYMBOLS.get(match["symbol"]) or _find_letter(match["symbol"]) or match[0]
     if match["tie"]:
         return "\N{NO-BREAK SPACE}"
+    if match["cell"]:  # of a table
+        return "\N{EM SPACE}"
+    if match["dash"]:
+        return "–"
     return match["strong"] or match["em"] or match["escaped"] or ""
 
 

@@ -123,15 +123,13 @@ class _Printer:
 
     def _item(self, item: Node, bullet: str) -> "Iterator[RenderableType]":
         from rich.padding import Padding
-        from rich.text import Text
 
         inline = [
             child
             for child in item["children"]
             if child.get("tag") not in ("ul", "ol", "pre", "table")
         ]
-        line = self._inline(inline)
-        yield Padding(Text.assemble(f"{bullet} ", line), (0, 0, 0, 1), expand=False)
+        yield Marked(self._inline(inline), f" {bullet} ", " " * (len(bullet) + 2))
         for child in item["children"]:
             if child.get("tag") in ("ul", "ol", "pre", "table"):
                 yield from (Padding(part, (0, 0, 0, 3), expand=False) for part in self.block(child))

@@ -8,13 +8,13 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import uvicorn
 from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
+from fastapi.staticfiles import StaticFiles
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -38,8 +38,6 @@ _BACKLOG = 1_024
 _STOP = 30  # seconds that a stopping server waits for requests in flight
 _TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
-# Kinds of the files of the page.
-_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
@@ -139,19 +137,24 @@ async def _warm_up(service: Service) -> None:
 def _serve_page(app: FastAPI) -> None:
     folder = files("lmkrag.server") / "static"
 
-    def serve_file(route: str, name: str, kind: str, headers: dict[str, str] | None = None) -> None:
+    def serve_file(route: str, name: str) -> None:
         @app.get(route, include_in_schema=False)
         async def static() -> Response:
-            return FileResponse(str(folder / name), media_type=kind, headers=headers)
+            return FileResponse(str(folder / name))
 
-    serve_file("/", "index.html", "text/html; charset=utf-8")
-    serve_file("/docs", "docs.html", "text/html; charset=utf-8")
-    serve_file("/favicon.ico", "icon.svg", "image/svg+xml")
-    for path in sorted(Path(str(folder)).rglob("*")):
-        if path.suffix in _STATIC:
-            name = path.relative_to(str(folder)).as_posix()
-            kind = f"{_STATIC[path.suffix]}; charset=utf-8"
-            serve_file(f"/static/{name}", name, kind, {"Cache-Control": "no-cache"})
+    serve_file("/", "index.html")
+    serve_file("/docs", "docs.html")
+    serve_file("/favicon.ico", "icon.svg")
+    app.mount("/static", _Static(packages=[("lmkrag.server", "static")]))
+
+
+class _Static(StaticFiles):
+    """The files of the page; browsers keep them, and ask each time whether they have changed."""
+
+    def file_response(self, *details: Any) -> Response:
+        response = super().file_response(*details)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 class _Paths:

@@ -2,11 +2,11 @@
 loop.
 """
 
-import json
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from sse_starlette import EventSourceResponse
+from sse_starlette import EventSourceResponse, JSONServerSentEvent, ServerSentEvent
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
@@ -16,9 +16,8 @@ from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
+event = partial(JSONServerSentEvent, sep="\n")  # data as JSON
 GRACE = 25.0  # seconds that streams may take to end when the server stops
-# The name of an event, or empty, and its data; a string without a name is sent as it is.
-Event = tuple[str, Any]
 
 
 class Evidence(NamedTuple):
@@ -66,20 +65,21 @@ async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
 
 async def answer_events(
     index: ServedIndex, question: str, evidence: Evidence, *, blocks: bool
-) -> AsyncIterator[Event]:
+) -> AsyncIterator[ServerSentEvent]:
     """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or
     ``error``.
     """
     spans = evidence.spans
     trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
-    yield "spans", {"spans": to_json(spans), **trees}
+    yield event({"spans": to_json(spans), **trees}, event="spans")
     stream = evidence.stream()
     try:
         async for piece in stream:
-            yield "text", piece
-        yield "answer", answer_reply(question, await stream.answer(), blocks=blocks)
+            yield event(piece, event="text")
+        reply = answer_reply(question, await stream.answer(), blocks=blocks)
+        yield event(reply, event="answer")
     except LmkragError as error:
-        yield "error", index.to_problem(error).body
+        yield event(index.to_problem(error).body, event="error")
     finally:
         await stream.aclose()
 
@@ -89,18 +89,6 @@ def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, An
     return answer_to_json(question, answer) | ({"blocks": answer.to_blocks()} if blocks else {})
 
 
-def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
-    """Return a response of events, their data as JSON."""
-
-    async def encoded() -> AsyncIterator[dict[str, str]]:
-        try:
-            async for name, data in events:
-                if isinstance(data, str) and not name:
-                    yield {"data": data}
-                    continue
-                text = json.dumps(data, ensure_ascii=False)
-                yield {"event": name, "data": text} if name else {"data": text}
-        finally:
-            await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it
-
-    return EventSourceResponse(encoded(), sep="\n", shutdown_grace_period=GRACE)
+def stream_events(events: AsyncIterator[ServerSentEvent]) -> EventSourceResponse:
+    """Return a response of events; it closes the generator, whose reader stops with it."""
+    return EventSourceResponse(events, sep="\n", shutdown_grace_period=GRACE)

@@ -5,15 +5,15 @@ import contextlib
 import ipaddress
 import re
 import time
-from collections.abc import Iterator
-from urllib.parse import urlsplit
+from typing import Any
 
+from anyio import CapacityLimiter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.problems import Problem, RequestAborted, busy
+from lmkrag.server.problems import Problem, busy
 from lmkrag.server.sessions import Sessions, TokenCheck
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
@@ -54,7 +54,8 @@ class Guard:
         self._tokens = None if settings.token is None else TokenCheck(settings.token)
         self.sessions = Sessions()
         self._hosts = {"localhost", *map(str.lower, (settings.host, *settings.allowed_hosts))}
-        self._in_flight = {True: 0, False: 0}  # requests, by whether their path is public
+        self._places = CapacityLimiter(settings.limits.requests)
+        self._public_places = CapacityLimiter(settings.limits.public_requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -64,11 +65,10 @@ class Guard:
             scope = {**scope, "method": "GET"}  # whose body uvicorn leaves out
         watched = _Watched(send, self._settings.limits.stall)
         began = time.monotonic()
-        self._metrics.in_flight += 1
         try:
-            await self._answer(scope, receive, watched)
+            with self._metrics.in_flight.track_inprogress():
+                await self._answer(scope, receive, watched)
         finally:
-            self._metrics.in_flight -= 1
             # The route, never its parameters.
             route = "/mcp" if _is_mcp(scope) else getattr(scope.get("route"), "path", "unmatched")
             seconds = time.monotonic() - began
@@ -84,64 +84,43 @@ class Guard:
             if int(headers.get("content-length", 0)) > limit:
                 raise _too_large(limit)
             body: Receive = _LimitedBody(receive, limit, limits)
-            try:
-                with self._admit(scope["path"]):
-                    if _is_mcp(scope):
-                        body = await _read_ahead(body)  # else it logs an aborted body as an error
-                    await self._app(scope, body, send)
-            except RequestAborted as aborted:
-                if send.status:
-                    return
-                raise aborted.problem from None
+            async with self._admit(scope["path"]):
+                if _is_mcp(scope):
+                    body = await _read_ahead(body)  # else it logs an aborted body as an error
+                await self._app(scope, body, send)
         except Problem as problem:
-            await problem.to_response(scope["path"])(scope, receive, send)
+            if not send.status:
+                await problem.to_response(scope["path"])(scope, receive, send)
 
-    @contextlib.contextmanager
-    def _admit(self, path: str) -> Iterator[None]:
-        """Count a request while it is answered, unless it asks for the server's health.
+    def _admit(self, path: str) -> contextlib.AbstractAsyncContextManager[Any]:
+        """Return what counts a request while it is answered, unless it asks for the server's
+        health.
 
         Public paths count separately: they can't crowd out the others. Raises Problem: too many are
         in flight.
         """
         if path in _HEALTH:
-            yield
-            return
-        public, limits = _is_public(path), self._settings.limits
-        if self._in_flight[public] >= (limits.public_requests if public else limits.requests):
+            return contextlib.nullcontext()
+        places = self._public_places if _is_public(path) else self._places
+        if not places.available_tokens:
             raise busy("too many requests are in flight; try again in a few seconds")
-        self._in_flight[public] += 1
-        try:
-            yield
-        finally:
-            self._in_flight[public] -= 1
+        return places
 
     async def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
-            raise Problem(
-                421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host"
-            )
+            raise Problem(421, "host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        try:
-            same_origin = (
-                origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
-            )
-        except ValueError:  # no URL
-            same_origin = False
-        if not same_origin:
-            raise Problem(
-                403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server"
-            )
+        if origin is not None and not _is_origin(origin, headers.get("host", "")):
+            raise Problem(403, "origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
-            raise Problem(
-                403, "origin", "Foreign origin", "pages of other sites may not use this server"
-            )
+            raise Problem(403, "origin", "pages of other sites may not use this server")
         if not headers.get("content-length", "0").isdecimal():
-            raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
+            raise Problem(400, "invalid", "Content-Length is not a number")
         if not _is_public(scope["path"]) and not await self._is_known(scope, headers):
             detail = "send the server's token as Authorization: Bearer TOKEN"
             challenge = {"WWW-Authenticate": 'Bearer realm="lmkrag"'}
-            raise Problem(401, "unauthorized", "Authentication required", detail, headers=challenge)
+            raise Problem(401, "unauthorized", detail, headers=challenge)
 
     def _is_allowed(self, host: str) -> bool:
         try:
@@ -168,6 +147,11 @@ class Guard:
         return self._tokens is None or await self._tokens.is_right(value, host)
 
 
+def _is_origin(origin: str, host: str) -> bool:
+    """Whether pages of an origin, such as ``https://example.org:8700``, are of this host."""
+    return origin.partition("://")[2].lower() == host.lower()
+
+
 def _is_mcp(scope: Scope) -> bool:
     path: str = scope["path"]
     return path == "/mcp" or path.startswith("/mcp/")
@@ -178,9 +162,7 @@ def _is_public(path: str) -> bool:
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(
-        413, "too-large", "Too large", f"the body is larger than {limit:,} bytes", headers=_CLOSE
-    )
+    return Problem(413, "too-large", f"the body is larger than {limit:,} bytes", headers=_CLOSE)
 
 
 class _LimitedBody:
@@ -201,17 +183,13 @@ class _LimitedBody:
         except TimeoutError:
             stalled = f"nothing came for {self._limits.stall:g} seconds"
             detail = stalled if left > self._limits.stall else "the body comes too slowly"
-            raise RequestAborted(
-                Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)
-            ) from None
+            raise Problem(408, "slow", detail, headers=_CLOSE) from None
         if message["type"] == "http.disconnect":
-            raise RequestAborted(
-                Problem(400, "disconnected", "The client is gone", "it left before its body ended")
-            )
+            raise Problem(400, "disconnected", "the client left before its body ended")
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._read > self._limit:
-            raise RequestAborted(_too_large(self._limit))
+            raise _too_large(self._limit)
         return message
 
 
@@ -246,6 +224,4 @@ class _Watched:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
         except TimeoutError:
-            raise RequestAborted(
-                Problem(408, "slow", "The client is too slow", "nothing was read")
-            ) from None
+            raise Problem(408, "slow", "the client does not read the response") from None

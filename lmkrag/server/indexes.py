@@ -58,9 +58,7 @@ class Workers:
                 return await asyncio.shield(asyncio.wrap_future(future))
         except (TimeoutError, RequestEnded):
             seconds = self._limits.seconds
-            raise Problem(
-                504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds"
-            ) from None
+            raise Problem(504, "timeout", f"this took longer than {seconds:g} seconds") from None
         finally:
             future.cancel()  # a call that has not started never will
             abandoned.set()
@@ -168,14 +166,11 @@ class ServedIndexes:
                 raise Problem(
                     400,
                     "usage",
-                    "Index name required",
                     f'name an index with "index": one of {names}',
                 )
             return next(iter(self.by_name.values()))
         if name not in self.by_name:
-            raise Problem(
-                404, "unknown-index", "No such index", f"no index {name!r}: there is {names}"
-            )
+            raise Problem(404, "unknown-index", f"no index {name!r}: there is {names}")
         return self.by_name[name]
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:

@@ -7,9 +7,8 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import wraps
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from mcp.server import MCPServer
@@ -39,7 +38,7 @@ from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank
+from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank, find_info
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -59,14 +58,10 @@ _INSTRUCTIONS = (
     "a picture of its page."
 )
 
-_READS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
-
-Tool = TypeVar("Tool", bound=Callable[..., Awaitable[Any]])
 
 _Query = Annotated[
     str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")
@@ -95,16 +90,20 @@ class _DocumentServer(MCPServer[Any]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool; arguments that it does not have are refused with a hint, blank ones that
-        may be left out are. What it says is also its text, without indentation.
+        may be left out are. What it says is also its text, without indentation, and an error of
+        ours is its message alone.
         """
-        for tool in await self.list_tools():
-            if tool.name == name:
-                try:
+        try:
+            for tool in await self.list_tools():
+                if tool.name == name:
                     refuse_unknown(arguments, tool.input_schema["properties"])
-                except UsageError as error:
-                    raise ToolError(str(error)) from error
-                arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
-        result = await super().call_tool(name, arguments, *context)
+                    arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
+            result = await super().call_tool(name, arguments, *context)
+        except (UsageError, ToolError) as error:
+            ours = error.__cause__ if isinstance(error, ToolError) else error
+            if isinstance(ours, (Problem, LmkragError)):
+                raise ToolError(str(ours)) from error
+            raise
         if isinstance(result, CallToolResult) and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
             result.content = [TextContent(type="text", text=text)]
@@ -154,32 +153,6 @@ def create_mcp_server(
     return server
 
 
-def _tool(
-    server: MCPServer[Any], title: str, annotations: ToolAnnotations = _READS
-) -> Callable[[Tool], Tool]:
-    """Return a decorator that adds a tool; the assistant gets its errors as one line."""
-
-    def add(tool: Tool) -> Tool:
-        @wraps(tool)
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return await tool(*args, **kwargs)
-            except (Problem, LmkragError) as error:
-                raise ToolError(str(error)) from error
-
-        server.tool(title=title, annotations=annotations)(call)
-        return tool
-
-    return add
-
-
-async def _search(index: ServedIndex, query: str, **options: Any) -> SpanList:
-    """Search an index. Raises Problem: it failed. UsageError: no document matches the filter."""
-    spans = await index.run(lambda engine: engine.search(query, **options))
-    await _check_filter(index, options["filter"], spans)
-    return spans
-
-
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
     """Explain a filter without results. Raises UsageError: no document matches it."""
     if not filter or results:
@@ -216,7 +189,7 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
-    @_tool(server, "Search documents")
+    @server.tool(title="Search documents", annotations=_READS)
     @_with_search_options
     async def search(query: _Query, index: _Index = None, **options: Any) -> replies.Passages:
         """Find the passages of the user's documents that answer a question, best first, with their
@@ -225,10 +198,11 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
-        spans = await _search(served, query, **options)
+        spans = await served.run(lambda engine: engine.search(query, **options))
+        await _check_filter(served, options["filter"], spans)
         return replies.Passages(passages=list(map(_to_passage, spans)), notes=spans.notes)
 
-    @_tool(server, "Gather evidence")
+    @server.tool(title="Gather evidence", annotations=_READS)
     async def gather_evidence(
         question: _Query,
         max_tokens: Annotated[
@@ -259,7 +233,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             notes=spans.notes,
         )
 
-    @_tool(server, "Find related passages")
+    @server.tool(title="Find related passages", annotations=_READS)
     async def find_related(
         doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character of the passage.")],
@@ -283,7 +257,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
 
         return await indexes.run(index, find)
 
-    @_tool(server, "Ask documents")
+    @server.tool(title="Ask documents", annotations=_READS)
     async def ask(
         question: _Query, filter: _Filter = None, index: _Index = None
     ) -> replies.AnswerWithQuotations:
@@ -298,7 +272,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
 
 
 def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
-    @_tool(server, "Read a document")
+    @server.tool(title="Read a document", annotations=_READS)
     async def read_document(
         doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
@@ -313,14 +287,14 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         )
         return replies.Excerpt.model_validate(excerpt, from_attributes=True)
 
-    @_tool(server, "Outline a document")
+    @server.tool(title="Outline a document", annotations=_READS)
     async def document_outline(doc_id: _DocId, index: _Index = None) -> Outline:
         """List the first 200 headings of a document, or functions and classes of source code, with
         their places.
         """
         return await indexes.run(index, lambda e: Outline.read(e, doc_id, most=_LISTED))
 
-    @_tool(server, "Show a page")
+    @server.tool(title="Show a page", annotations=_READS)
     async def page_image(
         doc_id: _DocId,
         page: Annotated[
@@ -337,14 +311,14 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
 
         def draw(engine: Engine) -> Image:
-            (info,) = engine.documents(doc_ids=[doc_id])
+            info = find_info(engine, doc_id)
             span = None if end is None else (start, end)
             image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
             return Image(data=image, format="jpeg")
 
         return await indexes.run(index, draw)
 
-    @_tool(server, "Check citations")
+    @server.tool(title="Check citations", annotations=_READS)
     async def check(
         text: Annotated[
             str,
@@ -359,7 +333,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e))
         )
 
-    @_tool(server, "List documents")
+    @server.tool(title="List documents", annotations=_READS)
     async def list_documents(
         filter: _Filter = None,
         cursor: Annotated[
@@ -404,7 +378,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
 
 def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: Uploads) -> None:
-    @_tool(server, "Add a document", _WRITES)
+    @server.tool(title="Add a document", annotations=_WRITES)
     async def add_document(
         doc_id: Annotated[str, Field(max_length=2_000, description="Such as notes/today.md.")],
         text: Annotated[str, Field(min_length=1, max_length=1_000_000)],
@@ -424,11 +398,9 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
             raise ToolError(
                 f"{doc_id} is accepted and still being indexed; search for it in a while"
             )
-        return replies.Change(
-            added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged
-        )
+        return replies.Change.model_validate(job.report, from_attributes=True)
 
-    @_tool(server, "Remove a document", _WRITES)
+    @server.tool(title="Remove a document", annotations=_WRITES)
     async def remove_document(
         doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None
     ) -> replies.Change:

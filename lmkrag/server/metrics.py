@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import Iterator
+from http import HTTPMethod
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
@@ -11,7 +12,6 @@ from prometheus_client.metrics_core import Metric
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OF_INDEX = {
     "generation": "Commits to the index so far",
     "documents": "Documents in the index",
@@ -27,7 +27,6 @@ class Metrics:
     """
 
     def __init__(self, indexes: ServedIndexes) -> None:
-        self.in_flight = 0
         self._indexes = indexes
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -43,11 +42,18 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self.in_flight = Gauge(
+            "lmkrag_requests_in_flight", "Requests that are being answered", registry=self._registry
+        )
+        pending = Gauge(
+            "lmkrag_searches_pending", "Searches that run or wait", registry=self._registry
+        )
+        pending.set_function(lambda: len(indexes.workers.pending))
         self._registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; unknown methods share one label."""
-        method = method if method in _METHODS else "other"
+        method = method if method in HTTPMethod.__members__ else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
@@ -56,12 +62,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges, which are read at scrape time; the registry calls this."""
-        yield GaugeMetricFamily(
-            "lmkrag_requests_in_flight", "Requests that are being answered", self.in_flight
-        )
-        pending = len(self._indexes.workers.pending)
-        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", pending)
+        """Yield the gauges of indexes, which are read at scrape time; the registry calls this."""
         gauges = {
             name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"])
             for name, text in _OF_INDEX.items()

@@ -15,7 +15,8 @@ from lmkrag.results import Answer, CitationRecord, Span, SpanList
 from lmkrag.search.outline import Heading, outline
 from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import TextReply
-from lmkrag.types import MAX_DOC_ID, Document
+from lmkrag.server.settings import IndexingProgress
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
 
 MAX_QUERY = 10_000  # characters of a question
 MAX_HISTORY = 20  # exchanges before a question
@@ -67,7 +68,7 @@ class _Request(Lenient):
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
         return self.model_dump(
-            exclude={"query", "queries", "question", "index", "stream", "history", "blocks"}
+            exclude={"q", "query", "queries", "question", "index", "stream", "history", "blocks"}
         )
 
 
@@ -194,6 +195,12 @@ AnswerReply: Any = create_model(
 )
 
 
+def find_info(engine: Engine, doc_id: str) -> DocumentInfo:
+    """Return what an index knows of a document. Raises DocumentNotFound: it is not in the index."""
+    (info,) = engine.documents(doc_ids=[doc_id])
+    return info
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt(TextReply):
     """Characters ``[start, end)`` of a document that has ``characters``."""
@@ -205,7 +212,7 @@ class Excerpt(TextReply):
         """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not
         in the index.
         """
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = find_info(engine, doc_id)
         first = min(start, info.characters)
         last = info.characters if end is None else min(max(end, first), info.characters)
         text = engine.read(doc_id, first, min(last, first + most))
@@ -252,7 +259,7 @@ class Outline(BaseModel):
     @classmethod
     def read(cls, engine: Engine, doc_id: str, *, most: int) -> Self:
         """Read the first ``most`` headings. Raises DocumentNotFound: it is not in the index."""
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = find_info(engine, doc_id)
         document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
         return cls(doc_id=doc_id, headings=outline(document)[:most])
 
@@ -271,29 +278,10 @@ class DocumentBody(_Request):
     meta: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
 
 
-class JobReply(BaseModel):
-    """A document that is being added."""
-
-    job_id: str
-    doc_id: str
-    state: Literal["waiting", "running", "done", "failed"]
-    done: int = Field(description="Bytes that are encoded.")
-    total: int
-    error: str | None = None
-    report: dict[str, Any] | None = None
-
-
 class RemovedReply(BaseModel):
     """How many documents were removed."""
 
     removed: int
-
-
-class IndexingModel(BaseModel):
-    """How far indexing is, in bytes of the files it reads; ``total`` is 0 until it is known."""
-
-    done: int
-    total: int
 
 
 class StatusReply(BaseModel):
@@ -308,7 +296,7 @@ class StatusReply(BaseModel):
     writable: bool
     reader: str
     generation: int
-    indexing: IndexingModel | None = None
+    indexing: IndexingProgress | None = None
     follows: bool = Field(
         False, description="Whether the index is of a folder that is served and followed."
     )
@@ -321,9 +309,9 @@ class IndexModel(BaseModel):
     """An index and what may be done with it here."""
 
     name: str
-    documents: int
-    sentences: int
-    generation: int
+    documents: int = 0
+    sentences: int = 0
+    generation: int = 0
     error: str | None = None
 
 

@@ -49,9 +49,7 @@ async def find_index(
 async def require_uploads(service: TheService) -> Uploads:
     """Return what documents are added and removed by. Raises Problem: the server only reads."""
     if service.uploads is None:
-        raise Problem(
-            403, "read-only", "Read-only", "documents can't be changed here: start with --writable"
-        )
+        raise Problem(403, "read-only", "documents can't be changed here: start with --writable")
     return service.uploads
 
 

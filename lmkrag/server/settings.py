@@ -37,7 +37,8 @@ class ServerLimits:
     connections: int = 2_000  # at once; further ones get status 503
 
 
-class IndexingProgress(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class IndexingProgress:
     """How far the indexing of a folder is, in bytes of the files it reads; ``total`` is 0 until it
     is known.
     """

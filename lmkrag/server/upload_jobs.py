@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from lmkrag.engine import Engine
 from lmkrag.server.upload_folder import UploadFolder, read_document
@@ -16,11 +17,11 @@ class Interrupted(Exception):
 
 @dataclass(slots=True)
 class UploadJob:
-    """An upload on its way into an index. ``done`` and ``total`` are bytes."""
+    """An upload on its way into an index; of ``total`` bytes ``done`` are encoded."""
 
     doc_id: str
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    state: str = "waiting"
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
     done: int = 0
     total: int = 0
     error: str | None = None

@@ -106,7 +106,7 @@ class Uploads:
         """Return a job. Raises Problem: there is none."""
         if job_id in self._jobs:
             return self._jobs[job_id]
-        raise Problem(404, "unknown-job", "No such job", f"no job {job_id!r}")
+        raise Problem(404, "unknown-job", f"no job {job_id!r}")
 
     def remove(self, index: ServedIndex, doc_id: str) -> int:
         """Remove a document, with its upload and waiting jobs; return how many there were: 1.

@@ -10,13 +10,13 @@ import pytest
 def on_terminal():
     """Run the command line on a terminal and return what it prints there, control codes included."""
 
-    def run(*arguments, code: int = 0, **environment: str) -> str:
+    def run(*arguments, code: int = 0, errors: bool = False, **environment: str) -> str:
         ours, theirs = pty.openpty()
         settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         process = subprocess.Popen(
             [sys.executable, "-m", "lmkrag", *map(str, arguments)],
             stdout=theirs,
-            stderr=subprocess.DEVNULL,
+            stderr=theirs if errors else subprocess.DEVNULL,
             env={**settings, "HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off", **environment},
         )
         os.close(theirs)

@@ -57,6 +57,14 @@ def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
     assert "\n[1] reports/allotment-minutes.docx, " in text.replace("\r", "")
 
 
+def test_a_language_model_is_named_only_where_passages_may_answer(on_terminal, index):
+    arguments = ("--index", index, "--reader", "extractive")
+    perhaps = on_terminal("ask", "How many turns wind the clockwork?", *arguments, errors=True)
+    assert "--llm lets a language model" in perhaps
+    nothing = on_terminal("ask", "Who rules the parliament of Peru?", *arguments, errors=True)
+    assert "Closest:" in nothing and "--llm" not in nothing
+
+
 GUIDE = """# The **Big** Guide
 
 | plan | price | note |

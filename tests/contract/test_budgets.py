@@ -31,7 +31,7 @@ TOKENS = {
     "cli": 15_683,  # what is quoted is marked; left-overs and emptied folders are named; what searches
     "encoder": 7_989,  # the device of the environment
     "evaluation": 5_676,
-    "evidence": 10_107,  # questions that an index answers, for the page
+    "evidence": 10_105,  # questions that an index answers, for the page
     "formats": 58_052,  # exports of chats
     "index": 31_027,  # words of messages count by pieces; vectors on a card, its memory, forks
     "ingest": 15_778,  # a first answer says what it searches

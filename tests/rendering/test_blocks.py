@@ -221,7 +221,7 @@ def test_a_terminal_wraps_prose_and_draws_tables():
     lines = shown.splitlines()
     assert max(len(line) for line in lines if "\x1b" not in line) <= 40
     assert any("B-7" in line and "12" in line and "|" not in line for line in lines)
-    assert " 2. second" in shown and "```" not in shown
+    assert "\x1b[2m 2. \x1b[0msecond" in shown and "```" not in shown
 
 
 def span(text: str, kind: str = "markdown", start: int = 0) -> Span:
@@ -313,3 +313,15 @@ def test_wide_rows_are_readable_in_80_columns(columns):
         assert "Skipper and crew: Margaret Fairweather-Atkinson, two hands" in printed
     else:
         assert "Skipper and crew" in printed.splitlines()[0]
+
+
+def test_an_item_of_a_list_goes_on_below_its_words():
+    text = "- The crank is turned by two keepers.\n\n3. Nobody counts the turns aloud.\n"
+    printed = on_terminal(parse_blocks(text, kind="markdown"), width=24)
+    lines = [re.sub(r"\x1b\[\d*m", "", line).rstrip() for line in printed.splitlines()]
+    assert [line for line in lines if line] == [
+        " - The crank is turned",
+        "   by two keepers.",
+        " 3. Nobody counts the",
+        "    turns aloud.",
+    ]

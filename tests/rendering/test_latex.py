@@ -27,6 +27,23 @@ def test_a_paper_is_shown_without_commands():
     assert "document" not in text and "$" not in text
 
 
+TABLE = r"""\author{A. Keeper}
+\begin{table}\caption{Crossings}
+\begin{tabular}{lr}
+\hline
+Month & Delay \\ \midrule
+May & 4--5\footnote{Minutes.} \\
+\end{tabular}\end{table}
+"""
+
+
+def test_a_table_is_shown_without_what_lays_it_out():
+    text = plain(parse_blocks(TABLE, kind="text", name="tides.tex"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    gap = " \N{EM SPACE} "
+    assert lines == ["A. Keeper", "Crossings", f"Month{gap}Delay", f"May{gap}4–5 (Minutes.)"]
+
+
 @pytest.mark.parametrize(
     ("source", "shown"),
     [

@@ -139,7 +139,7 @@ async def test_of_too_many_guesses_at_once_none_is_looked_at():
     for token in (TOKEN, "not the token"):
         with pytest.raises(Problem) as refused:
             await check.is_right(token, "10.0.0.2")
-        assert refused.value.status == 429
+        assert refused.value.status_code == 429
     assert await check.is_right(TOKEN, "10.0.0.3")
     for guess in guesses:
         guess.cancel()

@@ -337,8 +337,8 @@ def every_error():
 @pytest.mark.parametrize("error", list(every_error()), ids=lambda error: type(error).__name__)
 def test_every_error_of_a_server_is_raised_as_itself(error):
     problem = from_error(error, "handbook", "/place/index")
-    assert 400 <= problem.status < 600 and "/place/index" not in str(problem)
-    raised = _to_error(problem.body, problem.status)
+    assert 400 <= problem.status_code < 600 and "/place/index" not in str(problem)
+    raised = _to_error(problem.body, problem.status_code)
     assert type(raised) is type(error)
     assert str(raised) == str(error).replace("/place/index", "handbook")
 

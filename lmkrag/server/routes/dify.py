@@ -22,8 +22,8 @@ _PATTERNS = {"contains": "*{}*", "not contains": "*{}*", "start with": "{}*", "e
 class RetrievalSetting(Lenient):
     """How many passages, and how good at least."""
 
-    top_k: int = Field(8, ge=1, le=1_000)
-    score_threshold: float = Field(0.0, ge=0, le=1)
+    top_k: int = Field(default=8, ge=1, le=1_000)
+    score_threshold: float = Field(default=0.0, ge=0, le=1)
 
 
 class Condition(BaseModel):
@@ -46,9 +46,7 @@ class RetrievalBody(Lenient):
 
     knowledge_id: str = Field(max_length=200)
     query: Question
-    retrieval_setting: RetrievalSetting = Field(
-        default_factory=lambda: RetrievalSetting(top_k=8, score_threshold=0)
-    )
+    retrieval_setting: RetrievalSetting = RetrievalSetting()
     metadata_condition: MetadataCondition | None = None
 
 

@@ -7,7 +7,6 @@ end in ``/text``.
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -27,7 +26,8 @@ from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.serialization import DocumentsReply, RelevanceReply, TextReply
 from lmkrag.server import schemas
 from lmkrag.server.problems import Problem
-from lmkrag.server.service import TheIndex, TheService, TheUploads
+from lmkrag.server.service import TheIndex, TheUploads
+from lmkrag.server.upload_jobs import UploadJob
 from lmkrag.system.files import FileStamp, find_path, hash_file
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
@@ -49,8 +49,6 @@ _PICTURES = {
 }
 _TEXT = "text/plain; charset=utf-8"
 _SHOWN = {"pdf": "application/pdf", "text": _TEXT, "markdown": _TEXT, "rst": _TEXT, "code": _TEXT}
-_KINDS = ("application/octet-stream", "application/pdf", "text/plain", *_PICTURES.values())
-_ORIGINALS: dict[str, Any] = {kind: {} for kind in _KINDS}
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
 _Offset = Annotated[int, Query(ge=0, le=2**53)]
@@ -86,13 +84,8 @@ async def list_documents(
     """
 
     def read(engine: Engine) -> dict[str, Any]:
-        if filter:
-            documents = engine.documents(filter=filter)
-            total = len(documents)
-            page = [info for info in documents if info.doc_id > after][:limit]
-        else:
-            total = engine.status().documents
-            page = engine.documents(after=after, limit=limit)
+        page = engine.documents(filter=filter, after=after, limit=limit)
+        total = len(engine.documents(filter=filter)) if filter else engine.status().documents
         return {"documents": page, "total": total}
 
     return await index.run(read)
@@ -112,7 +105,7 @@ async def read_blocks(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _
     """
 
     def read(engine: Engine) -> dict[str, Any]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         first = min(start, info.characters)
         stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
         first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
@@ -183,7 +176,7 @@ async def find_words(
 @router.get(
     "/{doc_id:path}/original",
     response_class=FileResponse,
-    responses={200: {"content": _ORIGINALS, "description": "The file."}},
+    responses={200: {"content": {"*/*": {}}, "description": "The file."}},
 )
 async def send_original(doc_id: DocId, index: TheIndex) -> FileResponse:
     """Send the file of a document if it is as it was when it was indexed."""
@@ -201,7 +194,7 @@ def _find_original(engine: Engine, doc_id: str) -> tuple[Path, str]:
     """Find the file of a document, and its kind. Raises DocumentError: it has none that is as it
     was.
     """
-    (info,) = engine.documents(doc_ids=[doc_id])
+    info = schemas.find_info(engine, doc_id)
     if not info.modified:  # whoever added it chose its path
         raise DocumentError(f"{doc_id} is in no file")
     path = find_path(info.path)
@@ -219,7 +212,7 @@ async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offs
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
 
     def find(engine: Engine) -> dict[str, Any]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
         return {
             "places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]
@@ -244,7 +237,7 @@ async def draw_page(
     """Draw a page of a PDF, from the file that was indexed and no other."""
 
     def draw(engine: Engine) -> tuple[str, bytes]:
-        (info,) = engine.documents(doc_ids=[doc_id])
+        info = schemas.find_info(engine, doc_id)
         return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
     fingerprint, image = await index.run(draw)
@@ -258,8 +251,7 @@ async def draw_page(
 @router.get("/{doc_id:path}", response_model=DocumentInfo)
 async def describe(doc_id: DocId, index: TheIndex) -> Any:
     """Return what the index knows of a document, its text aside."""
-    (info,) = await index.run(lambda engine: engine.documents(doc_ids=[doc_id]))
-    return info
+    return await index.run(lambda engine: schemas.find_info(engine, doc_id))
 
 
 _BODIES = {
@@ -273,7 +265,7 @@ _BODIES = {
 
 @router.put(
     "/{doc_id:path}",
-    response_model=schemas.JobReply,
+    response_model=UploadJob,
     status_code=status.HTTP_202_ACCEPTED,
     openapi_extra={"requestBody": _BODIES},
 )
@@ -299,7 +291,7 @@ async def put_document(
     except LmkragError as error:
         raise index.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
-    return asdict(job)
+    return job
 
 
 @router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
@@ -319,17 +311,12 @@ async def _read_json(request: Request) -> bytes:
             raise Problem(
                 413,
                 "too-large",
-                "Too large",
                 f"a text of more than {_MOST_JSON:,} bytes is sent as a file",
             )
     return bytes(data)
 
 
-@jobs.get("/{job_id}", response_model=schemas.JobReply)
-async def find_job(job_id: str, service: TheService) -> Any:
+@jobs.get("/{job_id}", response_model=UploadJob)
+async def find_job(job_id: str, uploads: TheUploads) -> Any:
     """Return a job."""
-    if service.uploads is None:
-        raise Problem(
-            404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs"
-        )
-    return asdict(service.uploads.find(job_id))
+    return uploads.find(job_id)

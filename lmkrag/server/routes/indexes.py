@@ -2,7 +2,6 @@
 server.
 """
 
-import asyncio
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,8 +20,6 @@ from lmkrag.server.settings import FollowerState
 
 router = APIRouter(prefix="/api", tags=["indexes"])
 
-_COUNTS = ("documents", "sentences", "generation")
-
 
 @router.get("/indexes", response_model=IndexesReply)
 async def list_indexes(service: TheService) -> Any:
@@ -30,13 +27,10 @@ async def list_indexes(service: TheService) -> Any:
     indexes: list[dict[str, Any]] = []
     for index in service.indexes.by_name.values():
         try:
-            status = await index.run(lambda engine: engine.status())
+            status = asdict(await index.run(lambda engine: engine.status()))
         except Problem as problem:
-            counts = dict.fromkeys(_COUNTS, 0)
-            indexes.append({"name": index.name, **counts, "error": str(problem)})
-        else:
-            counts = {name: getattr(status, name) for name in _COUNTS}
-            indexes.append({"name": index.name, **counts})
+            status = {"error": str(problem)}
+        indexes.append({"name": index.name, **status})
     return {
         "indexes": indexes,
         "writable": service.uploads is not None,
@@ -56,7 +50,7 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
         "name": index.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
-        "indexing": state.indexing and state.indexing._asdict(),
+        "indexing": state.indexing,
         "follows": service.settings.follower_state is not FollowerState,
         "not_followed_since": state.not_followed_since,
     }
@@ -75,50 +69,43 @@ async def read_overview(service: TheService, index: TheIndex) -> Any:
     return await service.overviews.read(index, indexing=indexing)
 
 
-@router.post("/feedback", status_code=204, response_class=Response)
-async def record_feedback(body: FeedbackBody, service: TheService) -> Response:
+@router.post("/feedback", status_code=204)
+def record_feedback(body: FeedbackBody, service: TheService) -> None:
     """Write a line into the server's file of feedback: an answer did not help."""
     file = service.settings.feedback
     if file is None:
-        raise Problem(403, "no-feedback", "No feedback", "start the server with --feedback FILE")
+        raise Problem(403, "no-feedback", "start the server with --feedback FILE")
     time = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"time": time, **body.model_dump()}, ensure_ascii=False)
-
-    def write() -> None:
+    try:
         with file.open("a", encoding="utf-8") as opened:
             opened.write(f"{line}\n")
-
-    try:
-        await asyncio.to_thread(write)
     except OSError as error:
-        raise Problem(503, "no-feedback", "No feedback", "its file can't be written") from error
-    return Response(status_code=204)
+        raise Problem(503, "no-feedback", "the file of feedback can't be written") from error
 
 
-@router.post("/login", status_code=204, response_class=Response)
-async def log_in(body: LoginBody, request: Request, service: TheService) -> Response:
+@router.post("/login", status_code=204)
+async def log_in(
+    body: LoginBody, request: Request, response: Response, service: TheService
+) -> None:
     """Begin a session: a cookie takes the place of the token, which a page's images can't send."""
     guard = service.guard
     assert guard is not None
     if not await guard.is_token(body.token, request.scope):
-        raise Problem(401, "unauthorized", "Wrong token", "this is not the server's token")
-    response = Response(status_code=204)
+        raise Problem(401, "unauthorized", "this is not the server's token")
     if service.settings.token is not None:
         is_secure, name = request.url.scheme == "https", guard.sessions.begin()
         response.set_cookie(
             COOKIE, name, SESSION, httponly=True, samesite="strict", secure=is_secure
         )
-    return response
 
 
-@router.post("/logout", status_code=204, response_class=Response)
-async def log_out(request: Request, service: TheService) -> Response:
+@router.post("/logout", status_code=204)
+async def log_out(request: Request, response: Response, service: TheService) -> None:
     """End a session, here and in the browser."""
     assert service.guard is not None
     service.guard.sessions.end(request.cookies.get(COOKIE, ""))
-    response = Response(status_code=204)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-    return response
 
 
 health = APIRouter(tags=["health"])
@@ -145,16 +132,13 @@ def is_ready(service: TheService) -> Response:
     folder is followed.
     """
     if not service.ready:
-        raise Problem(
-            503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"}
-        )
+        raise Problem(503, "not-ready", "the server warms up", headers={"Retry-After": "1"})
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
     if since := service.settings.follower_state().not_followed_since:
         raise Problem(
             503,
             "not-followed",
-            "Not followed",
             f"changes of the folder are not followed since {since}",
         )
     return JSONResponse({"status": "ready"})

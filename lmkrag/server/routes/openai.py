@@ -10,11 +10,12 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, StrictBool
+from sse_starlette import ServerSentEvent
 
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer
-from lmkrag.server.asking import Event, Evidence, answer, find_evidence, stream_events
+from lmkrag.server.asking import Evidence, answer, event, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
@@ -135,10 +136,11 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
 
 async def _chunks(
     index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str
-) -> AsyncIterator[Event]:
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
+) -> AsyncIterator[ServerSentEvent]:
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> ServerSentEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return "", {**head, "object": "chat.completion.chunk", "choices": [choice]}
+        body = {**head, "object": "chat.completion.chunk", "choices": [choice], **more}
+        return event(body)
 
     yield chunk({"role": "assistant", "content": ""})
     stream = evidence.stream()
@@ -146,17 +148,17 @@ async def _chunks(
         async for piece in stream:
             yield chunk({"content": piece})
         reply = await stream.answer()
-        name, annotated = chunk({"content": "", "annotations": _annotate(reply, index, base)})
-        yield name, annotated | _describe_checks(reply)
+        annotated = {"content": "", "annotations": _annotate(reply, index, base)}
+        yield chunk(annotated, **_describe_checks(reply))
         yield chunk({}, "stop")
         if counted:
-            name, last = chunk({})
-            usage = await _count_tokens(index, counted, reply)
-            yield name, last | {"choices": [], "usage": usage}
-        yield "", "[DONE]"
+            yield chunk({}, choices=[], usage=await _count_tokens(index, counted, reply))
+        yield ServerSentEvent("[DONE]", sep="\n")
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
-        yield "", {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
+        yield event(
+            {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
+        )
     finally:
         await stream.aclose()
 
@@ -174,14 +176,11 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
             exchanges.append((question, message.text))
             question = ""
     if not question:
-        raise Problem(
-            400, "usage", "No question", "the last message must be the user's, and have text"
-        )
+        raise Problem(400, "usage", "the last message must be the user's, and have text")
     if len(question) > MAX_QUERY:
         raise Problem(
             400,
             "usage",
-            "The question is too long",
             f"a question has at most {MAX_QUERY:,} characters",
         )
     return exchanges, question

@@ -77,7 +77,6 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         raise Problem(
             413,
             "too-large",
-            "Too much text",
             f"the texts have more than {_MAX_CHARACTERS:,} characters",
         )
 

@@ -28,8 +28,7 @@ async def search_by_address(
 ) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(asked.index)
-    options = asked.model_dump(exclude={"q", "index"})
-    spans = await index.run(lambda engine: engine.search(asked.q, **options))
+    spans = await index.run(lambda engine: engine.search(asked.q, **asked.options()))
     return {"spans": to_json(spans), "notes": spans.notes}
 
 
