@@ -57,7 +57,9 @@ def render(root: Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         classes = element.get("class", "").split()
-        skipped = element.tag in _SKIPPED or (element.tag == "a" and "headerlink" in classes)
+        skipped = element.tag in _SKIPPED or not {"headerlink", "mw-editsection"}.isdisjoint(
+            classes
+        )
         is_formula = element.tag == "math" or (element.tag == "img" and "math" in classes)
         if event == "start" and (skipped or is_formula):
             renderer.write("" if skipped else element.get("alt") or read_math(element))

@@ -599,6 +599,7 @@ def test_an_encrypted_pdf(corpus):
             "## Big pumps\n\nred\n\nend",
         ),
         ('<h2>Pumps<a class="x headerlink" href="#p">¶</a></h2>of two', "## Pumps\n\nof two"),
+        ('<h2>Pumps<span class="mw-editsection">[edit]</span></h2>of two', "## Pumps\n\nof two"),
         ("<p>so&shy;lid, ze&#8203;ro", "solid, zero"),
         (
             "<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x",
