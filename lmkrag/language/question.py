@@ -33,6 +33,12 @@ _ABOUT_CODE = re.compile(
     r"^\W*where\b|\b(?:functions?|methods?|class(?:es)?|constants?|variables?|source code)\b",
     re.IGNORECASE,
 )
+_ASKS = re.compile(
+    r"[?？]|^\W*(?:what|which|who|whose|when|why|can|could|may|should|shall|will|would|do|does|did|is"
+    r"|are|was|were|has|have|had"
+    r"|how (?:many|much|long|often|do|does|did|can|could|should|would|is|are|was|were|to))\b",
+    re.IGNORECASE,
+)
 _ABOUT_SECONDARY = re.compile(
     r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE
 )
@@ -59,8 +65,8 @@ class CodeQuestion(NamedTuple):
         about_tests: whether it is about tests, or about generated or foreign code.
         about_prose: whether pages answer it rather than code: it is about the documents of a
             project, such as its licence, or about how to do something.
-        about_code: whether code answers it rather than pages: it names an identifier or asks for a
-            function, or where something is done.
+        about_code: whether code answers it rather than pages: it names an identifier, asks for a
+            function or where something is done, or describes something and asks nothing.
     """
 
     identifiers: tuple[str, ...] = ()
@@ -198,6 +204,7 @@ def _read_code_question(question: str) -> CodeQuestion:
     """Return a question, without its phrases, as it is matched with source code."""
     identifiers = find_identifiers(question)
     about_prose = _ABOUT_PROSE.search(question) is not None
+    is_description = _ASKS.search(question) is None
     names_code = bool(identifiers) or _ABOUT_CODE.search(question) is not None
     return CodeQuestion(
         identifiers,
@@ -205,5 +212,5 @@ def _read_code_question(question: str) -> CodeQuestion:
         tuple(find_stems(split_identifiers(question))),
         _ABOUT_SECONDARY.search(question) is not None,
         about_prose,
-        names_code and not about_prose,
+        (names_code or is_description) and not about_prose,
     )

@@ -14,6 +14,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Places, Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import RECORD
+from lmkrag.specs import CODE
 from lmkrag.types.arrays import Floats, Ids, Mask
 
 _TITLED = 1_000  # documents whose titles are matched
@@ -27,7 +28,7 @@ class Openings(NamedTuple):
     Attributes:
         documents: positions of the documents that are compared.
         held: whether a document has a word.
-        opened: whether its beginning or its title has it.
+        opened: whether its beginning or its title has it; source code has no such beginning.
         leading: whether its first words or its title have it.
         in_row: whether a row of a table is the first sentence that has it.
     """
@@ -60,14 +61,16 @@ def read_openings(
     documents = np.flatnonzero(chosen)
     lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
+    border[_find_code(snapshot)[documents]] = 0  # code begins with names that others define
     forms = np.zeros((4, len(terms.words), len(documents)), bool)
     held, opened, leading, in_row = forms
     for column, place in enumerate(places):
         mask = chosen[place.documents]
         owners = np.searchsorted(documents, place.documents[mask])
         held[column, owners] = True
-        opened[column, owners] = place.before[mask] < border[owners]
-        leading[column, owners] = place.before[mask] < weights.min_opening
+        is_opening = place.before[mask] < border[owners]
+        opened[column, owners] = is_opening
+        leading[column, owners] = is_opening & (place.before[mask] < weights.min_opening)
         in_row[column, owners] = (place.roles[mask] & RECORD) != 0
     words_found = held.sum(axis=0) + opened.sum(axis=0)
     likely = np.argsort(-words_found, kind="stable")[:_TITLED]
@@ -155,6 +158,13 @@ def _measure_rarity(places: Mask, count: int) -> Floats:
     """The logarithm of how few of ``count`` documents have each word of ``[words, documents]``."""
     having = places.sum(axis=1)
     return np.where(having > 0, np.log((count + 1) / (having + 0.5)), 0.0)
+
+
+def _find_code(snapshot: Snapshot) -> Mask:
+    """Which documents of a snapshot are source code."""
+    if CODE not in snapshot.totals.languages:
+        return np.zeros(len(snapshot.documents.keys), bool)
+    return snapshot.match_field("kind", lambda kind: kind == CODE)
 
 
 def _choose_documents(places: Sequence[Places], count: int, among: Ids | None) -> Mask:

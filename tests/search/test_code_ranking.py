@@ -133,9 +133,11 @@ def test_a_question_about_code_gets_code_and_one_about_installing_prose(reposito
         ("how do I refuse an expired token?", "README.md"),
         ("refuse_expired", "store.py"),
         ("the function that refuses an expired token", "store.py"),
+        ("how the store raises an error for an expired token", "store.py"),
+        ("what does the store raise for an expired session token?", "README.md"),
     ],
 )
-def test_a_question_how_to_do_something_gets_a_page(repository, question, expected):
+def test_a_question_gets_a_page_and_what_describes_code_gets_code(repository, question, expected):
     assert repository.search(question)[0].doc_id == expected
 
 
@@ -169,6 +171,22 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
         assert len(alone) == len(every) and not alone[0].more
         context = engine.build_context("refuse a token").spans
         assert sum(span.doc_id == "store.py" for span in context) > 1
+
+
+def test_a_file_is_not_named_by_what_it_imports(encoder, tmp_path):
+    helpers = "".join(
+        f"def fare_{number}(length):\n    return length * {number}\n\n\n" for number in range(90)
+    )
+    texts = {
+        "store.py": f"{helpers}class SessionStore:\n    def keep(self, token):\n        pass\n",
+        "views.py": f"from store import SessionStore\n\nstore = SessionStore()\n\n\n{helpers}",
+        "fares.py": helpers,
+    }
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(name, name, text, kind="code") for name, text in texts.items()])
+        found = engine.search("how SessionStore keeps its token", explain=True)
+    factors = {factor.name for span in found for factor in span.explanation.factors}
+    assert found[0].doc_id == "store.py" and "named documents" not in factors
 
 
 def test_the_path_of_a_file_counts_as_words_of_it(encoder, tmp_path):
