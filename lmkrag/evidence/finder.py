@@ -17,7 +17,7 @@ from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.language.question import Question, detect_asked
+from lmkrag.language.question import Question
 from lmkrag.language.terms import query_words
 from lmkrag.reranker.base import Reranker
 from lmkrag.results import Context, Span, SpanList
@@ -123,18 +123,16 @@ class EvidenceFinder:
 
     def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
         """The queries with misspelt words corrected."""
+        knows = {ENGLISH} if self._encoders.name == DEFAULT_ENCODER else None
 
-        def correct(snapshot: Snapshot, query: str) -> Spelled:
-            language = detect_asked(query)
-            if self._encoders.name == DEFAULT_ENCODER and language != ENGLISH:
-                return Spelled(query)  # the tokens of other languages say nothing
-            return correct_spelling(snapshot, query, language, self._count_tokens)
-
-        def correct_each() -> list[Spelled]:
+        def correct() -> list[Spelled]:
             with self._reading() as snapshot:
-                return [correct(snapshot, query) for query in queries]
+                return [
+                    correct_spelling(snapshot, query, self._count_tokens, knows)
+                    for query in queries
+                ]
 
-        return retry_expired(correct_each)
+        return retry_expired(correct)
 
     def _count_tokens(self, word: str) -> int:
         """The tokens of a word; one, so that none counts as misspelt, if the encoder can't be

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 from lmkrag.formats.markup import show_inline
@@ -228,6 +229,7 @@ def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
     return None
 
 
+@lru_cache(1 << 12)
 def read_heading(sentence: str) -> tuple[int, str]:
     """Return the level of a heading, from 1, and its text on one line."""
     sentence = show_inline(sentence).strip().removeprefix(BYTE_ORDER_MARK).strip()

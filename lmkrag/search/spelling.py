@@ -1,11 +1,11 @@
 """Read a question in the spelling of an index, by its letters and by the parts of its compounds."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.language.question import QUOTED
+from lmkrag.language.question import QUOTED, detect_asked
 from lmkrag.language.spelling import near_words
 from lmkrag.language.terms import (
     drop_stop_words,
@@ -39,7 +39,10 @@ class Spelled(NamedTuple):
 
 
 def correct_spelling(
-    snapshot: Snapshot, question: str, language: str, count: Callable[[str], int]
+    snapshot: Snapshot,
+    question: str,
+    count: Callable[[str], int],
+    languages: Container[str] | None = None,
 ) -> Spelled:
     """Return a question with words of an index in place of those that have one letter wrong.
 
@@ -52,25 +55,32 @@ def correct_spelling(
     Args:
         snapshot: the documents.
         question: the question.
-        language: that of the question.
         count: returns how many tokens a word in lower case has. Words that are common in their
             language have one, and a wrong letter divides them.
+        languages: those whose words ``count`` knows (ISO 639-1), None for all. A question in
+            another one stays as it is.
     """
     unquoted = QUOTED.sub(lambda quoted: " " * len(quoted[0]), question)
     places = [match for match in _WORD.finditer(unquoted) if _may_be_misspelt(match[0])]
     words = _find_unknown(snapshot, [match[0] for match in places])
-    tokens = {
-        word: min(count(lower(word)), count(stem_word(lower(word), language))) for word in words
-    }
-    divided = [word for word in words if tokens[word] > 1][:_MOST]
-    nearest = {word: _find_nearest(snapshot, lower(word), tokens[word], count) for word in divided}
-    for match in reversed(places):
-        if near := nearest.get(match[0]):
-            question = question[: match.start()] + near + question[match.end() :]
-    notes = (
-        f'no document has "{word}": "{near}" is searched for'
+    divided = [word for word in words if count(lower(word)) > 1][:_MOST]
+    nearest = {word: _find_nearest(snapshot, lower(word), count) for word in divided}
+    nearest = {word: near for word, near in nearest.items() if near}
+    if not nearest:
+        return Spelled(question)
+    language = detect_asked(question)  # takes time, so only where there is something to replace
+    if languages is not None and language not in languages:
+        return Spelled(question)
+    nearest = {
+        word: near
         for word, near in nearest.items()
-        if near
+        if count(near) < count(stem_word(lower(word), language))
+    }
+    for match in reversed(places):
+        near = nearest.get(match[0], match[0])
+        question = question[: match.start()] + near + question[match.end() :]
+    notes = (
+        f'no document has "{word}": "{near}" is searched for' for word, near in nearest.items()
     )
     return Spelled(question, tuple(notes))
 
@@ -120,17 +130,13 @@ def _find_unknown(snapshot: Snapshot, words: Sequence[str]) -> list[str]:
     return [word for word, count in zip(words, counts, strict=True) if not count]
 
 
-def _find_nearest(
-    snapshot: Snapshot, word: str, tokens: int, count: Callable[[str], int]
-) -> str | None:
-    """The word of the documents, of fewer tokens, that a misspelt one stands for; None if none is
-    near.
-    """
-    near = sorted(near_words(word))
+def _find_nearest(snapshot: Snapshot, word: str, count: Callable[[str], int]) -> str:
+    """The word of the documents that a misspelt one may stand for; empty if none is near."""
+    near, tokens = sorted(near_words(word)), count(word)
     sentences = zip(near, _count_sentences(snapshot, near), strict=True)
     known = [(count(other), -found, other) for other, found in sentences if found]
-    fewest, _, best = min(known, default=(tokens, 0, None))
-    return best if fewest < tokens else None
+    fewest, _, best = min(known, default=(tokens, 0, ""))
+    return best if fewest < tokens else ""
 
 
 def _count_sentences(snapshot: Snapshot, words: Sequence[str]) -> list[int]:
