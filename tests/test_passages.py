@@ -239,7 +239,7 @@ def test_nobody_sees_the_tags_entities_and_links_of_markdown(encoder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "opening", ["For example, the keeper", "Then the keeper", "And the keeper"]
+    "opening", ["For example, the keeper", "Then the keeper"]
 )
 def test_a_sentence_that_goes_on_comes_with_the_one_before(encoder, tmp_path, opening):
     text = f"The lamp is dimmed in fog.\n\n{opening} covers its northern pane with a shutter of slate.\n"

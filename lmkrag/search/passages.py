@@ -22,8 +22,7 @@ _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
     (?:It|They|He|She|Its|Their|His|Her|These|Those|Such|Both|Neither)\b(?!\s+[A-Z])
     |(?:This|That)\b(?!\s+[A-Z])
-    |(?:For\s+(?:example|instance)|However|Then|And|But|Therefore|Thus|Hence|Otherwise|Instead)\b
-    |(?:Zum\s+Beispiel|Aber|Jedoch|Dann|Daher|Deshalb|Par\s+exemple|Cependant|Mais|Ainsi|Donc)\b
+    |(?:For\s+(?:example|instance)|Zum\s+Beispiel|Par\s+exemple|Por\s+ejemplo|Then|Dann)\b
     |(?:During|After|Before)\s+(?:this|that)\b
     |(?:Er|Dies|Diese|Dieser|Dieses|Der\s+Rest|Sein|Seine|Ihre?)\b
     |(?:Ils|Elles?|Cela|Cette|Ces|Celle-ci|Celui-ci)\b|(?:Esto|Ellos|Ellas|Este|Estas?|Estos)\b
