@@ -238,9 +238,7 @@ def test_nobody_sees_the_tags_entities_and_links_of_markdown(encoder, tmp_path):
     assert "Press F1 to open the menu — it closes at nine. The file is `<kbd>`, or" in answer.text
 
 
-@pytest.mark.parametrize(
-    "opening", ["For example, the keeper", "Then the keeper"]
-)
+@pytest.mark.parametrize("opening", ["For example, the keeper", "Then the keeper"])
 def test_a_sentence_that_goes_on_comes_with_the_one_before(encoder, tmp_path, opening):
     text = f"The lamp is dimmed in fog.\n\n{opening} covers its northern pane with a shutter of slate.\n"
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
