@@ -210,7 +210,9 @@ def find_blank(documents: Sequence[Document]) -> dict[str, NDArray[np.bool_]]:
 def read_until(
     units: Iterable[Piece], question: Question, blank: dict[str, NDArray[np.bool_]], share: float
 ) -> tuple[list[Piece], bool]:
-    """Return what is read until the evidence is in, and whether it is; all documents follow if it is not.
+    """Return the pieces that an agent reads until it has found all evidence, and whether it finds it.
+
+    Where it does not, it reads all documents at the end.
 
     Args:
         units: what the agent reads, in order.

@@ -10,15 +10,15 @@ passage and in one of the first five; each of chats 6 to 10 is a Markdown file i
 writes it. Questions that nothing answers are put to ``ask``, which should call them weak.
 evidencebench (the development set): the share of a hypothesis's aspects that the first ten sentences of its paper are a
 source of, and as many sentences as its authors' best choice has, on average over the hypotheses.
-officeqa (poma-officeqa): tokens of OpenAI's cl100k_base until all evidence has been read, identical pieces counted
-once; what is read in which order, and when evidence is in, is written in ``evidence_cost.py``.
+officeqa (poma-officeqa): tokens of OpenAI's cl100k_base that an agent reads until it has found all evidence, identical
+pieces counted once. ``evidence_cost.py`` says in which order it reads, and what counts as found.
 """
 
 import argparse
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "hybrid, re-ranked": {},
 }
 DEPTHS = (2, 10, 20)
-EACH = (
-    5  # of LIMIT's questions every fifth is asked with re-ranking, which takes a third of a second
-)
+EACH = 5  # every fifth question of LIMIT is asked with re-ranking, which takes a third of a second
 FOUND = 100  # passages of LIMIT, which more than 20 documents have
 CHATS = range(6, 11)  # no weight was chosen on them
 FIRST = 10  # sentences of EvidenceBench
@@ -98,10 +96,8 @@ def measure_beam(public: Path, work: Path) -> Iterator[list[str]]:
     kinds = np.array([question["kind"] for question in questions])
     for kind in [*sorted(set(kinds)), "all"]:
         chosen = (kinds == kind) | (kind == "all")
-        counts = [
-            f"{(np.array(found)[chosen] == 1).sum()} / {(np.array(found)[chosen] <= beam.FIRST).sum()}"
-            for found in ranks.values()
-        ]
+        of_kind = [np.array(found)[chosen] for found in ranks.values()]
+        counts = [f"{(found == 1).sum()} / {(found <= beam.FIRST).sum()}" for found in of_kind]
         yield [kind, str(chosen.sum()), *counts]
     weak = []
     for row in read_rows(data / "questions.jsonl"):
@@ -134,11 +130,6 @@ def measure_evidencebench(public: Path, work: Path) -> Iterator[list[str]]:
             yield [name, *(f"{100 * recall:.1f}" for recall in np.mean(recalls, axis=0))]
 
 
-def list_lines(text: str, bounds: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the lines of a text that pieces begin in, in order, each once."""
-    return list(dict.fromkeys(text.count("\n", 0, start) for start, _ in bounds))
-
-
 def rank_by_engine(engine: Engine, way: dict[str, Any]) -> Callable[[Document, str], list[int]]:
     """Return how lmkrag ranks the lines of a document for a question."""
 
@@ -146,7 +137,8 @@ def rank_by_engine(engine: Engine, way: dict[str, Any]) -> Callable[[Document, s
         spans = engine.search(
             question, level="sentence", top_k=FOUND, filter={"doc_id": document.doc_id}, **way
         )
-        return list_lines(document.text, [(span.start, span.end) for span in spans])
+        lines = (document.text.count("\n", 0, span.start) for span in spans)
+        return list(dict.fromkeys(lines))
 
     return rank
 

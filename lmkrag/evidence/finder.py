@@ -123,12 +123,13 @@ class EvidenceFinder:
 
     def _correct_spelling(self, queries: Sequence[str]) -> list[Spelled]:
         """The queries with misspelt words corrected."""
-        knows = {ENGLISH} if self._encoders.name == DEFAULT_ENCODER else None
+        # whose common words are one token of the encoder
+        languages = {ENGLISH} if self._encoders.name == DEFAULT_ENCODER else None
 
         def correct() -> list[Spelled]:
             with self._reading() as snapshot:
                 return [
-                    correct_spelling(snapshot, query, self._count_tokens, knows)
+                    correct_spelling(snapshot, query, self._count_tokens, languages)
                     for query in queries
                 ]
 

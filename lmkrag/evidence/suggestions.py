@@ -14,9 +14,10 @@ _TRIED = 30  # questions at most
 _READ = 20_000  # characters of a document whose headings are read
 _SECTION = 200  # characters that stand under a heading, at least
 _LONGEST_TITLE = 60  # characters
-_NAME = re.compile(  # two to seven words: a question or a name, no clause such as "How it works"
-    r"(?=[^?]*+\?\Z|(?!(?:how|what|when|where|which|who|why)\b))[^\W\d_]++(?: [^\W\d_]++){1,6}\??",
-    re.IGNORECASE,
+# two to seven words: a name, but no clause such as "How it works", or a question
+_NAME = re.compile(
+    r"(?!(?i:how|what|when|where|which|who|why)\b)[^\W\d_]++(?: [^\W\d_]++){1,6}"
+    r"|[^\W\d_]++(?: [^\W\d_]++){1,6}\?"
 )
 _NUMBER = re.compile(r"\A(?:[\dIVX]++(?:\.\d++)*+[.):]?|[A-Z][.)]|Section \d++[.:])\s++")
 NOT_PROSE = frozenset({*TABLES, "code"})

@@ -17,6 +17,7 @@ Element: TypeAlias = etree._Element  # which has no public name
 _SKIPPED = frozenset(
     """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()  # noqa: E501
 )
+_SKIPPED_CLASSES = frozenset(("headerlink", "mw-editsection"))  # of Sphinx, of MediaWiki
 _PARAGRAPHS = frozenset(
     """p div section article main aside header footer blockquote figure figcaption table caption
     dl dt dd form fieldset legend address details summary hr body option button dialog select
@@ -57,9 +58,7 @@ def render(root: Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         classes = element.get("class", "").split()
-        skipped = element.tag in _SKIPPED or not {"headerlink", "mw-editsection"}.isdisjoint(
-            classes
-        )
+        skipped = element.tag in _SKIPPED or not _SKIPPED_CLASSES.isdisjoint(classes)
         is_formula = element.tag == "math" or (element.tag == "img" and "math" in classes)
         if event == "start" and (skipped or is_formula):
             renderer.write("" if skipped else element.get("alt") or read_math(element))

@@ -76,7 +76,7 @@ _EXTRAS = {  # a reader, the module it needs, and the message without it
         "old Excel file: pip install 'lmkrag[xls]' reads it",
     ),
 }
-_HEAD = 8_192  # bytes by which a mail is recognized
+_HEAD = 8_192  # bytes by which a mail or a manual page is recognized
 _MANUAL = re.compile(rb"^[.'][ \t]*(?:TH|Dd)[ \t]", re.MULTILINE)  # after comments
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
@@ -328,8 +328,8 @@ def is_plain(path: Path) -> bool:
 
 
 def _find_suffix(name: str, data: bytes) -> str:
-    """Return the suffix of a file's name, or that of a manual page, mail or mailbox if the name has
-    none.
+    """Return the suffix that a file is read by: that of its name, or of manual pages, mails and
+    mailboxes, whose names do not show what they are.
     """
     suffix = Path(name).suffix.lower()
     if suffix[1:2].isdigit() and _MANUAL.search(data[:_HEAD]):

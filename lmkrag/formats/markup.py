@@ -22,7 +22,11 @@ TAG = re.compile(
 )
 """A tag of HTML in Markdown. Others, such as ``<file>``, are what an author writes for a value."""
 
-ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,30});", re.IGNORECASE)
+TEXT_ROLE = r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`"
+"""Interpreted text of reStructuredText: its role, and the words that a reader sees."""
+
+REFERENCE = r"`([^`<]*[^`<\s])\s*<[^`>]*>`__?"
+"""A link of reStructuredText: the words that a reader sees."""
 
 UNSEEN_LINE = re.compile(
     r"\s*+(?::{3,}+[ \t]*+(?:\{[^\n]*\}|[\w.-]+(?:[ \t]*\{[^\n]*\})?)?[ \t:]*"  # a fence: ::: note
@@ -41,12 +45,12 @@ _ADMONITION = re.compile(
     r"\A\s*+:{3,}[ \t]*+[\w-]++[ \t]*+\[?"
 )  # before the title of an admonition
 _INLINE = re.compile(
-    r":[\w:+.-]{1,60}:`[~!]?([^`<\n]*[^`<\s])\s*(?:<[^`>\n]*>)?`"  # a role of reStructuredText
-    r"|(?<!`)`([^`<\n]*[^`<\s])\s*<[^`>\n]*>`__?"  # its links
+    rf"{TEXT_ROLE}|(?<!`){REFERENCE}"
     r"|(?<!`)(`++[^`\n]++`++)"  # code, in which nothing else is mark-up
     r"|(?<!\w)!?\[([^\[\]\n]+)\](?:\([^()\s]*\)|\[[^\[\]\n]*\])"  # links of Markdown
     r"|\\([!-/:-@\[-`{-~])"
-    rf"|(?P<entity>{ENTITY.pattern})|(?P<tag>{TAG.pattern})|{UNSEEN.pattern}",
+    r"|(?P<entity>&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,30});)"
+    rf"|(?P<tag>{TAG.pattern})|{UNSEEN.pattern}",
     re.IGNORECASE,
 )
 _KEY = re.compile(r"[\w-]+:(?:\s|$)|\s+\S|-\s|#")
@@ -126,6 +130,8 @@ def show_inline(text: str) -> str:
 
 def _show_mark(match: re.Match[str]) -> str:
     """What a reader sees of a mark."""
+    if match[1]:  # a role
+        return match[2].lstrip("~!")
     if match["entity"]:
         return unescape(match[0])
     if match["tag"]:

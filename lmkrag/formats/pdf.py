@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as raw
@@ -29,7 +29,7 @@ _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
 _MOST_OFTEN = 3  # times that a heading may come again
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
-_NUMBERED = re.compile(r"(\d{1,4})(?!\S)|[^\n]*?(?<!\S)(\d{1,4})\Z")
+_OWN_NUMBER = re.compile(r"(\d{1,4})(?!\S)|[^\n]*?(?<!\S)(\d{1,4})\Z")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING = 3  # pages that share a header or footer
 _RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
@@ -95,21 +95,19 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
 
     A heading that often repeats loses its mark.
     """
-    edges = [_find_edges(page) for page in pages]
-    counts = Counter(key for lines in edges for key in lines)
-    # Lines with the number of their page are counted by how far it is from the first page.
-    firsts = [
-        {key: _find_first_page(page[slice(*place)], index) for key, place in lines.items()}
-        for index, (page, lines) in enumerate(zip(pages, edges, strict=True))
-    ]
-    numbered = Counter(first for found in firsts for first in {*found.values()} - {None})
+    edges = [_find_edges(page, index) for index, page in enumerate(pages)]
+    # Count lines by their words, and those with the number of their page by that of the first page.
+    counts: Counter[tuple[bool, str] | int | None] = Counter()
+    for lines in edges:
+        counts.update({*lines, *(line.first_page for line in lines.values())})
+    del counts[None]
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
     titles = Counter(title[0] for page in pages for title in _TITLE.finditer(page))
     blanked = []
-    for page, lines, found in zip(pages, edges, firsts, strict=True):
-        for key, (start, end) in lines.items():
+    for page, lines in zip(pages, edges, strict=True):
+        for key, (start, end, first_page) in lines.items():
             # A line that is a heading once is the title that headers repeat: it stays.
-            is_running = max(counts[key], numbered[found[key]]) >= least
+            is_running = max(counts[key], counts[first_page]) >= least
             if is_running and titles[page[start:end]] != 1:
                 page = page[:start] + " " * (end - start) + page[end:]
         blanked.append(
@@ -120,16 +118,18 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
     return blanked
 
 
-def _find_first_page(line: str, index: int) -> int | None:
-    """Return the number that the first page has if a line begins or ends with that of page
-    ``index``; None without a number.
+class _EdgeLine(NamedTuple):
+    """Characters ``[start, end)`` of a page, and the number that the first page has if they begin
+    or end with the number of this one; None without a number.
     """
-    number = _NUMBERED.match(line.strip())
-    return int(number[1] or number[2]) - index if number else None
+
+    start: int
+    end: int
+    first_page: int | None
 
 
-def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
-    """Return the spans of a page's first and last lines.
+def _find_edges(page: str, index: int) -> dict[tuple[bool, str], _EdgeLine]:
+    """Return the first and the last lines of page ``index``.
 
     The keys are whether a line is at the top, and its words without page numbers.
     """
@@ -139,7 +139,9 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
     for number, (start, end) in enumerate(lines):
         if not edge <= number < len(lines) - edge:
             words = fold(page[start:end].removeprefix(TITLE_MARK).lower())
-            edges[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
+            own = _OWN_NUMBER.match(page[start:end].strip())
+            first_page = int(own[1] or own[2]) - index if own else None
+            edges[number < edge, _PAGE_NUMBER.sub("#", words)] = _EdgeLine(start, end, first_page)
     return edges
 
 

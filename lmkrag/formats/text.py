@@ -278,11 +278,8 @@ def find_rst_title(text: str) -> str:
     text = without_comments(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE])
     headings = list(_RST_HEADING.finditer(text))
     levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
-    return (
-        show_inline(headings[0]["title"]).rstrip()
-        if levels and levels.count(levels[0]) == 1
-        else ""
-    )
+    is_only = bool(levels) and levels.count(levels[0]) == 1
+    return show_inline(headings[0]["title"]).rstrip() if is_only else ""
 
 
 def find_markdown_title(text: str) -> str:

@@ -26,7 +26,7 @@ CUT = re.compile(  # a line that goes on
     r"|der|die|das|dem|den|für|von"
     r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have"
     r"|this|these|which)$|\([^)]*$"
-    r"|(?<=[^\W\d_])\s(?:can|may|see|use|using|following|includes?|called)$"  # no heading "Use"
+    r"|(?<=[^\W\d_])\s(?:can|may|see|use|using|following|includes?|called)$"  # not "6. Use"
 )
 _NONE = re.compile(
     CUT.pattern + r"|\t|://|www\.|\S@\S|(?:[.…_*] ?){4,}|[,;:.!–—#-]$"

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from lmkrag.formats.markup import TAG, UNSEEN
+from lmkrag.formats.markup import REFERENCE, TAG, TEXT_ROLE, UNSEEN
 from lmkrag.rendering.latex import FORMULA
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
@@ -24,9 +24,7 @@ _LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]")
 _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s")
 _WRAPPED = 60  # a shorter line was ended by its author
-ROLE = re.compile(
-    r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`|`([^`<]*[^`<\s])\s*<[^`>]*>`__?|`([^`<]+)`__?"
-)
+ROLE = re.compile(rf"{TEXT_ROLE}|{REFERENCE}|`([^`<]+)`__?")
 _ROLES_OF_PROSE = (
     "ref",
     "doc",
@@ -120,12 +118,12 @@ def _skip_unseen(state: StateInline, silent: bool) -> bool:
 def _skip_tag(state: StateInline, silent: bool) -> bool:
     """Leave tags of HTML out, and let ``<br>`` end a line."""
     match = TAG.match(state.src, state.pos)
-    if match is not None:
-        if not silent:
-            ends_line = match[0].lower().startswith("<br")
-            state.push("softbreak" if ends_line else "unseen", "", 0)
-        state.pos = match.end()
-    return match is not None
+    if match is None:
+        return False
+    if not silent:
+        state.push("softbreak" if match[0].lower().startswith("<br") else "unseen", "", 0)
+    state.pos = match.end()
+    return True
 
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:

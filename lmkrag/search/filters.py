@@ -7,9 +7,10 @@ year<2020``.
 Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*``
 and ``?``, and its case does not matter; a quoted one is exact; ``key=*`` keeps what has a value.
 Keys, in any case: ``speaker`` (of a message of a conversation or a mail), ``doc_id``, ``path`` (the
-``doc_id``, or where the document was read from), ``title``, ``kind``, ``root``, ``modified`` (the day its file was last changed), else a key of the
-document's front matter. A ``path`` equals its folders, too: ``path=docs/handbook``. Dates (ISO
-8601) are compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
+``doc_id``, or where the document was read from), ``title``, ``kind``, ``root``, ``modified`` (the
+day its file was last changed), else a key of the document's front matter. A ``path`` equals its
+folders, too: ``path=docs/handbook``. Dates (ISO 8601) are compared as far as the value says:
+``modified=2024-03``, ``date<=2023``.
 """  # noqa: E501
 
 import re

@@ -135,7 +135,7 @@ class Results:
             bounds, score = view.bounds(ordinal), candidates.score
             if _merge(merged, passage, bounds, score, touching=touching, weights=weights):
                 continue
-            if _is_said(merged, passage, weights):
+            if _is_message_full(merged, passage, weights):
                 continue
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None and count >= self.request.per_document:
@@ -195,7 +195,7 @@ class _Passage:
     message: Message | None = None  # of a conversation, that its best hit is of
 
 
-def _is_said(merged: Iterable[_Passage], passage: _Passage, weights: Weights) -> bool:
+def _is_message_full(merged: Iterable[_Passage], passage: _Passage, weights: Weights) -> bool:
     """Whether the message of a passage has as many passages as one message may have."""
     if passage.message is None:
         return False

@@ -311,7 +311,7 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
         if last.line_ends < 2 and following.kind not in ("item", "row"):
             return False  # the first line of a paragraph
         if following.kind == "text" and (_OPENS_QUOTE.match(body) or "\n>" in body):
-            return False  # "She asked", before what she says; a name below a mail, before another
+            return False  # "She asked", before what she says; a signature, before a quoted mail
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
     # else someone speaks

@@ -111,7 +111,9 @@ class Guard:
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
             raise Problem(421, "host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        if origin is not None and not _is_origin(origin, headers.get("host", "")):
+        place = headers.get("host", "").lower()
+        # "https://example.org:8700" is of the host "example.org:8700"
+        if origin is not None and origin.partition("://")[2].lower() != place:
             raise Problem(403, "origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "pages of other sites may not use this server")
@@ -145,11 +147,6 @@ class Guard:
         """
         host, _ = scope.get("client") or ("", 0)
         return self._tokens is None or await self._tokens.is_right(value, host)
-
-
-def _is_origin(origin: str, host: str) -> bool:
-    """Whether pages of an origin, such as ``https://example.org:8700``, are of this host."""
-    return origin.partition("://")[2].lower() == host.lower()
 
 
 def _is_mcp(scope: Scope) -> bool:

@@ -163,11 +163,7 @@ class ServedIndexes:
         names = ", ".join(self.by_name)
         if not name:
             if len(self.by_name) > 1:
-                raise Problem(
-                    400,
-                    "usage",
-                    f'name an index with "index": one of {names}',
-                )
+                raise Problem(400, "usage", f'name an index with "index": one of {names}')
             return next(iter(self.by_name.values()))
         if name not in self.by_name:
             raise Problem(404, "unknown-index", f"no index {name!r}: there is {names}")

@@ -45,10 +45,9 @@ class Metrics:
         self.in_flight = Gauge(
             "lmkrag_requests_in_flight", "Requests that are being answered", registry=self._registry
         )
-        pending = Gauge(
+        Gauge(
             "lmkrag_searches_pending", "Searches that run or wait", registry=self._registry
-        )
-        pending.set_function(lambda: len(indexes.workers.pending))
+        ).set_function(lambda: len(indexes.workers.pending))
         self._registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:

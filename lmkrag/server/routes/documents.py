@@ -84,9 +84,12 @@ async def list_documents(
     """
 
     def read(engine: Engine) -> dict[str, Any]:
-        page = engine.documents(filter=filter, after=after, limit=limit)
-        total = len(engine.documents(filter=filter)) if filter else engine.status().documents
-        return {"documents": page, "total": total}
+        if not filter:
+            page = engine.documents(after=after, limit=limit)
+            return {"documents": page, "total": engine.status().documents}
+        documents = engine.documents(filter=filter)
+        page = [info for info in documents if info.doc_id > after]
+        return {"documents": page[:limit], "total": len(documents)}
 
     return await index.run(read)
 
@@ -309,9 +312,7 @@ async def _read_json(request: Request) -> bytes:
         data += piece
         if len(data) > _MOST_JSON:
             raise Problem(
-                413,
-                "too-large",
-                f"a text of more than {_MOST_JSON:,} bytes is sent as a file",
+                413, "too-large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file"
             )
     return bytes(data)
 

@@ -136,11 +136,7 @@ def is_ready(service: TheService) -> Response:
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
     if since := service.settings.follower_state().not_followed_since:
-        raise Problem(
-            503,
-            "not-followed",
-            f"changes of the folder are not followed since {since}",
-        )
+        raise Problem(503, "not-followed", f"changes of the folder are not followed since {since}")
     return JSONResponse({"status": "ready"})
 
 

@@ -178,11 +178,7 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
     if not question:
         raise Problem(400, "usage", "the last message must be the user's, and have text")
     if len(question) > MAX_QUERY:
-        raise Problem(
-            400,
-            "usage",
-            f"a question has at most {MAX_QUERY:,} characters",
-        )
+        raise Problem(400, "usage", f"a question has at most {MAX_QUERY:,} characters")
     return exchanges, question
 
 

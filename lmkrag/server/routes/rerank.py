@@ -74,11 +74,7 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         document if isinstance(document, str) else document.text for document in body.documents
     ]
     if sum(map(len, texts)) > _MAX_CHARACTERS:
-        raise Problem(
-            413,
-            "too-large",
-            f"the texts have more than {_MAX_CHARACTERS:,} characters",
-        )
+        raise Problem(413, "too-large", f"the texts have more than {_MAX_CHARACTERS:,} characters")
 
     workers = service.indexes.workers
     until = workers.find_deadline()
