@@ -7,10 +7,14 @@
 #     python -m pipelines.train.mine $l12 runs/mined
 #     python -m pipelines.train.mine $l12 runs/written --written $train/questions.jsonl.gz
 #     python -m pipelines.train.contrasts ../shared/data/train runs/contrasts \
-#         --notes $train/notes.jsonl.gz --reworded $train/reworded.jsonl.gz
+#         --notes $train/notes.jsonl.gz --language en --reworded $train/reworded.jsonl.gz
 #     python -m pipelines.train.pack_passages $l12 runs/mined runs/written runs/contrasts \
 #         runs/contrasts/reworded runs/contrasts/notes kit/answers.npz
 #     python -m pipelines.train.pack_passages $l12 runs/mined runs/written kit/written.npz       # 16 MB
+#     mkdir -p runs/alike/reworded && cp runs/contrasts/*-alike.jsonl.gz runs/alike
+#     cp runs/contrasts/reworded/*-alike.jsonl.gz runs/alike/reworded
+#     python -m pipelines.train.pack_passages $l12 runs/mined runs/written runs/alike \
+#         runs/alike/reworded kit/order.npz
 #     python -m pipelines.train.pack_documents $train/landmark-mini.toml kit/landmarks.npz \
 #         --tokens 300000 --written $train/questions.jsonl.gz                                    # 16 MB
 #     python -m pipelines.train.pack_documents ../shared/data/dev kit/watch.npz --watch

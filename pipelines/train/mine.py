@@ -51,6 +51,7 @@ HELD = 5  # every fifth document, by its hash, is held out
 class Question(NamedTuple):
     """A question, its document, and the characters there of the evidence and of a short answer.
 
+    A question without ``spans`` is one that its document does not answer.
     ``short`` is empty where there is no short answer, and None where that is not known. ``beside``
     says that what is beside the evidence may answer, too.
     """
@@ -68,22 +69,22 @@ def mine_set(settings: ReaderSettings, chosen: MinedSet) -> Iterator[Mined]:
     rng = np.random.default_rng(settings.training.seed)
     documents = draw_documents(dataset, chosen.characters, rng)
     known = {document.doc_id for document in documents}
-    queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
+    queries = [query for query in dataset.queries if query.doc_id in known]
     questions = []
     for number in rng.permutation(len(queries))[: chosen.questions]:
         text, doc_id, spans = queries[number].query, queries[number].doc_id, queries[number].spans
-        short = spans[0] if chosen.strings else None
+        short = spans[0] if chosen.strings and spans else None
         questions.append(Question(text, doc_id, spans, short, beside=chosen.strings))
     yield from mine_questions(documents, questions, settings.base)
 
 
 def draw_documents(dataset: Dataset, characters: int, rng: np.random.Generator) -> list[Document]:
     """Return documents with questions, by chance, until they have so many characters."""
-    labelled = {query.doc_id for query in dataset.queries if query.spans}
+    asked = {query.doc_id for query in dataset.queries}
     documents, taken = [], 0
     for number in rng.permutation(len(dataset.documents)):
         document = dataset.documents[number]
-        if document.doc_id in labelled and taken <= characters:
+        if document.doc_id in asked and taken <= characters:
             documents.append(document)
             taken += len(document.text)
     return documents
@@ -154,7 +155,8 @@ def mine_questions(
             for span in engine.search(question.text, top_k=RESULTS, rerank=False):
                 own = question if span.doc_id == question.doc_id else None
                 passages.append(label_passage(span.title, span.text, span.start, own))
-            if not any(passage.answers for passage in passages):
+            is_missed = not any(passage.answers for passage in passages)
+            if is_missed and question.spans:
                 low = max(0, question.spans[0][0] - AROUND)
                 text = engine.read(question.doc_id, low, question.spans[-1][1] + AROUND)
                 passages.append(label_passage("", text, low, question))

@@ -1,11 +1,13 @@
 """Write the folder of a reader that was trained, ready to run in int8.
 
-    cat runs/written/part-* > runs/written.safetensors
-    python -m pipelines.train.reader_files RECIPE.toml runs/written.safetensors OUT PACK.npz
+    cat runs/written/part-* > WEIGHTS
+    python -m pipelines.train.reader_files RECIPE.toml WEIGHTS OUT PACK.npz [--mean]
 
 What the training began with, the recipe's start if no option names another, gives the embeddings
 and all weights that did not change, as they are stored there. Layers are written in 4 bits, the
-last four in 8 (:mod:`lmkrag.models.packing`). The ranges for int8 are measured on passages of PACK.
+last four in 8 (:mod:`lmkrag.models.packing`). With `--mean` the mean of the weights before and
+after training is written, which keeps more of what was known (Wortsman et al., "Robust fine-tuning
+of zero-shot models", arXiv 2109.01903). The ranges for int8 are measured on passages of PACK.
 """
 
 import argparse
@@ -30,6 +32,7 @@ from lmkrag.training.calibration import RangeMeter
 from lmkrag.types.arrays import Vectors
 from pipelines.train.four_bits import pack_blocks
 from pipelines.train.passages import Passages
+from pipelines.train.reader import read_start
 from pipelines.train.settings import Training, find_start, load_settings
 
 EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
@@ -37,12 +40,15 @@ STEPS = 20  # that ranges are measured on
 
 
 def write_reader(
-    trained: Mapping[str, Vectors], start: Path, base: str, out: Path, pack: Path
+    trained: Mapping[str, Vectors], start: Path, base: str, out: Path, pack: Path, *, mean: bool
 ) -> None:
-    """Write the folder of a reader."""
-    weights = {
-        name.removeprefix("bert."): values.astype(np.float32) for name, values in trained.items()
-    }
+    """Write the folder of a reader; ``mean`` takes the mean with what the training began with."""
+    weights = {name: values.astype(np.float32) for name, values in trained.items()}
+    if mean:
+        known = read_start(str(start))
+        means = {name: (values + known[name].numpy()) / 2 for name, values in weights.items()}
+        weights = {name: each.astype(np.float16).astype(np.float32) for name, each in means.items()}
+    weights = {name.removeprefix("bert."): values for name, values in weights.items()}
     layers = 1 + max(map(find_layer, weights))
     stored, weights = keep_unchanged(start / "model.safetensors", weights)
     if start == find_model(base):  # the words are there
@@ -130,10 +136,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("pack", type=Path)
     parser.add_argument("--start", help="instead of the recipe's")
+    parser.add_argument("--mean", action="store_true", help="with what the training began with")
     options = parser.parse_args()
     settings = load_settings(options.recipe)
     start = find_start(options.start or settings.start)
-    write_reader(load_file(options.trained), start, settings.base, options.out, options.pack)
+    trained = load_file(options.trained)
+    write_reader(trained, start, settings.base, options.out, options.pack, mean=options.mean)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Training:
     packed: int = 0  # layers from the first on that compute in 4 bits
     questions: int = 64  # of a step
     passages: int = 8  # of a question
+    hard: int = 0  # passages that don't answer, those that the teacher likes best; all if 0
     titles: float = 0.5  # share of the passages that are read with their places, where not all are
     passage_tokens: int = 240
     learning_rate: float = 5e-5

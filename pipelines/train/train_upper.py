@@ -14,15 +14,23 @@ import itertools
 import os
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import onnx
 import torch
 from torch import Tensor, nn
 
+from lmkrag.models.bert import bert_inputs
+from lmkrag.models.session import Session
+from lmkrag.reranker.folders import read_folder
+from lmkrag.reranker.passages import PASSAGE_LOGITS, read_heads
+from lmkrag.types.arrays import Vectors
 from pipelines.train.loop import Loop, start_run
+from pipelines.train.mined import ANSWERS
 from pipelines.train.passages import Passages, Row, Step, collate
 from pipelines.train.reader import (
     Reader,
@@ -36,12 +44,13 @@ from pipelines.train.settings import (
     ReaderSettings,
     Training,
     command_parser,
+    find_start,
     read_command,
     replace_numbers,
 )
 
 AT_A_TIME = 16  # passages of alike length that are read together
-TOLD = 1_600  # passages between two lines
+TOLD = 100  # batches between two lines
 
 
 class Part(NamedTuple):
@@ -64,12 +73,37 @@ class UpperStep(NamedTuple):
         return UpperStep(self.step.to(device), parts, self.taught.to(device))
 
 
+class LowerLayers:
+    """The layers below those that learn, as they ship: in int8 where the processor has it."""
+
+    def __init__(self, folder: Path, trained: int) -> None:
+        """Take the folder of a reader, and how many of its layers learn."""
+        settings, _, path, weights = read_folder(folder)
+        graph = onnx.load_model_from_string(path.read_bytes())
+        self._states = f"{int(settings['layers']) - trained - 1}.states"
+        output = onnx.helper.make_tensor_value_info(self._states, onnx.TensorProto.FLOAT, None)
+        graph.graph.output.append(output)
+        self._session = Session(graph.SerializeToString(), weights | read_heads(folder))
+
+    def read(self, batches: Sequence[Sequence[Row]]) -> list[tuple[Tensor, Vectors]]:
+        """Return the states ``[p, t, size]`` and the scores ``[p]`` of each batch.
+
+        The passages of a batch have one length.
+        """
+        steps = [collate(rows, [0] * len(rows)) for rows in batches]
+        inputs = [bert_inputs(step.ids.numpy(), step.types.numpy()) for step in steps]
+        outputs = self._session.run_each([self._states, PASSAGE_LOGITS], inputs)
+        return [
+            (torch.from_numpy(states).view(*step.ids.shape, -1), logits[:, 0])
+            for step, (states, logits) in zip(steps, outputs, strict=True)
+        ]
+
+
 class Store:
     """The passages of a pack's questions, and what the lower layers and the teacher say of them."""
 
     def __init__(self, path: Path, training: Training, model: Reader) -> None:
         """Take a pack, how it is read, and the reader from which training begins."""
-        self._model, self._trained = model, training.trained
         self._questions = Passages(path, training).choose(np.random.default_rng(training.seed))
         self.rows = [row for rows in self._questions for row in rows]
         self._starts = np.concatenate([[0], np.cumsum([len(row.tokens) for row in self.rows])])
@@ -87,50 +121,50 @@ class Store:
         counts = f"{len(self._questions)} questions, {len(self.rows)} passages"
         print(f"{path.name}: {counts}", flush=True)
 
-    def places(self) -> Iterator[list[tuple["Store", int]]]:
-        """Yield the passages of each question, as this and their numbers."""
+    def places(self, hard: int) -> Iterator[list[tuple["Store", int]]]:
+        """Yield the passages of each question, as this and their numbers.
+
+        Of those that don't answer, only the ``hard`` ones that the teacher likes best are taken.
+        """
         numbers = itertools.count()
         for rows in self._questions:
-            yield [(self, next(numbers)) for _ in rows]
+            places = [next(numbers) for _ in rows]
+            bad = [place for place in places if ANSWERS not in self.rows[place].labels]
+            bad.sort(key=lambda place: -self.taught[place])
+            easy = set(bad[hard:] if hard else ())
+            yield [(self, place) for place in places if place not in easy]
 
     def read(self, number: int) -> Tensor:
         """Return the states of a passage, ``[tokens, size]``."""
         stored = np.array(self._states[self._starts[number] : self._starts[number + 1]])
         return torch.from_numpy(stored).view(torch.bfloat16)
 
-    @torch.no_grad()
-    def fill(self) -> None:
+    def fill(self, lower: LowerLayers) -> None:
         """Compute what is missing."""
-        model, trained = self._model, self._trained
-        missing = np.flatnonzero(np.isnan(self.taught))
-        missing = missing[order_by_length([self.rows[number] for number in missing])]
+        missing = np.flatnonzero(np.isnan(self.taught)).tolist()
         began = time.monotonic()
-        for first in range(0, len(missing), AT_A_TIME):
-            numbers = missing[first : first + AT_A_TIME].tolist()
-            step = collate([self.rows[number] for number in numbers], [0] * len(numbers))
-            with torch.autocast("cpu", torch.bfloat16):
-                states = model.bert.embeddings(input_ids=step.ids, token_type_ids=step.types)
-                below = run_layers(model.layers[:-trained], states, step.mask)
-                above = run_layers(model.layers[-trained:], below, step.mask)
-                self.taught[numbers] = model.score(above, step).passages.numpy()
-            for number, values in zip(numbers, below.to(torch.bfloat16), strict=True):
-                start, stop = self._starts[number : number + 2]
-                bits = values[: stop - start].contiguous().view(torch.uint16)
-                self._states[start:stop] = bits.numpy()
-            if first % TOLD == 0:
-                np.save(self._scores, self.taught)
-                seconds = time.monotonic() - began
-                print(f"{first} of {len(missing)} passages, {seconds:.0f} s", flush=True)
-        np.save(self._scores, self.taught)
+        batches = list(group_by_length(missing, [len(row.tokens) for row in self.rows]))
+        for first in range(0, len(batches), TOLD):
+            numbers = batches[first : first + TOLD]
+            found = lower.read([[self.rows[each] for each in batch] for batch in numbers])
+            for batch, (states, scores) in zip(numbers, found, strict=True):
+                self.taught[batch] = scores
+                for number, values in zip(batch, states, strict=True):
+                    bits = values.to(torch.bfloat16).view(torch.uint16)
+                    self._states[self._starts[number] : self._starts[number + 1]] = bits.numpy()
+            np.save(self._scores, self.taught)
+            seconds = time.monotonic() - began
+            print(f"{first} of {len(batches)} batches, {seconds:.0f} s", flush=True)
 
 
 class UpperData:
     """The steps of epochs over the questions of several packs."""
 
-    def __init__(self, stores: Sequence[Store], questions: int) -> None:
-        """Take the packs, and how many questions a step has."""
-        self._questions = [places for store in stores for places in store.places()]
-        self._step, self.steps = questions, max(1, len(self._questions) // questions)
+    def __init__(self, stores: Sequence[Store], training: Training) -> None:
+        """Take the packs, and how they are read."""
+        self._questions = [places for store in stores for places in store.places(training.hard)]
+        self._step = training.questions
+        self.steps = max(1, len(self._questions) // self._step)
 
     def build(self, number: int) -> UpperStep:
         """Return the step of a number; ``steps`` are an epoch."""
@@ -154,6 +188,16 @@ class UpperData:
 def order_by_length(rows: Sequence[Row]) -> np.ndarray:
     """Return the numbers of rows, the shortest first."""
     return np.argsort([len(row.tokens) for row in rows], kind="stable")
+
+
+def group_by_length(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield numbers in batches of one length, the shortest first."""
+    groups = defaultdict(list)
+    for number in numbers:
+        groups[lengths[number]].append(number)
+    for _, group in sorted(groups.items()):
+        for first in range(0, len(group), AT_A_TIME):
+            yield group[first : first + AT_A_TIME]
 
 
 def run_layers(layers: Sequence[nn.Module], states: Tensor, mask: Tensor) -> Tensor:
@@ -190,8 +234,9 @@ def train_upper(
     start_run(out, training.seed)
     model = Reader(read_start(settings.start)).train()
     stores = [Store(path, training, model) for path in packs]
+    lower = LowerLayers(find_start(settings.start), training.trained)
     for store in stores:
-        store.fill()
+        store.fill(lower)
     if prepare:
         return
     model.learn(training.trained, 0)
@@ -205,7 +250,7 @@ def train_upper(
         )
         return label_losses(step.step, scores) | {"teacher's passages": taught}
 
-    data = UpperData(stores, training.questions)
+    data = UpperData(stores, training)
     loop = Loop(
         folder=out,
         learning_rate=training.learning_rate,

@@ -88,6 +88,7 @@ def made(data, tmp_path_factory, run_module):
     notes: list[dict[str, Any]] = [
         {
             "group": "minutes",
+            "lang": "en",
             "place": f"Minutes of {month}",
             "text": f"{OPENING} {month}. It closed {end}.",
         }
@@ -103,7 +104,11 @@ def made(data, tmp_path_factory, run_module):
         {"question": "Who sang in May?", "sentence": ""},
     ]
     notes[1]["questions"] = []
+    german = {"group": "protokoll", "lang": "de", "place": "Mai", "text": "Schluss um zwölf."}
+    question = {"question": "Wann war Schluss?", "sentence": "Schluss um zwölf.", "short": "zwölf"}
+    notes.append(german | {"questions": [question]})
     options = ["--reworded", reworded, "--notes", write_lines(out / "notes.jsonl.gz", notes)]
+    options += ["--language", "en"]
     again = out / "again"
     run_module(
         "contrasts.__main__", data, again, "--only", "tatqa_text", "faq_headings", "rfcs", *options

@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--reworded", type=Path)
     parser.add_argument("--notes", type=Path)
+    parser.add_argument("--language", help="of the notes; all without")
     parser.add_argument("--ask", type=int, default=0)
     parser.add_argument("--only", nargs="+", metavar="SET")
     options = parser.parse_args()
@@ -77,7 +78,10 @@ def main() -> None:
             if again:
                 write(options.out / "reworded" / file, again)
     if options.notes:
-        write(options.out / "notes" / "notes.jsonl.gz", list(read_notes(options.notes)))
+        write(
+            options.out / "notes" / "notes.jsonl.gz",
+            list(read_notes(options.notes, options.language)),
+        )
     if options.ask:
         write_asked(options.out / "asked.jsonl", asked, options.ask)
 

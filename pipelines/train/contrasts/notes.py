@@ -32,12 +32,16 @@ def is_held_out(group: str) -> bool:
     return zlib.crc32(group.encode()) % HELD_OUT == 0
 
 
-def read_notes(path: Path) -> Iterator[Contrast]:
-    """Yield the questions of a file: lines with a document's group, place, text and questions."""
+def read_notes(path: Path, language: str | None) -> Iterator[Contrast]:
+    """Yield the questions of a file: lines with a document's group, place, text and questions.
+
+    ``language`` takes the documents of one alone.
+    """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for record in map(json.loads, lines):
-            if not is_held_out(record["group"]):
+            is_wanted = language in (None, record["lang"])
+            if is_wanted and not is_held_out(record["group"]):
                 groups[record["group"]].append(record)
     for name, records in groups.items():
         for number, record in enumerate(records):
