@@ -1,10 +1,11 @@
 """Fit how sure `ask` is of its answers and of their values.
 
     python benchmarks/confidence.py CORPUS... --work DIR [--notes pipelines/train/notes.jsonl.gz]
+        [--languages en,de]
 
 Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
 `asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
-learns from, those of a language in one index. Prints the constants of `AnswerWeights` that logistic regressions
+learns from, those of a language in one index; together they count as much as the corpora. Prints the constants of `AnswerWeights` that logistic regressions
 give: of the confidence, on whether one of the first three passages answers, and of values, on
 whether the value of the first marked sentence is right; and how well both separate (AUROC) and are
 calibrated, with the constants in use and fitted with each corpus left out. Indexes are kept in DIR.
@@ -32,7 +33,8 @@ from lmkrag.readers.values import complete_value
 from lmkrag.reranker.landmark import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
-LANGUAGES = ("en", "de", "fr", "es", "it", "pl", "pt", "ru", "zh")
+LANGUAGES = "en,de,fr,es,it,pl,pt,ru,zh"
+NOTES = "notes-"  # the names of the corpora of notes begin so
 
 
 class Case(NamedTuple):
@@ -57,6 +59,7 @@ def main() -> None:
     parser.add_argument("corpora", type=Path, nargs="*")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--notes", type=Path)
+    parser.add_argument("--languages", default=LANGUAGES, help="of the notes")
     options = parser.parse_args()
     cases: list[Case] = []
     for folder in options.corpora:
@@ -64,10 +67,10 @@ def main() -> None:
             engine.add(folder / "files")
             questions = read_questions(folder / "questions.jsonl")
             cases += ask(engine, folder.name, questions)
-    for language in LANGUAGES if options.notes else ():
+    for language in options.languages.split(",") if options.notes else ():
         encoder = None if language == "en" else MULTILINGUAL_ENCODER
         documents, questions = read_notes(options.notes, language)
-        name = f"notes-{language}"
+        name = f"{NOTES}{language}"
         with Engine.open(options.work / name, create=True, encoder=encoder) as engine:
             engine.add(documents)
             cases += ask(engine, name, questions)
@@ -150,11 +153,14 @@ def report(name: str, cases: Sequence[tuple[str, bool, tuple[float, ...]]]) -> N
         "foreign": (ANSWERS.foreign_bias, ANSWERS.foreign_features),
         "value": (ANSWERS.value_bias, ANSWERS.value_features),
     }[name]
-    model = LogisticRegression(C=10).fit(features, truth)
+    is_note = np.array([corpus.startswith(NOTES) for corpus in corpora])
+    are_both = is_note.any() and not is_note.all()
+    sample = np.where(is_note, (~is_note).sum() / is_note.sum(), 1.0) if are_both else None
+    model = LogisticRegression(C=10).fit(features, truth, sample)
     constants = f"bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
     print(f"\n{name}: {len(cases)} questions, {truth.sum()} right; fitted: {constants}")
     in_use = expit(bias + features @ np.array(weights))
-    print_reliability(corpora, truth, features, {"constants in use": in_use})
+    print_reliability(corpora, truth, features, {"constants in use": in_use}, sample)
 
 
 if __name__ == "__main__":

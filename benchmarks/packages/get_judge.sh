@@ -1,5 +1,5 @@
 #!/bin/bash
-# Lay out the judge's eight corpora beside their questions. Nothing is chosen or fitted on them (benchmarks/asking/corpora.toml):
+# Lay out the judges' corpora, eight and five, beside their questions. Nothing is chosen or fitted on them (benchmarks/asking/corpora.toml):
 #     bash benchmarks/packages/get_judge.sh CORPORA && python benchmarks/asking.py CORPORA/*
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
