@@ -172,6 +172,10 @@ class WordEncoder(LandmarkEncoder):
         self.spec = EncoderSpec(name="words", fingerprint="words", dimensions=384)
         self._table = np.random.default_rng(7).standard_normal((1 << 15, 384), np.float32)
 
+    def count_tokens(self, text: str) -> int:
+        """Count words."""
+        return len(text.split())
+
     def encode_queries(self, queries: list[str]) -> np.ndarray:
         """Encode texts."""
         words = [
