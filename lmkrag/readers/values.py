@@ -16,7 +16,7 @@ _UNIT = re.compile(
     r"[ \u00a0\u202f]?(?:[%‰€£$]|°[CF]?|(?:[kcmμ]?m|k?g|[kKMGT]i?B|[ap]m)(?!\w))"
     r"|[ \u00a0-](?:percentage points?|per cent|USD|EUR|GBP|CHF|dollars?|month|week|day|hour|year"
     r"|minute)\b"
-    r"|[ \u00a0](?:[a-z]{3,}s|feet|people|inch)\b"
+    r"|[ \u00a0](?:(?!(?:plus|across|unless|versus)\b)[a-z]{3,}s|feet|people|inch)\b"
 )
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]{0,60}\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
