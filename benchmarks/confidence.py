@@ -5,8 +5,8 @@
 
 Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
 `asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
-learns from, those of a language in one index; together they count as much as the corpora. Prints the constants of `AnswerWeights` that logistic regressions
-give: of the confidence, on whether one of the first three passages answers, and of values, on
+learns from, those of a language in one index; together they count as much as the corpora. Prints
+the constants of `AnswerWeights` that logistic regressions give: of the confidence, on whether one of the first three passages answers, and of values, on
 whether the value of the first marked sentence is right; and how well both separate (AUROC) and are
 calibrated, with the constants in use and fitted with each corpus left out. Indexes are kept in DIR.
 """
@@ -154,13 +154,13 @@ def report(name: str, cases: Sequence[tuple[str, bool, tuple[float, ...]]]) -> N
         "value": (ANSWERS.value_bias, ANSWERS.value_features),
     }[name]
     is_note = np.array([corpus.startswith(NOTES) for corpus in corpora])
-    are_both = is_note.any() and not is_note.all()
-    sample = np.where(is_note, (~is_note).sum() / is_note.sum(), 1.0) if are_both else None
-    model = LogisticRegression(C=10).fit(features, truth, sample)
+    has_both = is_note.any() and not is_note.all()
+    sample_weights = np.where(is_note, (~is_note).sum() / is_note.sum(), 1.0) if has_both else None
+    model = LogisticRegression(C=10).fit(features, truth, sample_weights)
     constants = f"bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
     print(f"\n{name}: {len(cases)} questions, {truth.sum()} right; fitted: {constants}")
     in_use = expit(bias + features @ np.array(weights))
-    print_reliability(corpora, truth, features, {"constants in use": in_use}, sample)
+    print_reliability(corpora, truth, features, {"constants in use": in_use}, sample_weights)
 
 
 if __name__ == "__main__":

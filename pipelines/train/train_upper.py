@@ -14,7 +14,6 @@ import itertools
 import os
 import time
 import zlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +23,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from lmkrag.models.bert import bert_inputs
+from lmkrag.models.bert import bert_inputs, group_texts
 from lmkrag.models.session import Session
 from lmkrag.reranker.folders import read_folder
 from lmkrag.reranker.passages import PASSAGE_LOGITS, read_heads
@@ -141,20 +140,20 @@ class Store:
 
     def fill(self, lower: LowerLayers) -> None:
         """Compute what is missing."""
-        missing = np.flatnonzero(np.isnan(self.taught)).tolist()
+        places = group_texts(np.diff(self._starts).tolist())
+        numbers = [np.searchsorted(self._starts, each[:, 0]) for each in places]
+        batches = zip(numbers, places, strict=True)
+        missing = [batch for batch in batches if np.isnan(self.taught[batch[0]]).any()]
         began = time.monotonic()
-        batches = list(group_by_length(missing, [len(row.tokens) for row in self.rows]))
-        for first in range(0, len(batches), TOLD):
-            numbers = batches[first : first + TOLD]
-            found = lower.read([[self.rows[each] for each in batch] for batch in numbers])
-            for batch, (states, scores) in zip(numbers, found, strict=True):
-                self.taught[batch] = scores
-                for number, values in zip(batch, states, strict=True):
-                    bits = values.to(torch.bfloat16).view(torch.uint16)
-                    self._states[self._starts[number] : self._starts[number + 1]] = bits.numpy()
+        for first in range(0, len(missing), TOLD):
+            part = missing[first : first + TOLD]
+            found = lower.read([[self.rows[each] for each in passages] for passages, _ in part])
+            for (passages, tokens), (states, scores) in zip(part, found, strict=True):
+                self.taught[passages] = scores
+                self._states[tokens] = states.to(torch.bfloat16).view(torch.uint16).numpy()
             np.save(self._scores, self.taught)
             seconds = time.monotonic() - began
-            print(f"{first} of {len(batches)} batches, {seconds:.0f} s", flush=True)
+            print(f"{first} of {len(missing)} batches, {seconds:.0f} s", flush=True)
 
 
 class UpperData:
@@ -175,7 +174,7 @@ class UpperData:
         owners = [at for at, question in enumerate(chosen) for _ in self._questions[question]]
         rows = [store.rows[row] for store, row in places]
         parts = []
-        order = order_by_length(rows)
+        order = np.argsort([len(row.tokens) for row in rows], kind="stable")
         for first in range(0, len(order), AT_A_TIME):
             numbers = order[first : first + AT_A_TIME]
             states = [store.read(row) for store, row in (places[i] for i in numbers)]
@@ -183,21 +182,6 @@ class UpperData:
             parts.append(Part(torch.from_numpy(numbers), padded))
         taught = torch.tensor([store.taught[row] for store, row in places])
         return UpperStep(collate(rows, owners), tuple(parts), taught)
-
-
-def order_by_length(rows: Sequence[Row]) -> np.ndarray:
-    """Return the numbers of rows, the shortest first."""
-    return np.argsort([len(row.tokens) for row in rows], kind="stable")
-
-
-def group_by_length(numbers: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield numbers in batches of one length, the shortest first."""
-    groups = defaultdict(list)
-    for number in numbers:
-        groups[lengths[number]].append(number)
-    for _, group in sorted(groups.items()):
-        for first in range(0, len(group), AT_A_TIME):
-            yield group[first : first + AT_A_TIME]
 
 
 def run_layers(layers: Sequence[nn.Module], states: Tensor, mask: Tensor) -> Tensor:

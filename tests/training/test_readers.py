@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load
+from safetensors.torch import load, save_file
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -335,12 +335,16 @@ def test_a_reader_that_is_written_scores_as_in_training(trained, monkeypatch):
 
 
 def test_the_mean_with_what_a_training_began_with(recipe, packed, trained, run_module):
-    weights, out = recipe.parent / "run" / "trained.safetensors", recipe.parent / "mean"
-    start = ["--start", str(trained)]
-    run_module("reader_files", recipe, weights, out, packed, *start, "--mean")
-    before, after = (load((each / "model.safetensors").read_bytes()) for each in (trained, out))
-    assert before.keys() == after.keys()  # nothing was learnt, so nothing changes
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    learnt = load((recipe.parent / "run" / "trained.safetensors").read_bytes())
+    learnt["classifier.bias"] += 1
+    path, folder = recipe.parent / "learnt.safetensors", recipe.parent / "mean"
+    save_file(learnt, path)
+    run_module("reader_files", recipe, path, folder, packed, "--start", str(trained), "--mean")
+    before, after = (load((each / "model.safetensors").read_bytes()) for each in (trained, folder))
+    assert before.keys() == after.keys()
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
+    assert changed == ["classifier.bias"]
+    assert float(after[changed[0]] - before[changed[0]]) == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_reader_goes_on_with_all_its_heads(trained):
@@ -366,7 +370,7 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(packed):
         other = scores._replace(passages=scores.passages.flip(0), ends=scores.ends.flip(2))
     same, apart = (teacher_losses(step, each, scores, 2.0) for each in (scores, other))
     assert all(float(loss) == pytest.approx(0, abs=1e-5) for loss in same.values())
-    assert apart["teacher's passages"] > 0.001 < apart["teacher's ends"]
+    assert apart["teacher's passages"] > 0.01 < apart["teacher's ends"]
 
 
 def test_losses_of_passages_of_which_little_is_known(packed):

@@ -1,6 +1,7 @@
 """Make contrasts: questions with passages that differ from the answer in one thing.
 
-    python -m pipelines.train.contrasts DATA OUT [--reworded FILE] [--notes FILE] [--ask 4000]
+    python -m pipelines.train.contrasts DATA OUT [--reworded FILE] [--notes FILE] [--language en]
+        [--ask 4000]
 
 DATA holds the training sets. OUT gets `SET.jsonl.gz` for each, as `pack_passages.py` packs them. A
 question stands beside the passage that answers it and others of these kinds:
