@@ -96,6 +96,7 @@ def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
             "The warranty lasts 24 months; for spare parts it lasts 6 months.",
             "How long does the warranty for spare parts last?",
         ),
+        ("The ferry calls at Skerry, Cork and Hull.", "Which ports does the ferry call at?"),
     ],
 )
 def test_what_is_no_short_answer(encoder, tmp_path, text, question):
@@ -311,11 +312,6 @@ def test_a_list_is_quoted_up_to_twelve_items():
             "The harbour was opened in 1908 plus or minus a year.",
             "In which year was the harbour opened?",
             "1908",
-        ),
-        (
-            "The ferry calls at Skerry, Cork and Hull.",
-            "Which ports does the ferry call at?",
-            "Skerry, Cork and Hull",
         ),
         ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "7:30 am"),
         (
