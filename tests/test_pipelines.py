@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,9 +79,17 @@ def test_evaluate_against_chunks(corpus, tmp_path):
     assert (tmp_path / "report.md").is_file()
 
 
-def test_train_encoder(run_here, sample_set, tmp_path, lmkrag, corpus):
-    folder = run("train_encoder.py", sample_set, "--out", tmp_path / "tiny", "--steps", 2).strip()
-    ranges = Path(folder) / "ranges.npz"
+def test_miniature_encoder(run_here, sample_set, tmp_path, lmkrag, corpus):
+    build = tmp_path / "build"
+    shutil.copytree(sample_set, build / "questions")
+    recipe = tmp_path / "pipelines" / "miniature.toml"
+    recipe.parent.mkdir()
+    text = (PIPELINES / recipe.name).read_text("utf-8")
+    recipe.write_text(text.replace("steps = 20\n", "steps = 2\n"), "utf-8")
+    trained = lmkrag("train", recipe)
+    folder = Path(trained.stdout.strip())
+    assert folder == build / "miniature" / "encoder", trained.stderr
+    ranges = folder / "ranges.npz"
     ranges.unlink()
     run_here("calibrate_encoder.py", folder, sample_set)
     assert ranges.is_file()

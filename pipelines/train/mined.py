@@ -26,15 +26,15 @@ def is_evidence(sentence: Span, evidence: Sequence[Span]) -> bool:
 class Passage(NamedTuple):
     """Sentences of a document that follow one another, and their labels.
 
-    ``short`` is the sentence, start and end of a short answer, :data:`NO_SHORT` if there is none,
-    and None if that is not known. ``complete`` is 1 if the passage has the whole answer, 0 if it
-    has a part of it, and -1 if that is not known.
+    ``short`` is the sentence, start and end of a short answer, :data:`NO_SHORT` if an answer has
+    none, and None if nothing is known of one. ``complete`` is 1 if the passage has the whole
+    answer, 0 if it has a part of it, and -1 if that is not known.
     """
 
     place: str
     sentences: tuple[str, ...]
     labels: tuple[int, ...]
-    short: tuple[int, int, int] | None = NO_SHORT
+    short: tuple[int, int, int] | None = None
     complete: int = UNKNOWN
 
     @property
@@ -45,7 +45,7 @@ class Passage(NamedTuple):
     def as_negative(self) -> "Passage":
         """Return the same for a question that it does not answer."""
         labels = (NO_ANSWER,) * len(self.sentences)
-        return self._replace(labels=labels, short=NO_SHORT, complete=UNKNOWN)
+        return self._replace(labels=labels, short=None, complete=UNKNOWN)
 
 
 class Mined(NamedTuple):
@@ -61,8 +61,7 @@ def write_mined(path: Path, questions: Iterable[Mined]) -> tuple[int, int]:
     partial = path.with_suffix(".partial")
     with gzip.open(partial, "wt", encoding="utf-8") as file:
         for question, passages in questions:
-            record = [question, [_to_record(passage) for passage in passages]]
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps([question, passages], ensure_ascii=False) + "\n")
             counts = [counts[0] + 1, counts[1] + len(passages)]
     partial.rename(path)
     return counts[0], counts[1]
@@ -75,17 +74,8 @@ def read_mined(path: Path) -> list[Mined]:
     return [Mined(question, tuple(map(_from_record, passages))) for question, passages in records]
 
 
-def _to_record(passage: Passage) -> list[Any]:
-    """Scores, similarities, whether scored, and ids in an index stand there for earlier readers."""
-    zeros, scored = [0.0] * len(passage.sentences), [True] * len(passage.sentences)
-    is_known = passage.short is not None and (passage.short[0] >= 0 or passage.answers)
-    short = [passage.short] if is_known else []
-    place, sentences, labels, _, complete = passage
-    return [place, sentences, zeros, zeros, labels, scored, short, 0, 0, complete]
-
-
 def _from_record(record: list[Any]) -> Passage:
-    place, sentences, _, _, labels, _, answers, *rest = record
-    short = tuple(answers[0]) if answers else None
-    complete = rest[2] if len(rest) > 2 else UNKNOWN
-    return Passage(place, tuple(sentences), tuple(labels), short, complete)
+    place, sentences, labels, short, complete = record
+    return Passage(
+        place, tuple(sentences), tuple(labels), None if short is None else tuple(short), complete
+    )

@@ -57,7 +57,7 @@ class PassageWriter:
         for (text, _), label in zip(texts, passage.labels, strict=True):
             self.pack.add_row("sentence", text=text, label=label)
         answers = 0
-        if passage.short:
+        if passage.short and passage.answers:
             number, start, end = passage.short
             tokens = locate(texts[number][1], start, end) if number >= 0 else (0, 0)
             if tokens:

@@ -14,7 +14,7 @@ from pipelines.train.contrasts.passages import (
     make_negative,
     name_document,
 )
-from pipelines.train.mined import ANSWERS, Passage
+from pipelines.train.mined import ANSWERS, NO_SHORT, Passage
 
 SETS = {"aws_headings": 800, "faq_headings": 400, "peps": 300, "rfcs": 300, "eips": 300}
 _INTRODUCTION = re.compile(r"\w.*:\s*$", re.DOTALL)
@@ -61,4 +61,4 @@ def _introduces(text: str) -> bool:
 
 def _make_list(place: str, intro: str, items: list[str], *, complete: int) -> Passage:
     labels = (ANSWERS,) * (1 + len(items))
-    return Passage(place, (intro, *items), labels, complete=complete)
+    return Passage(place, (intro, *items), labels, NO_SHORT, complete)
