@@ -75,6 +75,7 @@ class Contrast:
         doc_id: the other document.
         other_start: offset of the other value's first character in that document.
         other_end: offset of the character after its last one.
+        note: both values, and the sentences they stand in.
     """
 
     start: int
@@ -82,6 +83,7 @@ class Contrast:
     doc_id: str
     other_start: int
     other_end: int
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,10 +521,20 @@ class Answer:
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
 
     def with_notes(self, notes: Sequence[str]) -> "Answer":
-        """Return the answer with the notes of the search, if it does not say them, before its
-        warnings.
+        """Return the answer with the notes of the search before its warnings.
+
+        What it says itself is left out, and so are contradictions of what it does not cite.
         """
-        notes = [note for note in notes if note != self.text]
+        unsaid = {self.text}.union(
+            contrast.note for span in self.spans for contrast in span.contrasts
+        )
+        unsaid -= {
+            contrast.note
+            for citation in self.citations
+            for contrast in citation.span.contrasts
+            if citation.start < contrast.end and contrast.start < citation.end
+        }
+        notes = [note for note in notes if note not in unsaid]
         return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property

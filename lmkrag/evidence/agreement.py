@@ -189,15 +189,16 @@ def compare_passages(
         if difference is None:
             continue
         ours, theirs = first.locate(difference.first), second.locate(difference.second)
-        contrasts[i].append(Contrast(*ours, second.span.doc_id, *theirs))
-        contrasts[j].append(Contrast(*theirs, first.span.doc_id, *ours))
+        note = _describe(first, second, difference)
+        contrasts[i].append(Contrast(*ours, second.span.doc_id, *theirs, note))
+        contrasts[j].append(Contrast(*theirs, first.span.doc_id, *ours, note))
         valid = _choose_valid(first.span, second.span, year, read)
         if valid is first.span:
             older.setdefault(j, i)
         elif valid is second.span:
             older.setdefault(i, j)
         if len(notes) < 2:
-            notes.append(_describe(first, second, difference))
+            notes.append(note)
     marked = list(spans)
     for number, added in contrasts.items():
         marked[number] = replace(spans[number], contrasts=(*spans[number].contrasts, *added))

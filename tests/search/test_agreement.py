@@ -1,6 +1,7 @@
 """Passages that say the same with another value: the newer comes first, and that they differ is told."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_the_newer_comes_first_and_both_are_quoted(engine):
     assert engine.read(contrast.doc_id, contrast.other_start, contrast.other_end) == "4"
     assert engine.search(question, top_k=1)[0].doc_id == "release-2026.md"
     assert note in engine.ask(question).warnings
+
+
+def test_an_answer_tells_only_of_what_contradicts_what_it_cites(engine):
+    spans = engine.search("how much memory does the current release need?")
+    answer = engine.ask("how much memory does the current release need?")
+    (contrast,) = spans[0].contrasts
+    assert contrast.note in answer.warnings
+    lamp = engine.ask("how many hours does the keeper of the north lamp work?")
+    elsewhere = replace(lamp, spans=(*lamp.spans, *spans))
+    assert contrast.note not in elsewhere.with_notes(spans.notes).warnings
 
 
 def test_the_date_of_a_sentence_is_no_second_value(tmp_path):
