@@ -3,17 +3,18 @@
 import re
 from typing import NamedTuple
 
-_DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}"
-_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[ \u202f]?[APap]\.?[Mm]\.?)?"
+_DATE = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|[A-Z][a-z]{2} \d\d?)"
+_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[ \xa0\u202f]?[APap]\.?[ \xa0\u202f]?[Mm]\.?)?"
 _TIME = rf"{_DATE}(?:,?[ T]{_CLOCK})?|{_CLOCK}"
-_MARK = r"[\u200e\u200f]?"
+# Marks of the direction of a text.
+_UNSEEN = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _OWN = "user|human|you|me"
 _ASSISTANT = (
     r"assistant|ai|chatgpt|gpt[\w.-]{1,12}|claude|gemini|copilot|deepseek|grok|llama|mistral|bot"
     "|model"
 )
 _ROLE = rf"(?:{_OWN}|{_ASSISTANT}|system|tool)"
-_NAME = r"\w[^\n:*(\[|#]{0,58}[^\n:*(\[|#,\s]|\w"
+_NAME = r"""[^\s:*(\[|#"<>][^\n:*\[|#"<>]{0,59}?(?<![\s,])"""
 _LEVEL = "(?:info|debug|warn(?:ing)?|error|fatal|critical|trace|notice)"  # of a log
 # Each form: (mark, name, time). A name that is no role stands beside a date and a time.
 _AT = rf"[(\[](?P<at>{_TIME})[)\]]"
@@ -29,13 +30,30 @@ _FORMS = tuple(
         rf"|(?P<name>{_NAME})(?:\*\*)? [(\[](?P<time>{_DATE},?[ T]{_CLOCK})[)\]]"
         r"(?:\*\*)?:(?:\*\*)?)\s*",
         rf"(?P<mark>)(?P<role>{_ROLE})(?: said)?(?: {_AT})?:(?:\s+|$)",  # "User: "
-        # "[01.06.24, 10:00:00] Maria: ", "01/06/2024, 10:00 - Maria: "
-        rf"{_MARK}(?P<mark>\[?)(?P<at>{_DATE},? {_CLOCK})(?:\]| -) (?!{_LEVEL}\b)"
-        rf"(?P<role>{_NAME}): {_MARK}",
     )
 )
-_LINE_STARTS = re.compile(r"^(?=[\w#*\[\u200e\u200f])", re.MULTILINE)
+# A line that begins with a time is a message of who follows. "09:00 - Lunch: soup" is none.
+_STAMP = re.compile(
+    rf"[{_UNSEEN}]?(?P<mark>\[?)(?P<at>(?P<day>{_DATE},?(?: à)?[ T])?{_CLOCK})"
+    rf"(?:\] |(?(day) - |\] )|[ \t]+)(?!{_LEVEL}\b)",
+    re.IGNORECASE,
+)
+_SPEAKERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"<[ @+%&~!]?(?P<name>[^\s<>]{1,40})>\s",  # "10:00 <@rook> ", of programs for IRC
+        r" ?\*\s(?P<name>[^\s*]{1,40})\s",  # "10:00 * rook ", who does something
+        r"[@+%&~]?(?P<name>[^\d\s:<>*-][^\s:<>]{0,39})\t",  # "2024-06-01 10:00:00\trook\t"
+        r"(?P<name>)(?:-!-|\*\*\*|<--|-->|--)\s",  # "10:00 -!- ", of nobody
+        rf"From +(?P<name>{_NAME})(?: +to +[^\n:]{{1,60}})? ?:(?:\s+|$)",  # of Zoom
+        # "[01.06.24, 10:00:00] Maria: ", "01/06/2024, 10:00 - Maria: "; without a name of nobody.
+        rf"(?<=[\]-] )(?:(?P<name>{_NAME}) ?:(?:[ \t]|$))?[{_UNSEEN}]?",
+    )
+)
+_LINE_STARTS = re.compile(rf"^(?=[\w#*\[{_UNSEEN}])", re.MULTILINE)
+_AROUND_NAME = f"{_UNSEEN}~ \xa0\u202f"
 _LOOKED_AT = 50_000  # characters of a text that show whether it is one
+_DATED = re.compile(_DATE, re.IGNORECASE)
 _BEFORE = 2_000  # characters before the first message
 _IS_ROLE = re.compile(_ROLE, re.IGNORECASE)
 _ONE_SAYS = re.compile(_OWN, re.IGNORECASE)
@@ -46,7 +64,7 @@ class Opener(NamedTuple):
     """The beginning of a message.
 
     Attributes:
-        speaker: who speaks, as it is written.
+        speaker: who speaks, as it is written; empty for a notice of nobody.
         time: when, as it is written; empty if it is unknown.
         form: how it is written; all messages of a conversation are written alike.
         end: number of its characters, the space before the message included.
@@ -82,15 +100,26 @@ def read_opener(line: str) -> Opener | None:
     for number, form in enumerate(_FORMS):
         if match := form.match(line):
             parts = match.groupdict()
-            speaker = parts["role"] or parts["name"]
+            speaker = parts["role"] or parts.get("name") or ""
             time = parts["at"] or parts.get("time") or ""
             return Opener(speaker.strip(), time, f"{number}{parts['mark']}", match.end())
+    stamp = _STAMP.match(line)
+    return _read_speaker(line, stamp) if stamp else None
+
+
+def _read_speaker(line: str, stamp: re.Match[str]) -> Opener | None:
+    """Return who speaks after the time that a line begins with; None if the line is no message."""
+    for speaker in _SPEAKERS:
+        if match := speaker.match(line, stamp.end()):
+            name = " ".join((match["name"] or "").strip(_AROUND_NAME).split())
+            return Opener(name, stamp["at"], f"{stamp['mark']}{bool(stamp['day'])}", match.end())
     return None
 
 
 def write_opener(speaker: str, time: str) -> str:
     """Return the line that begins a message, by who speaks and when (ISO 8601, or empty)."""
-    name = " ".join(re.sub(r"[\n:*(\[|#,]+", " ", speaker).split())[:60].strip() or "unknown"
+    name = " ".join(re.sub(r"""[\n:*\[|#"<>]+""", " ", speaker).split())[:60].strip(" ,(")
+    name = name or "unknown"
     return f"## {name}, {time}" if time else f"## {name}"
 
 
@@ -105,6 +134,11 @@ def is_conversation(text: str) -> bool:
     if not openers or openers[0][0] > _BEFORE:
         return False
     alike = [opener for _, opener in openers if opener.form == openers[0][1].form]
-    has_roles = any(each.is_own for each in alike) and any(each.is_assistant for each in alike)
+    speakers = [opener.speaker for opener in alike if opener.speaker]
+    if any(each.is_own for each in alike) and any(each.is_assistant for each in alike):
+        return True
     are_timed = all(opener.time for opener in alike)
-    return has_roles or (are_timed and len({opener.speaker for opener in alike}) > 1)
+    # What stands beside the times of an agenda or a log is seldom the same twice.
+    most = 1 if _DATED.match(openers[0][1].time) else 2
+    has_several = len(set(speakers)) > 1 and most * len(set(speakers)) <= len(speakers)
+    return are_timed and has_several and 4 * len(speakers) >= len(alike)
