@@ -26,6 +26,7 @@ class _Form(NamedTuple):
         text: in a message, what is said.
         markup: ``html`` or ``slack`` if the text has one; ``latin-1`` if all texts are UTF-8 that
             was read as that.
+        pasted: in a message, the list of texts that were pasted into it.
     """
 
     messages: str
@@ -34,6 +35,7 @@ class _Form(NamedTuple):
     time: str
     text: str
     markup: str = ""
+    pasted: str = ""
 
 
 class _Message(NamedTuple):
@@ -49,7 +51,7 @@ _FORMS = (
     _Form(
         "mapping", "title", "message.author.role", "message.create_time", "message.content.parts"
     ),
-    _Form("chat_messages", "name", "sender", "created_at", "text|content"),  # Claude
+    _Form("chat_messages", "name", "sender", "created_at", "text|content", pasted="attachments"),
     _Form("messages", "name", "from", "date", "text"),  # Telegram
     _Form("messages", "channel.name", "author.nickname|author.name", "timestamp", "content"),
     _Form("messages", "title", "sender_name", "timestamp_ms", "content", "latin-1"),  # of Meta
@@ -110,14 +112,16 @@ def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:
     if form is not None:
         value = _mend(value) if form.markup == "latin-1" else value
         yield str(_find(value, form.title) or ""), _read_messages(value, form)
-    elif isinstance(value, list):
-        if _are_chats(value):
-            for item in value:
-                yield from _find_chats(item)
-    elif isinstance(value, dict):
-        for name in _LISTS:
-            if isinstance(value.get(name), list | dict):
-                yield from _find_chats(value[name])
+    else:
+        for part in _list_parts(value):
+            yield from _find_chats(part)
+
+
+def _list_parts(value: Any) -> Sequence[Any]:
+    """Return in what an export that is no conversation may have some."""
+    if isinstance(value, dict):
+        return [value[name] for name in _LISTS if name in value]
+    return value if isinstance(value, list) and _are_chats(value) else []
 
 
 def _are_chats(items: Sequence[Any]) -> bool:
@@ -186,11 +190,8 @@ def _read_messages(value: Any, form: _Form) -> list[_Message]:
     messages = []
     for item in items:
         speaker = str(_find(item, form.speaker) or "")
-        files = _find(item, "attachments")
-        pasted = (
-            [_find(file, "extracted_content") for file in files] if isinstance(files, list) else []
-        )
-        text = _show([_find(item, form.text), *pasted], form.markup, names).strip()
+        said = [_find(item, form.text), _find(item, form.pasted)]
+        text = _show(said, form.markup, names).strip()
         if text and speaker not in ("system", "tool"):
             name = speaker.title() if is_role(speaker) else speaker
             messages.append(_Message(name, _read_time(_find(item, form.time)), text))
@@ -204,7 +205,7 @@ def _show(value: Any, markup: str, names: Mapping[Any, Any]) -> str:
     if isinstance(value, list):
         return "\n\n".join(filter(None, (_show(part, markup, names) for part in value)))
     if isinstance(value, dict):
-        return _show(value.get("text"), markup, names)
+        return _show(_find(value, "text|extracted_content"), markup, names)
     text = value if isinstance(value, str) else ""
     if markup == "html" and "<" in text:
         return extract(text.encode())

@@ -1,6 +1,7 @@
 """How messages of conversations begin: with a heading, a bold name or a time, and who speaks."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _DATE = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|[A-Z][a-z]{2} \d\d?)"
@@ -125,20 +126,31 @@ def write_opener(speaker: str, time: str) -> str:
 
 def is_conversation(text: str) -> bool:
     """Return whether the beginning of a text has messages of several speakers, written alike."""
-    head = text[:_LOOKED_AT]
+    openers = _list_alike(text[:_LOOKED_AT])
+    has_roles = any(each.is_own for each in openers) and any(each.is_assistant for each in openers)
+    return has_roles or _have_speakers(openers)
+
+
+def _list_alike(text: str) -> list[Opener]:
+    """Return the beginnings of messages that are written as the first one; none if it is late."""
     openers = [
         (start.start(), opener)
-        for start in _LINE_STARTS.finditer(head)
-        if (opener := read_opener(head[start.start() : start.start() + 200].partition("\n")[0]))
+        for start in _LINE_STARTS.finditer(text)
+        if (opener := read_opener(text[start.start() : start.start() + 200].partition("\n")[0]))
     ]
     if not openers or openers[0][0] > _BEFORE:
+        return []
+    return [opener for _, opener in openers if opener.form == openers[0][1].form]
+
+
+def _have_speakers(openers: Sequence[Opener]) -> bool:
+    """Return whether messages have times and several speakers.
+
+    Of an agenda or a log that has no dates, what stands beside the times is seldom the same twice.
+    """
+    if not all(opener.time for opener in openers):
         return False
-    alike = [opener for _, opener in openers if opener.form == openers[0][1].form]
-    speakers = [opener.speaker for opener in alike if opener.speaker]
-    if any(each.is_own for each in alike) and any(each.is_assistant for each in alike):
-        return True
-    are_timed = all(opener.time for opener in alike)
-    # What stands beside the times of an agenda or a log is seldom the same twice.
-    most = 1 if _DATED.match(openers[0][1].time) else 2
-    has_several = len(set(speakers)) > 1 and most * len(set(speakers)) <= len(speakers)
-    return are_timed and has_several and 4 * len(speakers) >= len(alike)
+    named = [opener.speaker for opener in openers if opener.speaker]
+    are_dated = any(_DATED.match(opener.time) for opener in openers)
+    most = len(named) if are_dated else len(named) // 2
+    return 1 < len(set(named)) <= most and len(openers) <= 4 * len(named)
