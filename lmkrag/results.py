@@ -130,7 +130,8 @@ class Span:
             None if pages or lines are counted.
         headings: the headings that the best hit stands under, outermost first, or the functions and
             classes around source code.
-        speaker: who speaks in the message of a conversation or mail that it is of; else empty.
+        speaker: who speaks in the message of a conversation or mail that it is of, or begins with
+            where the reply to a question follows; else empty.
         time: when, to the minute (ISO 8601), or as the text has it; empty if that is unknown.
         also_in: names of other documents with the same words, which are not listed as results.
         more: lines of lesser results in the same file, which are left out in a folder of source

@@ -24,7 +24,9 @@ class _Form(NamedTuple):
         speaker: in a message, who speaks; names that end with ``role`` or ``sender`` have roles.
         time: in a message, when.
         text: in a message, what is said.
-        markup: ``html`` or ``slack`` if the text has one.
+        markup: ``html`` or ``slack`` if the text has one; ``latin-1`` if all texts are UTF-8 that
+            was read as that.
+        pasted: in a message, the list of texts that were pasted into it.
     """
 
     messages: str
@@ -33,6 +35,7 @@ class _Form(NamedTuple):
     time: str
     text: str
     markup: str = ""
+    pasted: str = ""
 
 
 class _Message(NamedTuple):
@@ -48,10 +51,10 @@ _FORMS = (
     _Form(
         "mapping", "title", "message.author.role", "message.create_time", "message.content.parts"
     ),
-    _Form("chat_messages", "name", "sender", "created_at", "text|content"),  # Claude
+    _Form("chat_messages", "name", "sender", "created_at", "text|content", pasted="attachments"),
     _Form("messages", "name", "from", "date", "text"),  # Telegram
     _Form("messages", "channel.name", "author.nickname|author.name", "timestamp", "content"),
-    _Form("messages", "title", "sender_name", "timestamp_ms", "content"),  # of Meta
+    _Form("messages", "title", "sender_name", "timestamp_ms", "content", "latin-1"),  # of Meta
     _Form("value", "topic", "from.user.displayName", "createdDateTime", "body.content", "html"),
     _Form("", "", "from.user.displayName", "createdDateTime", "body.content", "html"),  # Teams
     _Form(
@@ -107,17 +110,35 @@ def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:
     """Yield the title and the messages of each conversation of an export."""
     form = next((form for form in _FORMS if _fits(value, form)), None)
     if form is not None:
+        value = _mend(value) if form.markup == "latin-1" else value
         yield str(_find(value, form.title) or ""), _read_messages(value, form)
-    elif isinstance(value, list):
-        forms = [next((form for form in _FORMS if _fits(item, form)), None) for item in value]
-        titled = [_find(item, form.title) for item, form in zip(value, forms, strict=True) if form]
-        if 2 * sum(isinstance(title, str) for title in titled) > len(value):
-            for item in value:
-                yield from _find_chats(item)
-    elif isinstance(value, dict):
-        for name in _LISTS:
-            if isinstance(value.get(name), list | dict):
-                yield from _find_chats(value[name])
+    else:
+        for part in _list_parts(value):
+            yield from _find_chats(part)
+
+
+def _list_parts(value: Any) -> Sequence[Any]:
+    """Return in what an export that is no conversation may have some."""
+    if isinstance(value, dict):
+        return [value[name] for name in _LISTS if name in value]
+    return value if isinstance(value, list) and _are_chats(value) else []
+
+
+def _are_chats(items: Sequence[Any]) -> bool:
+    """Return whether a list has a conversation with a title, and most others have a list of that
+    name, too: some have no title, and in some nobody has spoken.
+    """
+    fitting = ((item, form) for item in items for form in _FORMS if _fits(item, form))
+    titled = (form for item, form in fitting if isinstance(_find(item, form.title), str))
+    name = next((form.messages for form in titled), "")
+    return 2 * sum(isinstance(_find(item, name), list | dict) for item in items) > len(items)
+
+
+def _mend(value: Any) -> Any:
+    """Return a value whose texts are UTF-8 read as Latin-1, itself if one of them is not."""
+    with suppress(UnicodeError):
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("latin-1").decode())
+    return value
 
 
 def _fits(value: Any, form: _Form) -> bool:
@@ -169,7 +190,8 @@ def _read_messages(value: Any, form: _Form) -> list[_Message]:
     messages = []
     for item in items:
         speaker = str(_find(item, form.speaker) or "")
-        text = _show(_find(item, form.text), form.markup, names).strip()
+        said = [_find(item, form.text), _find(item, form.pasted)]
+        text = _show(said, form.markup, names).strip()
         if text and speaker not in ("system", "tool"):
             name = speaker.title() if is_role(speaker) else speaker
             messages.append(_Message(name, _read_time(_find(item, form.time)), text))
@@ -183,7 +205,7 @@ def _show(value: Any, markup: str, names: Mapping[Any, Any]) -> str:
     if isinstance(value, list):
         return "\n\n".join(filter(None, (_show(part, markup, names) for part in value)))
     if isinstance(value, dict):
-        return _show(value.get("text"), markup, names)
+        return _show(_find(value, "text|extracted_content"), markup, names)
     text = value if isinstance(value, str) else ""
     if markup == "html" and "<" in text:
         return extract(text.encode())
@@ -192,8 +214,10 @@ def _show(value: Any, markup: str, names: Mapping[Any, Any]) -> str:
 
     def show_link(link: re.Match[str]) -> str:
         mark, target, label = link.groups()
+        if mark == "!":  # "@here", a day
+            return label or f"@{target}"
         if mark:
-            return f"{mark.replace('!', '@')}{label or names.get(target, target)}"
+            return f"{mark}{label or names.get(target, target)}"
         return f"{label} ({target})" if label else target
 
     return unescape(_SLACK_LINK.sub(show_link, text))

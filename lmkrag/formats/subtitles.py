@@ -5,7 +5,8 @@ from html import unescape
 
 from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.text import decode
-from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.language.messages import is_conversation
+from lmkrag.specs import BYTE_ORDER_MARK, CHAT
 
 # The times of a cue, and the line before them: its number or its identifier.
 _TIMES = re.compile(
@@ -23,7 +24,10 @@ _STAMP = re.compile(r"<[\d:]+\.\d+>")
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .srt or .vtt file; the speaker's name, if there is one, stands before the words."""
+    """Read an .srt or .vtt file; the speaker's name, if there is one, stands before the words.
+
+    With the names of several people it is a conversation.
+    """
     text = decode(data).removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
     is_vtt, rolls = name.lower().endswith("vtt"), _STAMP.search(text) is not None
     text = _BLANK_LINE.sub("", text) if is_vtt else text
@@ -38,4 +42,5 @@ def read(data: bytes, name: str) -> Loaded:
         above = lines
         if speech:
             cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{int(seconds):02}] {speech}")
-    return Loaded("\n".join(cues), "subtitles")
+    shown = "\n".join(cues)
+    return Loaded(shown, CHAT if is_conversation(shown) else "subtitles")

@@ -115,7 +115,7 @@ def describe(text: str, name: str) -> Loaded:
         return Loaded(text, "code")
     if suffix in _TITLES:
         return Loaded(text, "text", fold(_find_title(_TITLES[suffix], text)))
-    is_chat = suffix in ("", ".txt") and is_conversation(text)
+    is_chat = suffix in ("", ".txt", ".log", ".weechatlog") and is_conversation(text)
     return Loaded(text, CHAT if is_chat else "text")
 
 

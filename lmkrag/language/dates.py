@@ -3,7 +3,7 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -35,6 +35,7 @@ _DAY = r"(\d\d?)(?:st|nd|rd|th|er|\.|º)?"
 _NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
 _YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
 _YEAR_LAST = re.compile(_NUMERIC % r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)?\d\d)")
+_DOTTED = re.compile(r"\d\.\d\d?\.\d\d")
 _DAY_MONTH = re.compile(
     rf"(?<!\w){_DAY} (?:of |de )?({_MONTH})\b\.?(?:,? (?:del? )?((?:19|20)\d\d)\b)?", re.IGNORECASE
 )
@@ -105,6 +106,46 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
         for match in pattern.finditer(text):
             if match[3] or match[month] not in ("may", "march", "mar"):  # "12 may enter"
                 yield match[0], _days(match[3], (number_month(match[month]), match[day]))
+
+
+def names_day_first(dates: Sequence[str]) -> bool | None:
+    """Return whether the numeric dates of one file name the day before the month.
+
+    Only one order may be on the calendar; else dots say so, or the order in which dates ascend.
+
+    Args:
+        dates: texts with the dates, in their order.
+
+    Returns:
+        None if nothing tells, or some text has no such date.
+
+    >>> names_day_first(["3/5/24", "3/25/24"]), names_day_first(["3/5/24"])
+    (False, None)
+    """
+    ascends = {}
+    for day_first in (True, False):
+        days = [read_day(text, day_first=day_first) for text in dates]
+        if all(days):
+            ascends[day_first] = days == sorted(days)
+    if len(ascends) > 1 and any(_DOTTED.search(text) for text in dates):
+        return True
+    orders = [order for order, ascend in ascends.items() if ascend or len(ascends) == 1]
+    return orders[0] if len(orders) == 1 else None
+
+
+def read_day(text: str, *, day_first: bool) -> str:
+    """Return the first numeric date of a text in ISO 8601, by its order; empty if that is on no
+    calendar.
+
+    >>> read_day("3/5/24, 9:01", day_first=True), read_day("3/5/24, 9:01", day_first=False)
+    ('2024-05-03', '2024-03-05')
+    """
+    match = _YEAR_LAST.search(text)
+    if match is None:
+        return ""
+    first, _, second, year = match.groups()
+    days = _days(year, (second, first) if day_first else (first, second))
+    return next((f"{day.year}-{day.month:02}-{day.day:02}" for day in days), "")
 
 
 def is_same_day(day: Day, other: Day) -> bool:

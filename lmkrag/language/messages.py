@@ -1,19 +1,21 @@
 """How messages of conversations begin: with a heading, a bold name or a time, and who speaks."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-_DATE = r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}"
-_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[ \u202f]?[APap]\.?[Mm]\.?)?"
+_DATE = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|[A-Z][a-z]{2} \d\d?)"
+_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[ \xa0\u202f]?[APap]\.?[ \xa0\u202f]?[Mm]\.?)?"
 _TIME = rf"{_DATE}(?:,?[ T]{_CLOCK})?|{_CLOCK}"
-_MARK = r"[\u200e\u200f]?"
+# Marks of the direction of a text.
+_UNSEEN = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _OWN = "user|human|you|me"
 _ASSISTANT = (
     r"assistant|ai|chatgpt|gpt[\w.-]{1,12}|claude|gemini|copilot|deepseek|grok|llama|mistral|bot"
     "|model"
 )
 _ROLE = rf"(?:{_OWN}|{_ASSISTANT}|system|tool)"
-_NAME = r"\w[^\n:*(\[|#]{0,58}[^\n:*(\[|#,\s]|\w"
+_NAME = r"""[^\s:*(\[|#"<>][^\n:*\[|#"<>]{0,59}?(?<![\s,])"""
 _LEVEL = "(?:info|debug|warn(?:ing)?|error|fatal|critical|trace|notice)"  # of a log
 # Each form: (mark, name, time). A name that is no role stands beside a date and a time.
 _AT = rf"[(\[](?P<at>{_TIME})[)\]]"
@@ -29,13 +31,30 @@ _FORMS = tuple(
         rf"|(?P<name>{_NAME})(?:\*\*)? [(\[](?P<time>{_DATE},?[ T]{_CLOCK})[)\]]"
         r"(?:\*\*)?:(?:\*\*)?)\s*",
         rf"(?P<mark>)(?P<role>{_ROLE})(?: said)?(?: {_AT})?:(?:\s+|$)",  # "User: "
-        # "[01.06.24, 10:00:00] Maria: ", "01/06/2024, 10:00 - Maria: "
-        rf"{_MARK}(?P<mark>\[?)(?P<at>{_DATE},? {_CLOCK})(?:\]| -) (?!{_LEVEL}\b)"
-        rf"(?P<role>{_NAME}): {_MARK}",
     )
 )
-_LINE_STARTS = re.compile(r"^(?=[\w#*\[\u200e\u200f])", re.MULTILINE)
+# A line that begins with a time is a message of who follows. "09:00 - Lunch: soup" is none.
+_STAMP = re.compile(
+    rf"[{_UNSEEN}]?(?P<mark>\[?)(?P<at>(?P<day>{_DATE},?(?: à)?[ T])?{_CLOCK})"
+    rf"(?:\] |(?(day) - |\] )|[ \t]+)(?!{_LEVEL}\b)",
+    re.IGNORECASE,
+)
+_SPEAKERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"<[ @+%&~!]?(?P<name>[^\s<>]{1,40})>\s",  # "10:00 <@rook> ", of programs for IRC
+        r" ?\*\s(?P<name>[^\s*]{1,40})\s",  # "10:00 * rook ", who does something
+        r"[@+%&~]?(?P<name>[^\d\s:<>*-][^\s:<>]{0,39})\t",  # "2024-06-01 10:00:00\trook\t"
+        r"(?P<name>)(?:-!-|\*\*\*|<--|-->|--)\s",  # "10:00 -!- ", of nobody
+        rf"From +(?P<name>{_NAME})(?: +to +[^\n:]{{1,60}})? ?:(?:\s+|$)",  # of Zoom
+        # "[01.06.24, 10:00:00] Maria: ", "01/06/2024, 10:00 - Maria: "; without a name of nobody.
+        rf"(?<=[\]-] )(?:(?P<name>{_NAME}) ?:(?:[ \t]|$))?[{_UNSEEN}]?",
+    )
+)
+_LINE_STARTS = re.compile(rf"^(?=[\w#*\[{_UNSEEN}])", re.MULTILINE)
+_AROUND_NAME = f"{_UNSEEN}~ \xa0\u202f"
 _LOOKED_AT = 50_000  # characters of a text that show whether it is one
+_DATED = re.compile(_DATE, re.IGNORECASE)
 _BEFORE = 2_000  # characters before the first message
 _IS_ROLE = re.compile(_ROLE, re.IGNORECASE)
 _ONE_SAYS = re.compile(_OWN, re.IGNORECASE)
@@ -46,7 +65,7 @@ class Opener(NamedTuple):
     """The beginning of a message.
 
     Attributes:
-        speaker: who speaks, as it is written.
+        speaker: who speaks, as it is written; empty for a notice of nobody.
         time: when, as it is written; empty if it is unknown.
         form: how it is written; all messages of a conversation are written alike.
         end: number of its characters, the space before the message included.
@@ -82,29 +101,56 @@ def read_opener(line: str) -> Opener | None:
     for number, form in enumerate(_FORMS):
         if match := form.match(line):
             parts = match.groupdict()
-            speaker = parts["role"] or parts["name"]
+            speaker = parts["role"] or parts.get("name") or ""
             time = parts["at"] or parts.get("time") or ""
             return Opener(speaker.strip(), time, f"{number}{parts['mark']}", match.end())
+    stamp = _STAMP.match(line)
+    return _read_speaker(line, stamp) if stamp else None
+
+
+def _read_speaker(line: str, stamp: re.Match[str]) -> Opener | None:
+    """Return who speaks after the time that a line begins with; None if the line is no message."""
+    for speaker in _SPEAKERS:
+        if match := speaker.match(line, stamp.end()):
+            name = " ".join((match["name"] or "").strip(_AROUND_NAME).split())
+            return Opener(name, stamp["at"], f"{stamp['mark']}{bool(stamp['day'])}", match.end())
     return None
 
 
 def write_opener(speaker: str, time: str) -> str:
     """Return the line that begins a message, by who speaks and when (ISO 8601, or empty)."""
-    name = " ".join(re.sub(r"[\n:*(\[|#,]+", " ", speaker).split())[:60].strip() or "unknown"
+    name = " ".join(re.sub(r"""[\n:*\[|#"<>]+""", " ", speaker).split())[:60].strip(" ,(")
+    name = name or "unknown"
     return f"## {name}, {time}" if time else f"## {name}"
 
 
 def is_conversation(text: str) -> bool:
     """Return whether the beginning of a text has messages of several speakers, written alike."""
-    head = text[:_LOOKED_AT]
+    openers = _list_alike(text[:_LOOKED_AT])
+    has_roles = any(each.is_own for each in openers) and any(each.is_assistant for each in openers)
+    return has_roles or _have_speakers(openers)
+
+
+def _list_alike(text: str) -> list[Opener]:
+    """Return the beginnings of messages that are written as the first one; none if it is late."""
     openers = [
         (start.start(), opener)
-        for start in _LINE_STARTS.finditer(head)
-        if (opener := read_opener(head[start.start() : start.start() + 200].partition("\n")[0]))
+        for start in _LINE_STARTS.finditer(text)
+        if (opener := read_opener(text[start.start() : start.start() + 200].partition("\n")[0]))
     ]
     if not openers or openers[0][0] > _BEFORE:
+        return []
+    return [opener for _, opener in openers if opener.form == openers[0][1].form]
+
+
+def _have_speakers(openers: Sequence[Opener]) -> bool:
+    """Return whether messages have times and several speakers.
+
+    Of an agenda or a log that has no dates, what stands beside the times is seldom the same twice.
+    """
+    if not all(opener.time for opener in openers):
         return False
-    alike = [opener for _, opener in openers if opener.form == openers[0][1].form]
-    has_roles = any(each.is_own for each in alike) and any(each.is_assistant for each in alike)
-    are_timed = all(opener.time for opener in alike)
-    return has_roles or (are_timed and len({opener.speaker for opener in alike}) > 1)
+    named = [opener.speaker for opener in openers if opener.speaker]
+    are_dated = any(_DATED.match(opener.time) for opener in openers)
+    most = len(named) if are_dated else len(named) // 2
+    return 1 < len(set(named)) <= most and len(openers) <= 4 * len(named)

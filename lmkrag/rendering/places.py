@@ -23,13 +23,13 @@ UNITS = {
 paragraphs.
 """
 
-_JSON = (".json", ".jsonl", ".ndjson")
+_REWRITTEN = (".json", ".jsonl", ".ndjson", ".srt", ".vtt")  # whose text is not the file itself
 _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def has_lines(kind: str, doc_id: str) -> bool:
     """Return whether the lines of a document, by its kind and name, are those of its file."""
-    return kind in LINED or (kind == CHAT and not doc_id.lower().endswith(_JSON))
+    return kind in LINED or (kind == CHAT and not doc_id.lower().endswith(_REWRITTEN))
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:

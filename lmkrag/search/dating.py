@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.view import DocumentView
-from lmkrag.language.dates import MAY_DATE, find_date
+from lmkrag.language.dates import MAY_DATE, find_date, names_day_first, read_day
 from lmkrag.language.patterns import LateRegex
-from lmkrag.search.messages import MAIL, find_message
+from lmkrag.search.messages import MAIL, find_message, list_messages
 
 _DATE_KEYS = """date updated last_updated lastupdated modified last_modified lastmod revised
 effective effective_date valid_from published issued created datum stand fecha"""
@@ -42,6 +42,7 @@ class Dated(NamedTuple):
 
 
 _dated_documents: dict[tuple[object, ...], Dated] = {}
+_orders: dict[str, bool | None] = {}  # of days and months in conversations
 
 
 def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> Dated:
@@ -57,7 +58,7 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
         (day for heading in reversed(headings) if (day := find_date(heading, years=True))), ""
     )
     message = None if date_meta(row.meta) else find_message(view, ordinal)
-    if message is not None and (day := find_date(message.time)):
+    if message is not None and (day := _date_message(view, message.time)):
         return Dated(day, "header")
     if headed or (message is not None and row.kind == MAIL):
         return Dated(headed, "heading") if headed else Dated()
@@ -68,6 +69,20 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
             _dated_documents.clear()
         dated = _dated_documents[key] = _date_document(row, read)
     return dated
+
+
+def _date_message(view: DocumentView, time: str) -> str:
+    """The day of a message; which number names the month, all messages of the document decide."""
+    day = find_date(time)
+    if len(day) != len("2026"):
+        return day
+    key = view.row.content_checksum
+    if key not in _orders:
+        if len(_orders) >= _REMEMBERED:
+            _orders.clear()
+        _orders[key] = names_day_first([message.time for message in list_messages(view)])
+    day_first = _orders[key]
+    return day if day_first is None else read_day(time, day_first=day_first)
 
 
 def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:

@@ -57,6 +57,8 @@ _ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _ANY, _NUL = "[^\0]", "\x1e"  # in patterns: any character, and what a null character is taken for
 _MAX_DEPTH = 50
 _NAMES = frozenset({"doc_id", "path", "title", "kind", "root"})  # keys whose values are no dates
+SPEAKER = "speaker"
+"""A key of messages, not of documents."""
 _ASKED = "kind, path, doc_id, title, modified, speaker"
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
@@ -132,6 +134,11 @@ def to_expression(expression: Filter | None) -> Expression | None:
     if expression is not None:
         parse_filter(expression)
     return expression
+
+
+def asks_who_speaks(expression: Filter | None) -> bool:
+    """Return whether a filter may keep some messages of a document and not others."""
+    return SPEAKER in str(expression).lower()
 
 
 def quote_key(key: object) -> str:

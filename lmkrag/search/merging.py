@@ -14,6 +14,7 @@ from lmkrag.rendering.places import has_lines
 from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
+from lmkrag.search.filters import asks_who_speaks
 from lmkrag.search.growth import Grown
 from lmkrag.search.messages import Message, find_message
 from lmkrag.search.passages import complete_span
@@ -124,11 +125,13 @@ class Results:
         """Complete spans to passages, and merge those that meet."""
         candidates, weights = self.candidates, self.candidates.weights
         choose = _best_of_each if self.collapse else list
+        replies = not asks_who_speaks(self.request.filter)
         merged: list[_Passage] = []
         for rank, (first, stop, hit) in enumerate(grown):
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
             low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
-            passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
+            whole = complete_span(view, low, high, weights, replies=replies)
+            passage = _Passage(view, *strip(view, *whole), [hit])
             if view.row.kind == CHAT:
                 passage.message = find_message(view, ordinal)
             touching = rank < weights.touching and view.kind(ordinal) != "record"
@@ -171,6 +174,8 @@ def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
     before, after = left[1] - 1, right[0]
     if after != before + 1 or candidates.record[before] or candidates.record[after]:
         return False
+    if candidates.heading[after] and candidates.view(after).row.kind == CHAT:
+        return False  # another message, or a section of one
     is_next = candidates.sentences[after] - candidates.sentences[before] == 1
     return bool(is_next and candidates.documents[after] == candidates.documents[before])
 

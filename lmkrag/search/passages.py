@@ -33,10 +33,12 @@ _REFERS_BACK = re.compile(
 
 
 def complete_span(
-    view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS
+    view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS, *, replies: bool = True
 ) -> tuple[int, int]:
     """Return the passage of sentences ``[first, stop)`` as characters ``[start, end)``, white space
     around included.
+
+    Without ``replies``, a question of a conversation comes without the message that follows.
     """
     if view.row.kind == "code":
         start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
@@ -48,8 +50,9 @@ def complete_span(
             break
         first = extended
     first = find_unit_start(view, first, weights.antecedent_chars)
-    stop = _take_after(view, first, stop, weights.following_chars)
-    if view.row.kind == CHAT and view.kind(first) == "heading" and first + 1 < stop:
+    is_chat = view.row.kind == CHAT
+    stop = _take_after(view, first, stop, weights.following_chars, replies=is_chat and replies)
+    if is_chat and view.kind(first) == "heading" and first + 1 < stop:
         first += 1  # who speaks in a message stands beside it
     return view.bounds(first)[0], view.bounds(stop - 1)[1]
 
@@ -131,7 +134,7 @@ def _distance(view: DocumentView, above: int, below: int) -> int:
     return view.bounds(below)[0] - view.bounds(above)[0]
 
 
-def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
+def _take_after(view: DocumentView, first: int, stop: int, reach: int, *, replies: bool) -> int:
     """The end of the text that the last sentence of a passage announces: a list, code, the answer
     to a question.
     """
@@ -147,8 +150,8 @@ def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
         while may_take() and view.kind(following) == "item" and not begins_unit(view, following):
             following += 1
     elif _ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last):
-        is_asked = view.row.kind == CHAT and ASKS.search(last) is not None
-        if is_asked and may_take() and view.kind(following) == "heading":
+        is_asked = ASKS.search(last) is not None
+        if is_asked and replies and may_take() and view.kind(following) == "heading":
             following += 1  # the reply is a message of its own
         if not may_take() or view.kind(following) == "heading":
             return stop

@@ -67,9 +67,12 @@ class SpanMaker:
         start, end = strip(view, start, end)
         line = view.count_lines(start) + 1 if has_lines(row.kind, row.doc_id) else None
         text, score = view.text(start, end), float(self.candidates.score[hits[0]])
-        headings = _find_context(view, ordinal, start)
-        header = find_header(view, view.ordinal_at(start))
-        message = find_message(view, ordinal)
+        first = view.ordinal_at(start)
+        # A message may follow the question that it replies to; a document begins at 0.
+        context = first if row.kind == CHAT and start else ordinal
+        headings = _find_context(view, context, start)
+        header = find_header(view, first)
+        message = find_message(view, context)
         explanation: Explanation | None = None
         if self._grown is not None:
             explanation = explain_span(self.candidates, hits, self._grown, start, end)
@@ -87,7 +90,7 @@ class SpanMaker:
             meta=row.meta,
             line=line,
             last_line=None if line is None else line + text.count("\n"),
-            paragraph=None if line or row.page_starts else find_paragraph(view, ordinal, start),
+            paragraph=None if line or row.page_starts else find_paragraph(view, context, start),
             headings=headings,
             speaker=message.speaker if message else "",
             time=message.time if message else "",

@@ -13,7 +13,16 @@ from lmkrag.errors import DocumentNotFound
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.search.filters import Expression, Filter, Match, Test, parse_filter, to_expression
+from lmkrag.search.filters import (
+    SPEAKER,
+    Expression,
+    Filter,
+    Match,
+    Test,
+    asks_who_speaks,
+    parse_filter,
+    to_expression,
+)
 from lmkrag.search.messages import KINDS, list_messages
 from lmkrag.system.files import is_local_path
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id, check_limit
@@ -21,7 +30,6 @@ from lmkrag.types.arrays import Mask
 from lmkrag.types.json_values import replace_surrogates
 
 _REMEMBERED = 32  # filters
-_SPEAKER = "speaker"  # a key of messages, not of documents
 _MOST_FOLDERS = 20  # of a path whose end may be the id of a document
 
 
@@ -54,13 +62,13 @@ class FilterCache:
 def _select(snapshot: Snapshot, expression: Expression, *, names_folders: bool) -> Selection:
     """The documents that match a filter; their messages, if it asks who speaks in them."""
     match, keeps = _match(snapshot.match_field, names_folders), parse_filter(expression)
-    if _SPEAKER not in str(expression).lower():
+    if not asks_who_speaks(expression):
         return Selection(snapshot.documents, np.flatnonzero(keeps(match)))
     parts = list(_divide(snapshot))
     owners, first, stop = np.array([part[:3] for part in parts], np.int64).reshape(-1, 3).T
 
     def match_part(key: str, test: Test) -> Mask:
-        if key == _SPEAKER:
+        if key == SPEAKER:
             return np.array([test(speaker) for *_, speaker in parts], bool)
         return match(key, test)[owners]
 
@@ -81,7 +89,7 @@ def _divide(snapshot: Snapshot) -> Iterator[tuple[int, int, int, str | None]]:
             list_messages(snapshot.view_document(int(key))) if have_messages[position] else []
         )
         starts = [first, *(first + message.first for message in messages), stop]
-        speakers = [None, *(message.speaker for message in messages)]
+        speakers = [None, *(message.speaker or None for message in messages)]
         for (start, end), speaker in zip(pairwise(starts), speakers, strict=True):
             if start < end:
                 yield position, start, end, speaker

@@ -132,6 +132,51 @@ def test_other_records_stay_records(value):
     assert read(value).kind == "json"
 
 
+def test_chats_without_a_name_or_a_message_are_of_an_export_too(tmp_path):
+    saved = {"type": "saved_messages", "messages": TELEGRAM["messages"][:1]}
+    joined = {"name": "Ida", "messages": [{"id": 1, "type": "service", "text": ""}]}
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps({"chats": {"list": [TELEGRAM, saved, joined, joined]}}))
+    loaded = load_with_attachments(file, "result.json")
+    assert [each.doc_id for each in loaded.attached] == [
+        "result.json/Harbour crew.json",
+        "result.json/chat.json",
+    ]
+    assert {each.kind for each in loaded.attached} == {"chat"}
+
+
+def test_texts_of_meta_are_read_as_what_their_bytes_are():
+    def write(name, text):
+        value = {"sender_name": name, "timestamp_ms": 1717236000000, "content": text}
+        return json.dumps({"title": name, "messages": [value]}, ensure_ascii=False)
+
+    mangled = write("José", "12 € 👍").encode().decode("latin-1")
+    document = read(mangled, "message_1.json")
+    assert document.title == "José"
+    assert document.text == "## José, 2024-06-01 10:00\n\n12 € 👍"
+    assert "JosÃ© – é" in read(write("Ida", "JosÃ© – é")).text  # not all are such texts
+
+
+def test_what_was_pasted_into_a_message_of_claude_is_of_it():
+    files = [{"file_name": "paste.txt", "extracted_content": "The rent is 40 euros."}, {"id": 1}]
+    asked, told = CLAUDE["chat_messages"]
+    text = read({**CLAUDE, "chat_messages": [{**asked, "attachments": files}, told]}).text
+    assert "What is the fee?\n\nThe rent is 40 euros.\n\n## Assistant" in text
+
+
+def test_days_and_groups_of_slack_are_shown_as_they_are():
+    text = "Due <!date^1709942400^{date}|Mar 9>, <!here>, <!subteam^S1|@crew>, <#C1|quay>"
+    assert "Due Mar 9, @here, @crew, #quay" in read([{**SLACK[0], "text": text}]).text
+
+
+def test_subtitles_with_several_speakers_are_a_conversation():
+    words = ["<v Ada>Is it open?", "Ben: No.", "<v.loud Ada>Why?", "Ben: It is late."]
+    cues = [f"00:0{number}.000 --> 00:0{number}.900\n{each}" for number, each in enumerate(words)]
+    document = read("\n\n".join(["WEBVTT", *cues]), "talk.vtt")
+    assert document.kind == "chat"
+    assert document.text.startswith("[00:00:00] Ada: Is it open?\n[00:00:01] Ben: No.\n")
+
+
 def test_several_conversations_are_documents_of_their_own(tmp_path):
     file = tmp_path / "conversations.json"
     file.write_text(json.dumps([CHATGPT, {**CHATGPT, "title": "Sails/Rigs"}]))
@@ -158,6 +203,28 @@ def test_several_conversations_are_documents_of_their_own(tmp_path):
         ("**Maria Lopez** (2024-06-01 10:00): Hello", "Maria Lopez", "2024-06-01 10:00"),
         ("[01.06.24, 10:00:05] Maria: Hello", "Maria", "01.06.24, 10:00:05"),
         ("6/1/24, 10:05\u202fAM - Ben: Hello", "Ben", "6/1/24, 10:05\u202fAM"),
+        ("1/6/24, 8:17 p.\xa0m. - Ana: Hola", "Ana", "1/6/24, 8:17 p.\xa0m."),
+        ("01/06/2024 à 10:00 - Ana : Salut", "Ana", "01/06/2024 à 10:00"),
+        ("01/06/2024, 10:00 - +49\xa0151 12345: Hi", "+49 151 12345", "01/06/2024, 10:00"),
+        (
+            "[01.06.24, 10:00:05] \u202a+49 151 12345\u202c: Hi",
+            "+49 151 12345",
+            "01.06.24, 10:00:05",
+        ),
+        ("[01.06.24, 10:00:05] ~\u202fOpa Karl: Hi", "Opa Karl", "01.06.24, 10:00:05"),
+        ("01/06/2024, 10:00 - 🌸 Lena: Hi", "🌸 Lena", "01/06/2024, 10:00"),
+        ("01/06/2024, 10:00 - Tom (work): Hi", "Tom (work)", "01/06/2024, 10:00"),
+        ("01/06/2024, 10:00 - Tom left", "", "01/06/2024, 10:00"),
+        ("## 🌸 Tom (work), 2024-06-01 10:00", "🌸 Tom (work)", "2024-06-01 10:00"),
+        ("09:31 < rook> Hi", "rook", "09:31"),
+        ("09:31 <@rook> Hi", "rook", "09:31"),
+        ("[10:00:15]  * rook waves", "rook", "10:00:15"),
+        ("09:31 -!- rook has joined", "", "09:31"),
+        ("Jun 01 10:00:00 <rook>\tHi", "rook", "Jun 01 10:00:00"),
+        ("2024-06-01 10:00:00\t@rook\tHi", "rook", "2024-06-01 10:00:00"),
+        ("[00:00:05] Ada Quill: Hi", "Ada Quill", "00:00:05"),
+        ("10:00:12\t From  Ada Quill  to  Ben(Direct Message) : Hi", "Ada Quill", "10:00:12"),
+        ("2024-06-01 10:00:12 From Ada Quill to Everyone:", "Ada Quill", "2024-06-01 10:00:12"),
     ],
 )
 def test_a_message_begins_with_its_speaker(line, speaker, time):
@@ -174,6 +241,8 @@ def test_a_message_begins_with_its_speaker(line, speaker, time):
         "Users: 3",
         "2024-06-01 10:00 - INFO: started",
         "## Plan, 2024",
+        "09:00 - Lunch: soup",
+        "Jun 01 10:00:00 harbour sshd[12]: started",
     ],
 )
 def test_other_lines_begin_no_message(line):
@@ -189,6 +258,13 @@ def test_other_lines_begin_no_message(line):
         ("# Roles\n\n## User\n\nOne who reads.\n\n## Group\n\nMany.\n", "a.md", "markdown"),
         ("Model: T4\nTool: hammer\n", "a.txt", "text"),
         ("You: who?\nMe: I.\n", "a.txt", "text"),
+        (
+            "09:31 < rook> Where?\n09:32 <@ada> Here.\n09:33 < rook> So.\n09:34 <@ada> Bye\n",
+            "a.log",
+            "chat",
+        ),
+        ("[00:10] Opening: hall\n[00:20] Talks: room 2\n[00:30] Talks: hall\n", "a.txt", "text"),
+        ("2024-06-01 10:00:00 - INFO: up\n2024-06-01 10:00:01 - WARN: down\n", "a.log", "text"),
     ],
 )
 def test_a_text_with_messages_of_several_is_a_chat(text, name, kind):

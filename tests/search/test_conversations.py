@@ -173,3 +173,80 @@ def test_a_question_of_a_chat_comes_with_its_reply_and_who_speaks_stands_beside(
         == "Where do we meet on Sunday?\n01/05/2026, 18:05 - Marek: At the weir, 9:30 sharp"
     )
     assert (told.text, told.speaker) == ("I bring the pump and two tubes", "Odile")
+
+
+@pytest.fixture
+def open_file(encoder, tmp_path):
+    """Return an engine with one file."""
+    opened = []
+
+    def open_one(name, text):
+        (tmp_path / name).write_text(text)
+        engine = Engine.open(tmp_path / "index", encoder=encoder, create=True)
+        opened.append(engine)
+        engine.add(tmp_path / name, progress=False)
+        return engine
+
+    yield open_one
+    for engine in opened:
+        engine.close()
+
+
+@pytest.mark.parametrize("level", ["passage", "span", "sentence"])
+@pytest.mark.parametrize("name", ["Lena", "Marek", "Odile"])
+def test_what_a_filter_of_a_speaker_finds_are_words_of_that_speaker_alone(open_file, level, name):
+    said = {line.split(" - ")[1].split(": ")[0]: line.split(": ")[1] for line in RIDE.splitlines()}
+    engine = open_file("WhatsApp Chat.txt", RIDE)
+    for question in ("where do they meet on Sunday?", "at the weir", "pump and tubes"):
+        (span,) = engine.search(question, filter=f"speaker={name}", level=level)
+        assert (span.speaker, span.text.rpartition(f"{name}: ")[2]) == (name, said[name])
+
+
+def test_a_passage_is_of_who_begins_it_also_if_the_reply_was_found_first(open_file):
+    engine = open_file("WhatsApp Chat.txt", RIDE)
+    found = engine.search("at the weir, 9:30 sharp", mode="lexical")
+    (span,) = (span for span in found if "weir" in span.text)
+    assert span.text.startswith("Where do we meet")
+    assert (span.speaker, span.time) == ("Lena", "01/05/2026, 18:03")
+    assert span.headings == ("Lena, 01/05/2026, 18:03",)
+
+
+def test_no_span_crosses_messages(open_file):
+    lines = (f"01/05/2026, 18:03 - {who}: The pump is red\n" for who in ("Ada", "Ben", "Ida"))
+    spans = open_file("chat.txt", "".join(lines)).search("Ben Ida pump", level="span")
+    assert [span.text.count(" - ") for span in spans] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("dates", "since", "found"),
+    [
+        (("3/5/24", "3/25/24"), "2024-05", []),
+        (("3/5/24", "25/5/24"), "2024-05", ["gate", "rope"]),
+        (("12.03.24", "12.04.24"), "2024-04", ["rope"]),
+        (("3/5/24", "4/1/24"), "2024-04", ["rope"]),
+        (("3/5/24", "3/6/24"), "2024-05", ["gate", "rope"]),
+    ],
+    ids=["a 25th day", "a 25th day before the month", "dots", "ascending", "unknown"],
+)
+def test_all_dates_of_a_chat_are_read_in_one_order(open_file, dates, since, found):
+    lines = (
+        f"{day}, 10:00 - {who}"
+        for day, who in zip(dates, ["Ada: a gate", "Ben: a rope"], strict=True)
+    )
+    engine = open_file("chat.txt", "\n".join(lines))
+    spans = engine.search("gate, rope", since=since, mode="lexical")
+    assert sorted(span.text.split()[-1] for span in spans) == found
+
+
+def test_messages_of_a_log_of_irc_are_of_who_wrote_them(open_file):
+    log = """09:00 -!- rook has joined #quay
+09:30 <@ada> the crane is red
+09:31 < rook> when is the crane green
+09:32 -!- ben has quit
+09:33 <@ada> at noon
+09:34 < rook> fine
+"""
+    engine = open_file("irc.log", log)
+    (span, *_) = engine.search("crane green", mode="lexical", filter="speaker=rook")
+    assert (span.speaker, span.time, span.text) == ("rook", "09:31", "when is the crane green")
+    assert {span.speaker for span in engine.search("crane", top_k=20)} == {"ada", "rook", ""}
