@@ -245,3 +245,15 @@ def test_a_sentence_that_goes_on_comes_with_the_one_before(encoder, tmp_path, op
         engine.add(Document("lamp.txt", "lamp.txt", text))
         (first, *_) = engine.search("Which pane is covered with slate?")
     assert first.text.startswith("The lamp is dimmed")
+
+
+def test_an_entry_is_not_joined_by_the_next(encoder, tmp_path):
+    text = (
+        "-f, --no-fonts\n  Do not load any fonts. The program starts faster, and scripts that need no fonts run as before.\n\n"
+        "-s, --no-splash\n  Do not show the splash screen. The program starts faster, and scripts that show it run as before.\n\n"
+        "-d, --no-data\n  Do not load any data. The program starts faster, and scripts that need no data run as before.\n\n"
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("start.html", "start.html", text, kind="html"))
+        first = engine.search("start without loading fonts")[0]
+    assert first.text == text[: text.index("\n\n-s")]

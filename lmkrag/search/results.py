@@ -21,6 +21,7 @@ from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
 
+_CONTINUES = "+\n"  # joins a paragraph of AsciiDoc to the one above
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count
 _ROWS = 5_000  # of a table among which its header is looked for
@@ -138,7 +139,7 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
     first column stays.
     """
     text = view.text(start, end)
-    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
+    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).removeprefix(_CONTINUES).lstrip()
     first = len(text) - len(shown)
     if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
         first -= 1
