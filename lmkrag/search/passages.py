@@ -77,15 +77,13 @@ def _whole_units(view: DocumentView, first: int, stop: int, weights: Weights) ->
     """
     if view.kind(first) == "code":
         top, end = find_unit(view, first)
-        first = top if _measure(view, top, end) <= weights.block_chars else first
+        if view.bounds(end - 1)[1] - view.bounds(top)[0] <= weights.block_chars:
+            first = top
     top, end = find_unit(view, stop - 1)
     most = weights.block_chars if view.kind(stop - 1) == "code" else weights.lead_chars
-    is_short = _measure(view, top, end) <= most
-    return first, end if is_short else max(stop, min(end, top + 2))
-
-
-def _measure(view: DocumentView, first: int, stop: int) -> int:
-    return view.bounds(stop - 1)[1] - view.bounds(first)[0]
+    if view.bounds(end - 1)[1] - view.bounds(top)[0] > most:
+        end = max(stop, min(end, top + 2))
+    return first, end
 
 
 def _goes_on(view: DocumentView, ordinal: int) -> bool:
@@ -172,19 +170,23 @@ def _take_group_after(view: DocumentView, stop: int, kind: str, weights: Weights
     """The end of the items, rows, entries, listing or paragraph of a kind that follows, by whole
     units and as far as it is in reach.
     """
-    are_entries = stop < view.row.sentences and begins_entry(view, stop)
-    reach = weights.lead_chars if are_entries else weights.following_chars
-    most = view.bounds(stop - 1)[1] + (weights.block_chars if kind == "code" else reach)
-    top = stop
-    while stop < view.row.sentences:
-        _, end = find_unit(view, stop)
+    top, most = stop, view.bounds(stop - 1)[1]
+    are_entries = top < view.row.sentences and begins_entry(view, top)
+    if kind == "code":
+        most += weights.block_chars
+    else:
+        most += weights.lead_chars if are_entries else weights.following_chars
+
+    def goes_on(ordinal: int) -> bool:
         if are_entries:
-            goes_on = begins_entry(view, stop)
-        elif kind in ("text", "turn"):
-            goes_on = stop == top or _goes_on(view, stop - 1)
-        else:
-            goes_on = view.kind(stop) == kind and (kind != "item" or not begins_unit(view, stop))
-        if not goes_on or view.bounds(end - 1)[1] > most:
+            return begins_entry(view, ordinal)
+        if kind in ("text", "turn"):
+            return ordinal == top or _goes_on(view, ordinal - 1)
+        return view.kind(ordinal) == kind and not begins_unit(view, ordinal)
+
+    while stop < view.row.sentences and goes_on(stop):
+        _, end = find_unit(view, stop)
+        if view.bounds(end - 1)[1] > most:
             break
         stop = end
     return stop

@@ -32,7 +32,7 @@ _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _ROW = 4_000  # characters of a row that show whether its values have their columns' names
 _DEEPEST = 7  # the level of a heading that does not show it
 
-_HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*)", re.DOTALL)
+_HASHES = re.compile(r"\s{0,3}([#=*]{1,6})(?:head\d)?\s+(.*)", re.DOTALL)
 _LATEX = re.compile(
     r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL
 )

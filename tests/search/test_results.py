@@ -50,6 +50,8 @@ def test_headings_by_underline_and_number(make_view):
         "Handbook\n========\n\nStart\n-----\n\nFirst the ledger.\n\n2. Stop\n\nThen all others stop.\n"
     )
     assert at(view, "First the") == ("Handbook", "Start")
+    assert read_heading("=head2 How do I sail?\n\n") == (1, "How do I sail?")
+    assert read_heading("** Bug fixes\n\n") == (2, "Bug fixes")
     assert read_heading("2.3.1 Notice of leave\n") == (3, "2.3.1 Notice of leave")
     assert read_heading("**Notes**\n") == (7, "Notes")
     assert read_heading("  \n") == (7, "")

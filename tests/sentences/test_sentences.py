@@ -248,6 +248,28 @@ def test_listings(text, kind, code):
     assert "".join(listed).strip() == code
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "kinds"),
+    [
+        ("=head2 How do I sail?\n\nBy wind.\n", "text", ["heading", "text"]),
+        (
+            "* Noteworthy changes in release 1.2 (2026-11-29)\n\n** Bug fixes\n\n  cp is quiet.\n",
+            "text",
+            ["heading", "heading", "text"],
+        ),
+        ("* a boat\n** its deck\n", "text", ["item"]),
+        (
+            "It sails.\n\n.. setting:: SAIL\n\nSAIL\n----\n\nDefault.\n",
+            "rst",
+            ["text", "metadata", "heading", "text"],
+        ),
+    ],
+    ids=["Perl", "news of GNU", "items", "a directive above a heading"],
+)
+def test_headings_in_the_markup_of_others(text, kind, kinds):
+    assert [sentence.kind for sentence in split_sentences(text, kind=kind)] == kinds
+
+
 def test_kinds_follow_structure():
     text = "# H\n- item\n| a | b |\nTom: hi.\nplain words here\n"
     kinds = {text[s.start : s.end].strip(): s.kind for s in split_sentences(text)}
