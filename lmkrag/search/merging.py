@@ -171,11 +171,15 @@ class Results:
             for position in range(first + 1, stop)
             if begins_entry(view, candidates.ordinal(position))
         ]
-        parts = pairwise([first, *borders, stop])
-        best = [
-            (low, high, low + int(np.argmax(candidates.score[low:high]))) for low, high in parts
+        parts = [
+            (
+                low,
+                high,
+                hit if low <= hit < high else max(range(low, high), key=candidates.score.item),
+            )
+            for low, high in pairwise([first, *borders, stop])
         ]
-        return sorted(best, key=lambda part: (part[2] != hit, -candidates.score[part[2]]))
+        return sorted(parts, key=lambda part: part[2] != hit)
 
 
 def _join(runs: Sequence[Run]) -> Run:

@@ -54,6 +54,7 @@ _RST_DIRECTIVE = re.compile(
     r"\s*\.\. (?:code(?:-block)?|sourcecode|parsed-literal|prompt|testcode|doctest|ipython)::"
 )
 _RST_LISTING = re.compile(rf"{_RST_DIRECTIVE.pattern}|(?!\s*\.\. ).*::\s*$")
+_NO_MARGIN = 1 << 30  # columns
 _RST_UNDERLINE = re.compile(r"\s{0,3}(([=\-~`^*\"'#+:.])\2{2,})\s*$")  # which has no fences
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
@@ -289,7 +290,7 @@ class _Grouping:
         self._block: list[str] = []
         self._blank = True  # whether a block may begin here, as after a blank line
         self._fence = ""
-        self._margin: int | None = None  # of the text above a listing of reStructuredText
+        self._margin = _NO_MARGIN  # of the text above a listing of reStructuredText
         self._rules = 0  # of a simple table, so far
         self._is_top = document_kind == "markdown"  # whether only a heading is above
         self._form = ""  # of the lines that begin the messages of a conversation
@@ -309,17 +310,13 @@ class _Grouping:
                 return
         if self._fence:
             yield from self._add_fenced(line)
-        elif self._is_listed(line):
-            yield from self._add_listed(line)
+        elif not line.isspace() and self._is_listed(line):
+            if self._kind != "code":
+                yield from self.end("code")
+            self._block.append(line)
+            self._blank = True
         elif self._is_asciidoc and _is_asciidoc_rule(line, self._blank, self._block):
-            # a plus sign joins the block to the text above
-            joint = self._block.pop() if self._block[-1:] == ["+\n"] else ""
-            yield from self.end("text")
-            self._start -= len(joint)
-            self._block, self._blank = [joint, line], True
-            if line[0] in "-./":
-                self._kind = "metadata" if line[0] == "/" else "code"
-                self._fence = line.strip()
+            yield from self._open_asciidoc(line)
         elif ruled := self._find_ruled(line):
             yield from self._add_rule(line, *ruled)
         elif opening := None if self._document_kind == "rst" else _FENCE.match(line):
@@ -357,17 +354,22 @@ class _Grouping:
             self._fence, self._blank = "", True
 
     def _is_listed(self, line: str) -> bool:
-        """Whether a line is of a listing, by its indentation; the line that announces one is."""
-        margin = self._margin
-        if margin is not None and not line.isspace() and measure_indentation(line) <= margin:
-            self._margin = None
-        return self._margin is not None
+        """Whether a line with text is of a listing, which ends with its indentation."""
+        is_deeper = measure_indentation(line) > self._margin
+        self._margin = self._margin if is_deeper else _NO_MARGIN
+        return is_deeper
 
-    def _add_listed(self, line: str) -> Iterator[Part]:
-        if self._kind != "code" and not line.isspace():
-            yield from self.end("code")
-        self._block.append(line)
-        self._blank = True
+    def _open_asciidoc(self, line: str) -> Iterator[Part]:
+        """Begin a block of AsciiDoc with its rule, and with the plus sign that joins it to the text
+        above.
+        """
+        joint = self._block.pop() if self._block[-1:] == ["+\n"] else ""
+        yield from self.end("text")
+        self._start -= len(joint)
+        self._block, self._blank = [joint, line], True
+        if line[0] in "-./":
+            self._kind = "metadata" if line[0] == "/" else "code"
+            self._fence = line.strip()
 
     def _find_ruled(self, line: str) -> tuple[int, SentenceKind] | None:
         block = [] if self._blank else self._block
