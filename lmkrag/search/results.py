@@ -21,7 +21,8 @@ from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
 
-_CONTINUES = "+\n"  # joins a paragraph of AsciiDoc to the one above
+# of AsciiDoc: what joins a paragraph to the one above, the name of a place
+_UNSHOWN = re.compile(r"\A(?:\+|\[\[[\w-]+\]\])\n")
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count
 _ROWS = 5_000  # of a table among which its header is looked for
@@ -139,7 +140,7 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
     first column stays.
     """
     text = view.text(start, end)
-    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).removeprefix(_CONTINUES).lstrip()
+    shown = _UNSHOWN.sub("", text.lstrip().removeprefix(BYTE_ORDER_MARK)).lstrip()
     first = len(text) - len(shown)
     if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
         first -= 1

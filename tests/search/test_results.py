@@ -1,5 +1,6 @@
 """Where a span stands: line, page, headings."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,13 @@ def test_a_byte_order_mark_is_not_shown(make_view):
     start, end = strip(view, 0, len("\ufeff# Manual\n\n"))
     assert text[start:end] == "# Manual"
     assert find_header(make_view("\ufeff| name | age |\n| Ida | 4 |\n"), 1) == "| name | age |"
+
+
+@pytest.mark.parametrize("mark", ["+\n", "[[fog]]\n"])
+def test_marks_of_asciidoc_begin_no_passage(make_view, mark):
+    text = f"= Fog\n\n{mark}No crossing.\n"
+    start, end = strip(make_view(text), text.index(mark), len(text))
+    assert text[start:end] == "No crossing."
 
 
 def test_headings_by_underline_and_number(make_view):
