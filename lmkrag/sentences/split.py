@@ -44,7 +44,7 @@ _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
 # of AsciiDoc, whose blocks lie between two rules: titles, targets, attributes, macros
 _ADOC_SIGN = re.compile(
     r"={1,6} +\S.*[^=\s]\s*$|\[\[[a-z][\w-]*\]\]\s*|\[(?:verse|synopsis|glossary|source|quote)\b"
-    r"|include::\S+\[|.*\blink(?:git)?:\S+\["
+    r"|include::\S+\[|.{0,200}\blink(?:git)?:\S{1,200}\["
 )
 _ADOC_OWN_LINE = re.compile(r"\S.*::\s*$|\[\[[^\[\]]+\]\]\s*$")  # a term, a target
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
