@@ -257,6 +257,8 @@ def test_listings(text, kind, code):
             "text",
             ["heading", "heading", "text"],
         ),
+        ("* Changes in Lamp 1.1\n\n* It burns.\n", "text", ["heading", "item"]),
+        ("Changes in release 1.1 are many.\n", "text", ["text"]),
         ("* a boat\n** its deck\n", "text", ["item"]),
         (
             "It sails.\n\n.. setting:: SAIL\n\nSAIL\n----\n\nDefault.\n",
@@ -264,7 +266,7 @@ def test_listings(text, kind, code):
             ["text", "metadata", "heading", "text"],
         ),
     ],
-    ids=["Perl", "news of GNU", "items", "a directive above a heading"],
+    ids=["Perl", "news of GNU", "older news", "prose", "items", "a directive above a heading"],
 )
 def test_headings_in_the_markup_of_others(text, kind, kinds):
     assert [sentence.kind for sentence in split_sentences(text, kind=kind)] == kinds
