@@ -245,3 +245,18 @@ def test_a_sentence_that_goes_on_comes_with_the_one_before(encoder, tmp_path, op
         engine.add(Document("lamp.txt", "lamp.txt", text))
         (first, *_) = engine.search("Which pane is covered with slate?")
     assert first.text.startswith("The lamp is dimmed")
+
+
+def test_an_entry_is_not_joined_by_the_next(encoder, tmp_path):
+    shift = (
+        "Shift\n  Holding the Shift key while you draw the lane makes it straight. Holding it before you begin adds the "
+        "lane to the chart, and where it lies on another lane the two become one that has the outer border of both."
+    )
+    both = (
+        "Ctrl+Shift\n  Holding both keys while you draw the lane does both. Holding both before you begin keeps of the "
+        "chart what the lane covers, and what lies outside it is taken off the chart."
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("keys.html", "keys.html", f"{shift}\n\n{both}\n", kind="html"))
+        first = engine.search("What happens if I hold Shift while I draw a lane?")[0]
+    assert first.text == shift

@@ -31,6 +31,8 @@ _BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre", LINE_BOX])
 # of ordered lists
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_INDENT = 2  # columns by which a definition stands deeper than its term
+_FENCE = "```"
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
@@ -76,18 +78,20 @@ def render(root: Element) -> str:
 class _Lines:
     """Text that is being written.
 
-    State: its parts, how many line ends it ends with, and a marker that waits for the text it
-    marks.
+    State: its parts, how many line ends it ends with, the white space that its lines begin with,
+    and a marker that waits for the text it marks.
     """
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.ends = 2  # nothing has to be apart from what is not there
-        self.marker = ""
+        self.indent = self.marker = ""
 
     def write(self, text: str) -> None:
         if not text or (text == " " and (self.ends or self.marker)):
             return
+        if self.ends and not self.marker and not text.startswith(_FENCE):
+            self.parts.append(self.indent)
         self.parts += [self.marker, text.lstrip(" ") if self.marker else text]
         self.marker, self.ends = "", 0
 
@@ -129,7 +133,7 @@ class _Renderer:
                 self._raised = False
             if not self._preformatted:
                 shown = _SPACE.sub(" ", shown)
-                if before.endswith(" "):
+                if not before or before[-1] in " \n":
                     shown = shown.removeprefix(" ")
             self._lines[-1].write(shown)
 
@@ -145,9 +149,11 @@ class _Renderer:
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
             self._lists.append((kind, read_whole(element.get("start"), 1) - 1))
+        elif tag == "a":
+            self._open_link(element)
         elif tag == "li":
             lines.end(1)
-            lines.marker = self._mark_item(element)
+            lines.marker = lines.indent + self._mark_item(element)
         elif tag in _HEADINGS:
             self._end_section()
             lines.end(2)
@@ -162,9 +168,7 @@ class _Renderer:
         elif tag == "br":
             self._break_line(element)
         elif tag in _BLOCKS:
-            lines.end(1 if tag in ("dd", LINE_BOX) else 2)
-            if tag == "table":
-                self._tables.append(Grid() if _holds_data(element) else None)
+            self._open_block(element)
 
     def close(self, element: Element) -> None:
         tag, self._raised = element.tag, False
@@ -189,8 +193,26 @@ class _Renderer:
             self._lines[-1].write(line)
             self._lines[-1].end(1)
 
+    def _open_block(self, element: Element) -> None:
+        lines = self._lines[-1]
+        lines.end(1 if element.tag in ("dd", LINE_BOX) else 2)
+        if element.tag == "dd":
+            lines.indent += " " * _INDENT
+            lines.marker = lines.indent
+        elif element.tag == "table":
+            self._tables.append(Grid() if _holds_data(element) else None)
+
+    def _open_link(self, element: Element) -> None:
+        """Begin a link of a table of contents, which is written as in Markdown."""
+        if _is_in_contents(element):
+            lines = self._lines[-1]
+            self.write("[" if lines.marker.strip() or not lines.ends else "- [")
+
     def _close_link(self, element: Element) -> None:
         """Write or note the address of a link, unless it belongs to the page's frame."""
+        if _is_in_contents(element):
+            self.write(f"]({element.get('href')})")
+            return
         if self._around_page:
             return
         parts = self._lines[-1].parts[-_MOST_PARTS:]
@@ -204,8 +226,10 @@ class _Renderer:
     def _close_block(self, tag: str) -> None:
         if tag == "pre" and self._preformatted:
             self._close_code()
-        if tag == "li" or tag in _HEADINGS:
+        if tag in ("li", "dd") or tag in _HEADINGS:
             self._lines[-1].marker = ""  # of nothing
+        if tag == "dd":
+            self._lines[-1].indent = self._lines[-1].indent[_INDENT:]
         if tag in _LISTS:
             self._lists.pop()
             self._lines[-1].end(1 if self._lists else 2)
@@ -220,7 +244,7 @@ class _Renderer:
         self._preformatted -= 1
         code = self._lines.pop().text().strip("\n")
         if code and not self._cells and not self._preformatted:
-            code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
+            code = "\n".join([_FENCE, *(_PRE + line for line in code.split("\n")), _FENCE])
         self._lines[-1].write(code)
 
     def _break_line(self, element: Element) -> None:
@@ -247,7 +271,7 @@ class _Renderer:
         self._end_section()
         lines = self._lines[0].text().split("\n")
         return "\n".join(
-            line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines
+            line[1:] if line.startswith(_PRE) else line.rstrip(" ") for line in lines
         ).strip()
 
 
@@ -284,6 +308,17 @@ def _is_around_page(element: Element) -> bool:
     names = (element.tag, *(element.get(key, "") for key in ("class", "id", "role")))
     is_around = any(_AROUND_PAGE.search(name, 0, _LONGEST_NAME) for name in names)
     return is_around and element.tag != "body"
+
+
+def _is_in_contents(link: Element) -> bool:
+    """Return whether a link is of a table of contents: an item that leads to a place on its page,
+    or inside an element of that class.
+    """
+    address = link.get("href", "")
+    if address.startswith("#") and link.getparent().tag == "li":
+        return _is_alone(link)
+    classes = (each.get("class", "").lower().split() for each in link.iterancestors())
+    return bool(address) and any("toc" in names for names in classes)
 
 
 def _is_alone(element: Element) -> bool:

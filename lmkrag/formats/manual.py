@@ -13,6 +13,8 @@ from lmkrag.formats.text import decode
 
 _HEADINGS = {"SH": "## ", "Sh": "## ", "SS": "### ", "Ss": "### "}
 _BREAKS = ("PP", "P", "LP", "Pp", "sp", "br", "HP", "RS", "RE", "El", "Ed")
+_DEPTHS = {"RS": 1, "RE": -1}
+_INDENT = "  "  # of a definition under its term
 _CODE = {"nf": True, "EX": True, "Bd": True, "fi": False, "EE": False, "Ed": False}
 _ITEMS = ("TP", "TQ", "IP", "It")
 _ALTERNATING = ("BI", "BR", "IB", "IR", "RB", "RI")  # fonts, so that words are joined
@@ -47,14 +49,15 @@ def read(data: bytes, name: str) -> Loaded:
 class _Page:
     """The lines of a page, as they are written.
 
-    State: the lines of the open item, of which the first is its term, whether lines are code or
-    left out, and the program's name.
+    State: the lines of the open item, of which the first is its term, how deep lines are indented,
+    whether they are code or left out, and the program's name.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.title = ""
         self._item: list[str] | None = None
+        self._depth = 0
         self._is_code = self._is_left_out = False
         self._program = ""
 
@@ -80,12 +83,17 @@ class _Page:
             self._write(self._show_text(macro, words))
         elif macro in _HEADINGS:
             self.end_item()
+            self._depth = 0
             self.lines += ["", _HEADINGS[macro] + fold(" ".join(words)), ""]
         elif macro in _BREAKS or macro in _CODE:
             self.end_item()
             is_code = _CODE.get(macro, self._is_code) and (macro != "Bd" or "-literal" in words)
-            self.lines.append("" if is_code == self._is_code else "```")
+            if is_code != self._is_code:
+                self.lines.append("```")
+            elif macro != "RS":  # the term of a definition stands right above it
+                self.lines.append("")
             self._is_code = is_code
+            self._depth = max(0, self._depth + _DEPTHS.get(macro, 0))
 
     def _begin_item(self, macro: str, words: Sequence[str]) -> None:
         """Open an item, whose term is on this line or the next one."""
@@ -110,7 +118,7 @@ class _Page:
         if self._is_code:
             self.lines.append(text)
         elif self._item is None:
-            self.lines.append(text.strip())
+            self.lines.append((self._depth * _INDENT + text.strip()).rstrip())
         elif text.strip():
             self._item.append(text.strip())
 
@@ -120,7 +128,7 @@ class _Page:
             term, *words = self._item
             is_bullet = term in ("•", "*", "-", "o")
             parts = ["" if is_bullet else term, " ".join(words)]
-            self.lines.append("- " + ": ".join(filter(None, parts)))
+            self.lines.append(self._depth * _INDENT + "- " + ": ".join(filter(None, parts)))
         self._item = None
 
 

@@ -31,7 +31,9 @@ REFERENCE = r"`([^`<]*[^`<\s])\s*<[^`>]*>`__?"
 UNSEEN_LINE = re.compile(
     r"\s*+(?::{3,}+[ \t]*+(?:\{[^\n]*\}|[\w.-]+(?:[ \t]*\{[^\n]*\})?)?[ \t:]*"  # a fence: ::: note
     r"|\([\w.:-]+\)="  # a target of MyST
-    r"|\.\.[ \t]+(?:_[^:\n]*:|(?:seealso|toctree|contents)::|(?:index|only|highlight)::[^\n]*)"
+    r"|\.\.[ \t]+(?:_[^:\n]*:|(?:seealso|toctree|contents)::"
+    r"|(?:index|only|highlight|currentmodule"
+    r"|setting|signal|reqmeta|templatetag|templatefilter|fieldlookup)::[^\n]*)"  # above a heading
     r"|<!--(?:(?!-->)[^\n])*-->|(?:%|//)(?:[ \t%][^\n]*)?"  # comments
     rf"|\+\+\+(?:[ \t]*\{{[^\n]*)?|(?:{UNSEEN.pattern})+)\s*"
     r"| {0,2}(?:</?[A-Za-z][\w.-]*+(?:\s[^<>\n]*+)?>[ \t]*+)+\s*"  # tags

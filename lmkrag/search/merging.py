@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
-from lmkrag.search.units import begins_unit
+from lmkrag.search.units import begins_entry, begins_unit
 from lmkrag.search.weights import Weights
 from lmkrag.specs import CHAT, CODE
 from lmkrag.types.arrays import Ids, Scores
@@ -127,7 +128,8 @@ class Results:
         choose = _best_of_each if self.collapse else list
         replies = not asks_who_speaks(self.request.filter)
         merged: list[_Passage] = []
-        for rank, (first, stop, hit) in enumerate(grown):
+        divided = chain.from_iterable(map(self._divide, grown))
+        for rank, (first, stop, hit) in enumerate(divided):
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
             low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
             whole = complete_span(view, low, high, weights, replies=replies)
@@ -160,6 +162,27 @@ class Results:
             )
             for passage in [*firsts, *others][: self.count]
         ]
+
+    def _divide(self, grown: Grown) -> list[Grown]:
+        """A span as one of each entry of a list of definitions that it reaches into, the best one
+        first.
+        """
+        first, stop, hit = grown
+        candidates, view = self.candidates, self.candidates.view(hit)
+        borders = [
+            position
+            for position in range(first + 1, stop)
+            if begins_entry(view, candidates.ordinal(position))
+        ]
+        parts = [
+            (
+                low,
+                high,
+                hit if low <= hit < high else max(range(low, high), key=candidates.score.item),
+            )
+            for low, high in pairwise([first, *borders, stop])
+        ]
+        return sorted(parts, key=lambda part: part[2] != hit)
 
 
 def _join(runs: Sequence[Run]) -> Run:

@@ -9,7 +9,7 @@ import re
 
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
-from lmkrag.search.units import ASKS, begins_unit, find_unit_start
+from lmkrag.search.units import ASKS, begins_entry, begins_unit, find_unit, find_unit_start
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS, CHAT
@@ -44,14 +44,15 @@ def complete_span(
         start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
         return enclosing_block(view, start, end, weights.block_chars)
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
+    first, stop = _whole_units(view, first, stop, weights)
     for _ in range(_STEPS):
         extended = _take_before(view, first, weights)
         if extended == first:
             break
         first = extended
-    first = find_unit_start(view, first, weights.antecedent_chars)
+    first = find_unit_start(view, first, weights.lead_chars)
     is_chat = view.row.kind == CHAT
-    stop = _take_after(view, first, stop, weights.following_chars, replies=is_chat and replies)
+    stop = _take_after(view, first, stop, weights, replies=is_chat and replies)
     if is_chat and view.kind(first) == "heading" and first + 1 < stop:
         first += 1  # who speaks in a message stands beside it
     return view.bounds(first)[0], view.bounds(stop - 1)[1]
@@ -71,6 +72,21 @@ def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tu
     whole = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
     closed = (top == 0 or not _goes_on(view, top - 1)) and not _goes_on(view, bottom - 1)
     return (top, bottom) if whole and closed else (first, stop)
+
+
+def _whole_units(view: DocumentView, first: int, stop: int, weights: Weights) -> tuple[int, int]:
+    """The span with the rest of the listings and the entries that it begins and ends in, where
+    these are short; a term never stands alone.
+    """
+    if view.kind(first) == "code":
+        top, end = find_unit(view, first)
+        if view.bounds(end - 1)[1] - view.bounds(top)[0] <= weights.block_chars:
+            first = top
+    top, end = find_unit(view, stop - 1)
+    most = weights.block_chars if view.kind(stop - 1) == "code" else weights.lead_chars
+    if view.bounds(end - 1)[1] - view.bounds(top)[0] > most:
+        end = max(stop, min(end, top + 2))
+    return first, end
 
 
 def _goes_on(view: DocumentView, ordinal: int) -> bool:
@@ -134,32 +150,48 @@ def _distance(view: DocumentView, above: int, below: int) -> int:
     return view.bounds(below)[0] - view.bounds(above)[0]
 
 
-def _take_after(view: DocumentView, first: int, stop: int, reach: int, *, replies: bool) -> int:
-    """The end of the text that the last sentence of a passage announces: a list, code, the answer
-    to a question.
+def _take_after(
+    view: DocumentView, first: int, stop: int, weights: Weights, *, replies: bool
+) -> int:
+    """The end of the text that the last sentence of a passage announces: a list, entries, code, the
+    answer to a question.
     """
-    last = view.sentence(stop - 1)
-    kind = view.kind(stop - 1)
-    most = view.bounds(stop - 1)[1] + reach
-    following = stop
-
-    def may_take() -> bool:
-        return following < view.row.sentences and view.bounds(following)[1] <= most
-
+    last, kind = view.sentence(stop - 1), view.kind(stop - 1)
     if kind == "item" and stop - 1 > first:  # within a list that was announced: the rest of it
-        while may_take() and view.kind(following) == "item" and not begins_unit(view, following):
-            following += 1
-    elif _ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last):
-        is_asked = ASKS.search(last) is not None
-        if is_asked and replies and may_take() and view.kind(following) == "heading":
-            following += 1  # the reply is a message of its own
-        if not may_take() or view.kind(following) == "heading":
-            return stop
-        group = view.kind(following)
-        following += 1
-        while may_take() and (
-            (group in ("item", "row", "code") and view.kind(following) == group)
-            or (group in ("text", "turn") and _goes_on(view, following - 1))
-        ):
-            following += 1
-    return following
+        return _take_group_after(view, stop, "item", weights)
+    if not (_ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last)):
+        return stop
+    following = stop
+    is_asked = replies and ASKS.search(last) is not None
+    if is_asked and following < view.row.sentences and view.kind(following) == "heading":
+        following += 1  # the reply is a message of its own
+    if following == view.row.sentences or view.kind(following) == "heading":
+        return stop
+    end = _take_group_after(view, following, view.kind(following), weights)
+    return end if end > following else stop
+
+
+def _take_group_after(view: DocumentView, stop: int, kind: str, weights: Weights) -> int:
+    """The end of the items, rows, entries, listing or paragraph of a kind that follows, by whole
+    units and as far as it is in reach.
+    """
+    top, most = stop, view.bounds(stop - 1)[1]
+    are_entries = top < view.row.sentences and begins_entry(view, top)
+    if kind == "code":
+        most += weights.block_chars
+    else:
+        most += weights.lead_chars if are_entries else weights.following_chars
+
+    def goes_on(ordinal: int) -> bool:
+        if are_entries:
+            return begins_entry(view, ordinal)
+        if kind in ("text", "turn"):
+            return ordinal == top or _goes_on(view, ordinal - 1)
+        return view.kind(ordinal) == kind and not begins_unit(view, ordinal)
+
+    while stop < view.row.sentences and goes_on(stop):
+        _, end = find_unit(view, stop)
+        if view.bounds(end - 1)[1] > most:
+            break
+        stop = end
+    return stop

@@ -21,6 +21,8 @@ from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
 
+# of AsciiDoc: what joins a paragraph to the one above, the name of a place
+_UNSHOWN = re.compile(r"\A(?:\+|\[\[[\w-]+\]\])\n")
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span in which the question's words count
 _ROWS = 5_000  # of a table among which its header is looked for
@@ -31,7 +33,7 @@ _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _ROW = 4_000  # characters of a row that show whether its values have their columns' names
 _DEEPEST = 7  # the level of a heading that does not show it
 
-_HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*)", re.DOTALL)
+_HASHES = re.compile(r"\s{0,3}([#=*]{1,6})(?:head\d)?\s+(.*)", re.DOTALL)
 _LATEX = re.compile(
     r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL
 )
@@ -141,7 +143,7 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
     first column stays.
     """
     text = view.text(start, end)
-    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
+    shown = _UNSHOWN.sub("", text.lstrip().removeprefix(BYTE_ORDER_MARK)).lstrip()
     first = len(text) - len(shown)
     if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
         first -= 1

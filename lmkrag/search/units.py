@@ -16,6 +16,9 @@ _LONGEST_KEY = 100  # characters of a term or of another line above a text
 _MOST_KEYS = 4  # such lines above one text; more are a list or a poem
 _DEEPER = 2  # columns, at least, by which a definition is indented
 
+_LONGEST_UNIT = 100  # sentences to each side of one
+_MARKED_TERM = re.compile(r"\S[^\n]*::\s*$")  # of AsciiDoc
+
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
 _ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
@@ -57,19 +60,43 @@ def find_unit_start(view: DocumentView, first: int, most: int) -> int:
 
     These are at most ``most`` characters; what is farther above is left out.
     """
-    if begins_unit(view, first) or view.kind(first) not in ("text", "turn"):
-        return first
-    is_indented = _indentation(view, first) > 0
-    top = first
-    while view.kind(top - 1) != "heading":
-        is_paragraph = count_line_ends(view.sentence(top - 1)) < 2
-        is_far = view.bounds(first)[0] - view.bounds(top - 1)[0] > most
-        if is_far or not (is_paragraph or is_indented):
-            break
+    top, _ = find_unit(view, first)
+    if top < first and view.bounds(first)[0] - view.bounds(top)[0] <= most:
+        return top
+    is_within = view.kind(first) in ("text", "turn") and not begins_unit(view, first)
+    return _first_key(view, first) if is_within else first
+
+
+def find_unit(view: DocumentView, ordinal: int) -> tuple[int, int]:
+    """Return the sentences ``[top, stop)`` of the listing or the entry with a term that a sentence
+    belongs to, else of the sentence alone.
+    """
+    is_code = view.kind(ordinal) == "code"
+
+    def goes_on(other: int) -> bool:
+        if is_code:
+            return view.kind(other) == view.kind(other - 1) == "code"
+        return not begins_unit(view, other) and _continues(view, other)
+
+    top, stop = ordinal, ordinal + 1
+    while top > max(0, ordinal - _LONGEST_UNIT) and goes_on(top):
         top -= 1
-        if begins_unit(view, top):
-            break
-    return top if top < first and _opens_entry(view, top) else _first_key(view, first)
+    if not is_code and not begins_entry(view, top):
+        return ordinal, ordinal + 1
+    while stop < min(view.row.sentences, ordinal + _LONGEST_UNIT) and goes_on(stop):
+        stop += 1
+    return top, stop
+
+
+def _continues(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence, which begins no unit, goes on with the entry of the one before it: in its
+    paragraph, indented, or as code.
+    """
+    above = view.sentence(ordinal - 1)
+    if view.kind(ordinal - 1) == "heading":
+        return False
+    is_near = count_line_ends(above) < 2 or _is_marked_term(view, above)
+    return is_near or view.kind(ordinal) == "code" or _indentation(view, ordinal) > 0
 
 
 def _first_key(view: DocumentView, first: int) -> int:
@@ -88,19 +115,32 @@ def _first_key(view: DocumentView, first: int) -> int:
     return top if is_short and (is_headed or has_field) else first
 
 
+def begins_entry(view: DocumentView, ordinal: int) -> bool:
+    """Return whether a sentence begins with the term of a definition."""
+    return view.kind(ordinal) in ("text", "turn") and _opens_entry(view, ordinal)
+
+
 def _opens_entry(view: DocumentView, ordinal: int) -> bool:
     """Whether a sentence begins with the term of a definition, which is indented deeper or has a
     colon before it.
     """
     term, *others = view.sentence(ordinal).split("\n")
-    begins_line = ordinal == 0 or count_line_ends(view.sentence(ordinal - 1)) > 0
-    if not begins_line or not _is_key(term):
+    if ordinal > 0 and count_line_ends(view.sentence(ordinal - 1)) == 0:
+        return False  # within a line
+    if _is_marked_term(view, term):
+        return True
+    if not _is_key(term):
         return False
     if not any(map(str.strip, others)) and ordinal + 1 < view.row.sentences:
         others = view.sentence(ordinal + 1).split("\n")
     below = next(filter(str.strip, others), "")
     is_deeper = measure_indentation(below) >= measure_indentation(term) + _DEEPER
     return is_deeper or below.lstrip().startswith(": ")
+
+
+def _is_marked_term(view: DocumentView, line: str) -> bool:
+    """Whether a line is a term in the markup of AsciiDoc; in others the colons announce code."""
+    return view.row.kind == "text" and _MARKED_TERM.match(line) is not None
 
 
 def _closes_entry(view: DocumentView, ordinal: int) -> bool:

@@ -13,7 +13,7 @@ from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
 from lmkrag.language.messages import read_opener
-from lmkrag.sentences.code_lines import add_definitions
+from lmkrag.sentences.code_lines import add_definitions, measure_indentation
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
 from lmkrag.sentences.prose import find_starts
@@ -35,14 +35,26 @@ _WRAPPED = frozenset({"markdown", "rst", CHAT})  # kinds whose markup says where
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
-_HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
+_HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX, of Perl, of GNU's news
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
+    r"|=head[1-6]\s+\S|(?:\* )?(?:[A-Z][\w-]+ )?[Cc]hanges in (?:\w+ )?\d\S*(?: [(\[].*)?\s*$"
+    r"|\*\* (?:Bug fixes|New features|Changes in behaviou?r|Improvements|Build-related)\s*$"
 )
 _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
-# of AsciiDoc, whose blocks lie between two rules
-_ADOC_TITLE = re.compile(r"={1,6} +\S.*[^=\s]\s*$")
+# of AsciiDoc, whose blocks lie between two rules: titles, targets, attributes, macros
+_ADOC_SIGN = re.compile(
+    r"={1,6} +\S.*[^=\s]\s*$|\[\[[a-z][\w-]*\]\]\s*|\[(?:verse|synopsis|glossary|source|quote)\b"
+    r"|include::\S+\[|.{0,200}\blink(?:git)?:\S{1,200}\["
+)
+_ADOC_OWN_LINE = re.compile(r"\S.*::\s*$|\[\[[^\[\]]+\]\]\s*$")  # a term, a target
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
+# of reStructuredText, the first line of a listing, and lines after which one is indented deeper
+_RST_DIRECTIVE = re.compile(
+    r"\s*\.\. (?:code(?:-block)?|sourcecode|parsed-literal|prompt|testcode|doctest|ipython)::"
+)
+_RST_LISTING = re.compile(rf"{_RST_DIRECTIVE.pattern}|(?!\s*\.\. ).*::\s*$")
+_NO_MARGIN = 1 << 30  # columns
 _RST_UNDERLINE = re.compile(r"\s{0,3}(([=\-~`^*\"'#+:.])\2{2,})\s*$")  # which has no fences
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
@@ -82,8 +94,8 @@ _FOR_PROGRAMS = frozenset(  # keys of front matter that say nothing about what t
 _PROPERTY_LINE = re.compile(r"[A-Z]\w[\w ()/-]{0,40}: +\S.{0,200}\s*$")
 _FIELD = re.compile(r"\s*(?:[-*+] )?\w[\w -]{0,40}:: *\S")  # of Obsidian: due:: 1 June
 _FRONT_MATTER_LINES = 500
-# lines that may have the title; characters by which a rule below one may differ
-_ADOC_HEAD, _ADOC_SLACK = (20, 2)
+# lines that may show what it is; characters by which a rule below a title may differ
+_ADOC_HEAD, _ADOC_SLACK = (60, 2)
 _NO_SENTENCE = re.compile(
     r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$"
 )
@@ -212,7 +224,7 @@ def _lines(text: Text) -> Iterator[str]:
 def _split_blocks(blocks: Iterable[Part], language: str) -> Iterator[Part]:
     """Yield the sentences of blocks of prose; a block of another kind stays whole."""
     for start, block, kind in blocks:
-        if kind in BLOCK_KINDS:
+        if kind in BLOCK_KINDS or (kind == "item" and is_navigation(block)):
             yield start, block, kind
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
@@ -250,7 +262,7 @@ def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
     front_matter, lines = _split_front_matter(iter(lines))
     head = list(islice(lines, _ADOC_HEAD))
-    is_asciidoc = any(map(_ADOC_TITLE.match, head))
+    is_asciidoc = document_kind == "text" and any(map(_ADOC_SIGN.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
     if front_matter:
         yield from _split_properties(front_matter)
@@ -278,6 +290,7 @@ class _Grouping:
         self._block: list[str] = []
         self._blank = True  # whether a block may begin here, as after a blank line
         self._fence = ""
+        self._margin = _NO_MARGIN  # of the text above a listing of reStructuredText
         self._rules = 0  # of a simple table, so far
         self._is_top = document_kind == "markdown"  # whether only a heading is above
         self._form = ""  # of the lines that begin the messages of a conversation
@@ -297,12 +310,13 @@ class _Grouping:
                 return
         if self._fence:
             yield from self._add_fenced(line)
+        elif not line.isspace() and self._is_listed(line):
+            if self._kind != "code":
+                yield from self.end("code")
+            self._block.append(line)
+            self._blank = True
         elif self._is_asciidoc and _is_asciidoc_rule(line, self._blank, self._block):
-            yield from self.end("text")
-            self._block, self._blank = [line], True
-            if line[0] in "-./":
-                self._kind = "metadata" if line[0] == "/" else "code"
-                self._fence = line.strip()
+            yield from self._open_asciidoc(line)
         elif ruled := self._find_ruled(line):
             yield from self._add_rule(line, *ruled)
         elif opening := None if self._document_kind == "rst" else _FENCE.match(line):
@@ -313,6 +327,9 @@ class _Grouping:
             self._blank = True
         else:
             yield from self._add_text(line)
+            if self._document_kind == "rst" and _RST_LISTING.match(line):
+                item = _ITEM.match(line)
+                self._margin = item.end() - 1 if item else measure_indentation(line)
         self._position += len(line)
 
     def end(self, kind: SentenceKind | None = None) -> Iterator[Part]:
@@ -336,6 +353,24 @@ class _Grouping:
             self._start += len(line)
             self._fence, self._blank = "", True
 
+    def _is_listed(self, line: str) -> bool:
+        """Whether a line with text is of a listing, which ends with its indentation."""
+        is_deeper = measure_indentation(line) > self._margin
+        self._margin = self._margin if is_deeper else _NO_MARGIN
+        return is_deeper
+
+    def _open_asciidoc(self, line: str) -> Iterator[Part]:
+        """Begin a block of AsciiDoc with its rule, and with the plus sign that joins it to the text
+        above.
+        """
+        joint = self._block.pop() if self._block[-1:] == ["+\n"] else ""
+        yield from self.end("text")
+        self._start -= len(joint)
+        self._block, self._blank = [joint, line], True
+        if line[0] in "-./":
+            self._kind = "metadata" if line[0] == "/" else "code"
+            self._fence = line.strip()
+
     def _find_ruled(self, line: str) -> tuple[int, SentenceKind] | None:
         block = [] if self._blank else self._block
         return _find_ruled(line, block, self._document_kind, is_marked=self._is_marked)
@@ -356,7 +391,7 @@ class _Grouping:
             self._block,
             self._unseen,
             in_table=self._rules > 0,
-            has_fields=self._document_kind == "markdown",
+            document_kind=self._document_kind,
         )
         if _SIMPLE_RULE.match(line):
             self._rules = (self._rules + 1) % 3
@@ -468,14 +503,16 @@ def _line_kind(
     unseen: UnseenLines | None,
     *,
     in_table: bool,
-    has_fields: bool,
+    document_kind: str,
 ) -> SentenceKind:
     """Return the kind of a line by its beginning and by the block that it may belong to."""
     if unseen is not None and unseen.has(line):
         return "metadata"
+    if document_kind == "rst" and _RST_DIRECTIVE.match(line):
+        return "code"
     if in_table or _SIMPLE_RULE.match(line):
         return "row"
-    if _is_record(line, has_fields=has_fields):
+    if _is_record(line, has_fields=document_kind == "markdown"):
         return "record"
     if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
         return "heading"
@@ -526,6 +563,8 @@ def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -
     lines and very long ones before a capital letter or a digit.
     """
     if is_marked and not line.rstrip("\r\n").endswith(_LINE_BREAKS):
+        if _ADOC_OWN_LINE.match(line):
+            return True
         return OWN_LINE.match(line) is not None and OWN_LINE.match(following) is not None
     length = len(line.rstrip())
     first = following.lstrip(_OPENING)[:1]

@@ -44,7 +44,8 @@ _WORD = re.compile(r"[^\W_]")
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,6})\s*$"
 _ENTRY = re.compile(
     rf"(?:(?:\.[ \t]?){{4}}|……|____)\s*{_PAGE}"  # Pumps ........ 12
-    r"|^\s*(?:[-*+•]|\d{1,3}[.)])\s+\[[^\]]*\]\([^)]*\)\s*$",  # - [Pumps](#pumps)
+    # - [Pumps](#pumps), - 1.2. [Valves](#valves)
+    r"|^\s*(?:(?:[-*+•]|\d{1,3}(?:\.\d{1,3})*[.)])\s+)+\[[^\]]*\]\([^)]*\)\s*$",
     re.IGNORECASE,
 )
 _LONGEST_ENTRY = 300

@@ -617,7 +617,20 @@ def test_an_encrypted_pdf(corpus):
             "10^6",
         ),
         ("<p>1<sup>1</sup>/<sub>2</sub> of 10<sup> 6</sup>", "1 1/2 of 10^6"),
-        ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\nMeaning\n\nB\nC"),
+        ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\n  Meaning\n\nB\n  C"),
+        (
+            "<dl><dt>-q</dt><dd><p>Quiet.</p><p>Not a word:</p><pre>a\n  b</pre><ul><li>c</ul></dd></dl>d",
+            "-q\n  Quiet.\n\n  Not a word:\n\n```\na\n  b\n```\n\n  - c\n\nd",
+        ),
+        (
+            "<dl><dt>Boat</dt><dd><dl><dt>Deck</dt><dd>Above. </dd></dl></dd></dl>",
+            "Boat\n  Deck\n    Above.",
+        ),
+        (
+            '<div class="TOC"><dl><dt>1. <a href="a.html">Who? Me</a></dt><dd><dl><dt><a href="b">B</a></dl></dd></dl></div>',
+            "1. [Who? Me](a.html)\n  - [B](b)",
+        ),
+        ('<ul><li><a href="#b">B</a><li><a href="c.html">C</a></ul>', "- [B](#b)\n- C"),
         (
             "<p>So <math><semantics><msup><mi>c</mi><mn>2</mn></msup>"
             '<annotation encoding="application/x-tex">c^{2}</annotation></semantics></math> holds.',

@@ -119,7 +119,7 @@ RTF = (
     [
         ("a.html", f"<table>{TABLE}</table>", "| Hawser | list (https://hawser.example/list) |"),
         ("a.html", ITEMS, "- list (https://hawser.example/list)"),
-        ("a.html", BOOKMARKS, "list (https://hawser.example/list; rope, hr)\nof ropes"),
+        ("a.html", BOOKMARKS, "list (https://hawser.example/list; rope, hr)\n  of ropes"),
         ("a.xlsx", write_xlsx(), "Supplier: Hawser | Page: list (https://hawser.example/list)"),
         ("a.xlsx", write_xlsx(), "Supplier: Skerry | Page: list (https://skerry.example/list)"),
         ("a.pptx", write_pptx(), "the list (https://hawser.example/list)"),

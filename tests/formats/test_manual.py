@@ -86,6 +86,14 @@ def test_macros_of_man():
     ]
 
 
+def test_a_definition_is_indented_below_its_term():
+    page = read(
+        ".TH LAMP 1\n.SH OPTIONS\n.PP\n\\-q\n.RS 4\nSays nothing.\n.sp\nNot at dusk.\n.RE\n.PP\nAsk.\n",
+        "lamp.1",
+    )
+    assert page.text.endswith("\n\n-q\n  Says nothing.\n\n  Not at dusk.\n\nAsk.")
+
+
 def test_macros_of_mdoc():
     page = read(MDOC, "lampd.8")
     assert page.title == "lampd(8)"

@@ -50,7 +50,7 @@ def test_tables_on_one_line_are_apart_from_what_stands_beside_them():
     both = read(f"Piers: {table}{table}\n", "a.md").split("\n\n")
     assert [part.strip() for part in both if part.strip()] == ["Piers:", rows, rows]
     assert read(f"Report\n\n{table}\n", "a.txt") == f"Report\n\n{rows}\n"
-    assert read("<dl><dt>Fee</dt><dd>45</dd></dl>\n", "a.md") == "Fee\n45\n"
+    assert read("<dl><dt>Fee</dt><dd>45</dd></dl>\n", "a.md") == "Fee\n  45\n"
 
 
 @pytest.mark.parametrize(

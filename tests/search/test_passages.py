@@ -360,6 +360,61 @@ Does it carry dogs?
 
 It does, on a lead.
 """
+CLAUSE = "The keeper notes it in the book of the station, with the hour and his name. "
+DEFINITIONS = f"""These modes are known:
+
+dim
+  The lamp burns low. {CLAUSE}{CLAUSE}{CLAUSE}
+
+  At dusk {CLAUSE.strip()}
+
+out
+  The lamp is out.
+
+The office knows more.
+"""
+ASCIIDOC = """lamp(1)
+=======
+
+OPTIONS
+-------
+[verse]
+lamp [--dim]
+
+dim [<hours>]::
+
+Burn low. The hours are whole numbers.
++
+For instance, at dusk:
++
+----
+$ lamp dim 2
+----
++
+It burns low until ten.
+
+quit::
+	Stop.
+"""
+LINES = "".join(f"  lamp.step({number})  # of the evening\n" for number in range(20))
+FENCED = (
+    f"Call it at dusk:\n\n```py\ndef light(lamp):\n{LINES}\n  lamp.dim()\n```\n\nIt burns low.\n"
+)
+DIRECTIVE = f"""Lamp
+====
+
+Call it at dusk.
+
+Or at dawn:
+
+.. code-block:: python
+
+    def light(lamp):
+{LINES.replace("  ", "        ")}
+    light(lamp)
+
+It burns low.
+"""
 COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
 
 
@@ -401,6 +456,48 @@ COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
             "How often",
             KEYS[KEYS.index("**Type") :].strip(),
             id="a paragraph has the keys above it",
+        ),
+        pytest.param(
+            DEFINITIONS,
+            "html",
+            "At dusk",
+            DEFINITIONS[DEFINITIONS.index("dim") : DEFINITIONS.index("\n\nout")],
+            id="a long definition has its term",
+        ),
+        pytest.param(
+            DEFINITIONS,
+            "html",
+            "These modes",
+            DEFINITIONS[: DEFINITIONS.index("\n\nThe office")],
+            id="what is announced comes by whole entries",
+        ),
+        pytest.param(
+            ASCIIDOC,
+            "text",
+            "It burns low",
+            ASCIIDOC[ASCIIDOC.index("dim [<") : ASCIIDOC.index("\n\nquit")],
+            id="an entry of AsciiDoc",
+        ),
+        pytest.param(
+            ASCIIDOC,
+            "text",
+            "dim [<",
+            ASCIIDOC[ASCIIDOC.index("dim [<") : ASCIIDOC.index("\n\nquit")],
+            id="no passage ends with a term",
+        ),
+        pytest.param(
+            FENCED,
+            "markdown",
+            "  lamp.step(12)",
+            FENCED[: FENCED.index("\n\nIt burns")],
+            id="a listing is whole and has its lead-in",
+        ),
+        pytest.param(
+            DIRECTIVE,
+            "rst",
+            "Or at dawn",
+            DIRECTIVE[DIRECTIVE.index("Or at") : DIRECTIVE.index("\n\nIt burns")],
+            id="a directive has its code",
         ),
         pytest.param(COLUMNS, "pptx", "- fast", "- fast", id="an item of a slide"),
         pytest.param(

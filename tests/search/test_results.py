@@ -1,5 +1,6 @@
 """Where a span stands: line, page, headings."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -45,11 +46,20 @@ def test_a_byte_order_mark_is_not_shown(make_view):
     assert find_header(make_view("\ufeff| name | age |\n| Ida | 4 |\n"), 1) == "| name | age |"
 
 
+@pytest.mark.parametrize("mark", ["+\n", "[[fog]]\n"])
+def test_marks_of_asciidoc_begin_no_passage(make_view, mark):
+    text = f"= Fog\n\n{mark}No crossing.\n"
+    start, end = strip(make_view(text), text.index(mark), len(text))
+    assert text[start:end] == "No crossing."
+
+
 def test_headings_by_underline_and_number(make_view):
     view = make_view(
         "Handbook\n========\n\nStart\n-----\n\nFirst the ledger.\n\n2. Stop\n\nThen all others stop.\n"
     )
     assert at(view, "First the") == ("Handbook", "Start")
+    assert read_heading("=head2 How do I sail?\n\n") == (1, "How do I sail?")
+    assert read_heading("** Bug fixes\n\n") == (2, "Bug fixes")
     assert read_heading("2.3.1 Notice of leave\n") == (3, "2.3.1 Notice of leave")
     assert read_heading("**Notes**\n") == (7, "Notes")
     assert read_heading("  \n") == (7, "")

@@ -216,6 +216,62 @@ def test_a_rule_of_asciidoc_may_follow_a_long_block():
     assert_tiles(text, split_sentences(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "code"),
+    [
+        pytest.param(
+            "lamp(1)\n=======\n\nUSE\n---\n[verse]\nlamp\n\nAt dusk:\n+\n-----------\n$ lamp now\n-----------\n\nIt burns.\n",
+            "text",
+            "+\n-----------\n$ lamp now\n-----------",
+            id="a rule below code ends a block of AsciiDoc",
+        ),
+        pytest.param(
+            "At dusk::\n\n    $ lamp\n\n    $ lamp off\n\nIt burns.\n",
+            "rst",
+            "$ lamp\n\n    $ lamp off",
+            id="two colons announce code",
+        ),
+        pytest.param(
+            "- At dusk:\n\n  .. code-block:: sh\n\n     $ lamp\n\n  It burns.\n",
+            "rst",
+            ".. code-block:: sh\n\n     $ lamp",
+            id="a directive begins a listing",
+        ),
+        pytest.param("- At dusk::\n\n  It burns.\n", "rst", "", id="text of an item is no code"),
+        pytest.param("At dusk::\n\n    It burns.\n", "text", "", id="only in reStructuredText"),
+    ],
+)
+def test_listings(text, kind, code):
+    sentences = split_sentences(text, kind=kind)
+    assert_tiles(text, sentences)
+    listed = [text[s.start : s.end] for s in sentences if s.kind == "code"]
+    assert "".join(listed).strip() == code
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "kinds"),
+    [
+        ("=head2 How do I sail?\n\nBy wind.\n", "text", ["heading", "text"]),
+        (
+            "* Noteworthy changes in release 1.2 (2026-11-29)\n\n** Bug fixes\n\n  cp is quiet.\n",
+            "text",
+            ["heading", "heading", "text"],
+        ),
+        ("* Changes in Lamp 1.1\n\n* It burns.\n", "text", ["heading", "item"]),
+        ("Changes in release 1.1 are many.\n", "text", ["text"]),
+        ("* a boat\n** its deck\n", "text", ["item"]),
+        (
+            "It sails.\n\n.. setting:: SAIL\n\nSAIL\n----\n\nDefault.\n",
+            "rst",
+            ["text", "metadata", "heading", "text"],
+        ),
+    ],
+    ids=["Perl", "news of GNU", "older news", "prose", "items", "a directive above a heading"],
+)
+def test_headings_in_the_markup_of_others(text, kind, kinds):
+    assert [sentence.kind for sentence in split_sentences(text, kind=kind)] == kinds
+
+
 def test_kinds_follow_structure():
     text = "# H\n- item\n| a | b |\nTom: hi.\nplain words here\n"
     kinds = {text[s.start : s.end].strip(): s.kind for s in split_sentences(text)}

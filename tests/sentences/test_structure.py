@@ -149,6 +149,7 @@ def test_a_table_is_taken_in_parts():
         ("Pumps ____________ 4", True),
         ("- [Pumps](#pumps)\n", True),
         ("1. [Pumps](pumps.md)\n", True),
+        ("  - 1.2. [Pumps](pumps.md)\n", True),
         ("- [Pumps](pumps.md): how they are oiled\n", False),
         ("He waited.... 3 hours later", False),
         ("It took three.... years", False),
@@ -157,7 +158,7 @@ def test_a_table_is_taken_in_parts():
         ("_" * 100_000, False),
         ("", False),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_entries_of_contents_and_links(line, expected):
     assert is_navigation(line) is expected
@@ -176,6 +177,12 @@ def test_a_table_of_contents_is_navigation_entry_by_entry():
         part.strip() for (part, _), role in zip(parts, roles, strict=True) if role & NAVIGATION
     ]
     assert entries == ["# Contents", "1 Pumps and seals 3\n2 Boilers 17", "Rotors ....... 21"]
+
+
+def test_an_entry_of_contents_that_asks_is_one_sentence():
+    text = "- [Who oils it? The mate](#who)\n- [When?](#when)\n"
+    parts = [text[s.start : s.end] for s in split_sentences(text, kind="html")]
+    assert parts == text.splitlines(keepends=True)
 
 
 def test_paragraph_tracker_by_example():
