@@ -20,7 +20,7 @@ from lmkrag.formats.marked_tables import show_tables
 from lmkrag.formats.memory import find_limit
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
-from lmkrag.formats.text import SAMPLE, read_mark, unpack_gzip
+from lmkrag.formats.text import CODE, SAMPLE, read_mark, unpack_gzip
 from lmkrag.plugins import FORMATS, list_plugins, load_plugin
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.system.files import printable
@@ -325,6 +325,15 @@ def is_plain(path: Path) -> bool:
             return _is_plain(_find_suffix(path.name, file.read(_HEAD)))
     except OSError:  # its reader reports it
         return _is_plain(path.suffix.lower())
+
+
+def may_hold_prose(path: Path) -> bool:
+    """Return whether a file may hold prose, by its suffix: it is no source code, no picture, which
+    takes seconds to read, and of no format that can't be read.
+    """
+    suffix = path.suffix.lower()
+    is_text = suffix not in _NOT_TEXT and suffix not in CODE
+    return is_text and _BY_SUFFIX.get(suffix) != "ocr.read_picture"
 
 
 def _find_suffix(name: str, data: bytes) -> str:

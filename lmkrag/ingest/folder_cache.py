@@ -18,6 +18,7 @@ import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import EncoderError, IndexCorrupt, IndexLocked, IndexMismatch, StorageError
+from lmkrag.formats.load import may_hold_prose
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
@@ -208,11 +209,10 @@ class OpenFolder(contextlib.ExitStack):
 
 def _load_meanwhile(files: Sequence[SourceFile]) -> None:
     """Load what a search of prose needs, if there is any, while others read the files."""
-    from lmkrag.ingest.sources import PROSE
     from lmkrag.reranker.loading import load_reranker
     from lmkrag.sentences.prose import find_starts
 
-    if any(file.path.suffix.lower() in PROSE for file in files):
+    if any(may_hold_prose(file.path) for file in files):
         with contextlib.suppress(EncoderError):  # which the search raises again
             load_reranker()
         find_starts("")

@@ -15,7 +15,7 @@ from lmkrag.encoder.index_encoder import load_encoder
 from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError, EmptyDocument, FilesGone, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.formats.load import fingerprint, is_long
+from lmkrag.formats.load import fingerprint, is_long, may_hold_prose
 from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.store import IndexStore
@@ -31,18 +31,15 @@ from lmkrag.ingest.changes import (
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import SourceFile, local_path
-from lmkrag.sentences.languages import document_language
-from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH, Text
+from lmkrag.sentences.languages import document_language, sample_prose
+from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH, Text
 from lmkrag.system.files import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
 SAMPLED = 24  # documents that are read to choose an encoder, at most
 _MIN_FOREIGN = 0.2  # share of languages other than English that selects the multilingual encoder
-PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
-PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
 _MAX_BYTES = 2 << 20
-_MOST = 2_000  # characters of a document that count
 _SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
 
 
@@ -92,15 +89,12 @@ _RACY_NS = 2_000_000_000  # a file changed this recently may change again withou
 
 
 def sample_files(files: Sequence[SourceFile], loader: IsolatedLoader) -> Iterator[Document]:
-    """Read some of the files that hold prose, evenly spread, at most 24.
+    """Read some of the files that may hold prose, evenly spread, at most 24.
 
-    Source code and tables have no language. A file that can't be read is left out.
+    What a file holds is known when it is read: a manual page may be named ``tar.1``. A file that
+    can't be read is left out.
     """
-    prose = [
-        file
-        for file in files
-        if file.path.suffix.lower() in PROSE and file.stamp.size <= _MAX_BYTES
-    ]
+    prose = [file for file in files if file.stamp.size <= _MAX_BYTES and may_hold_prose(file.path)]
     for file in prose[:: len(prose) // SAMPLED + 1]:
         try:
             yield loader.load(file.path, file.doc_id)
@@ -124,11 +118,11 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
         return
     english = foreign = 0  # characters
     for document in sample:
-        language = document_language(document.text, document.kind)
-        if language == ENGLISH:
-            english += min(len(document.text), _MOST)
-        elif language != CODE:
-            foreign += min(len(document.text), _MOST)
+        characters = len(sample_prose(document.text, document.kind))
+        if document_language(document.text, document.kind) == ENGLISH:
+            english += characters
+        else:
+            foreign += characters
     is_foreign = foreign > _MIN_FOREIGN * (english + foreign)
     name = MULTILINGUAL_ENCODER if is_foreign else DEFAULT_ENCODER
     if name != store.encoder.name:

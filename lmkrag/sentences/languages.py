@@ -33,18 +33,26 @@ def document_language(text: Text, kind: str = "text") -> str:
     """
     if kind == "code":
         return CODE
-    middle = max(0, len(text) // 2 - _REACH // 2)
-    around = _CODE.sub(" ", text[middle : middle + _REACH])
-    if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, around.splitlines())):
-        return ENGLISH
-    words = " ".join(_WORDS.findall(around))
-    first = max(0, len(words) // 2 - _CHARACTERS // 2)
-    sample = words[first : first + _CHARACTERS]
+    sample = sample_prose(text, kind)
     # Most texts are English, and py3langid's model takes longer to load than a small folder to
     # index.
     if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
         return ENGLISH
     return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH
+
+
+def sample_prose(text: Text, kind: str = "text") -> str:
+    """Return words from the middle of a document, at most 2,000 characters; an empty string for a
+    document without prose, such as source code.
+    """
+    middle = max(0, len(text) // 2 - _REACH // 2)
+    around = _CODE.sub(" ", text[middle : middle + _REACH])
+    is_record = kind in RECORDS and kind != "subtitles"
+    if kind == "code" or (is_record and not any(map(is_prose, around.splitlines()))):
+        return ""
+    words = " ".join(_WORDS.findall(around))
+    first = max(0, len(words) // 2 - _CHARACTERS // 2)
+    return words[first : first + _CHARACTERS]
 
 
 def is_prose(line: str) -> bool:

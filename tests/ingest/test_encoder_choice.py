@@ -41,6 +41,29 @@ def test_documents_that_are_not_in_english_choose_the_multilingual_encoder(tmp_p
         assert engine.verify() == ()
 
 
+WRITTEN_IN_GERMAN = {
+    "hafen.1": f'.\\" written by hand\n.TH HAFEN 1\n.SH NAME\nhafen\n.PP\n{GERMAN}\n',
+    "HAFEN": GERMAN,
+    "hafen.mbox": "From a@haven.example Mon Nov  2 09:00:00 2026\nFrom: a@haven.example\n"
+    f"Subject: Hafen\nDate: Mon, 2 Nov 2026 09:00:00 +0100\n\n{GERMAN}\n",
+    "hafen.csv": f'number,report\n1,"{" ".join([GERMAN.replace(chr(10), " ")] * 2)}"\n',
+    "hafen.json": json.dumps([{"report": " ".join([GERMAN] * 2)}]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_IN_GERMAN)
+def test_the_text_of_a_file_chooses_and_not_its_suffix(name, tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / name).write_text(WRITTEN_IN_GERMAN[name], "utf-8")
+    (folder / "hafen.sh").write_text("# print the names of all boats in the harbour\nls boats\n")
+    (folder / "lengths.csv").write_text("boat,length\nMarie,7\nJohanne,9\n")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        (warning,) = engine.add(folder).warnings
+        assert warning.startswith("100% of the text sampled is not in English")
+        assert engine.status().encoder == MULTILINGUAL_ENCODER
+
+
 def test_english_documents_keep_the_default(tmp_path):
     with Engine.open(tmp_path / "index", create=True) as engine:
         assert engine.add(Document("en.txt", text=ENGLISH)).warnings == ()
