@@ -11,12 +11,9 @@ import numpy as np
 from lmkrag.index.view import DocumentView
 from lmkrag.language.question import CodeQuestion, split_identifiers
 from lmkrag.search.candidates import Candidates
-from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
+from lmkrag.sentences.code_lines import ABOVE, CLOSES, DEFINITION, measure_indentation
 from lmkrag.sentences.declarations import declares
 from lmkrag.specs import CODE
-
-# the beginning of comments and decorators, which belong to the line below
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -76,7 +73,7 @@ def _block(
     while (
         bottom < len(lines)
         and continues(bottom)
-        and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip()))
+        and (is_flat or ABOVE.match(lines[bottom - 1].lstrip()))
     ):
         bottom += 1
         while (
@@ -97,7 +94,7 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
     above.
     """
     lines = StringIO(text).readlines()  # a form feed ends no line
-    while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
+    while number < len(lines) and ABOVE.match(lines[number - 1].lstrip()):
         number += 1
     start, limit = sum(map(len, lines[:number])), len(text)
     for above, line in reversed(list(enumerate(lines[:number], 1))):
@@ -144,7 +141,7 @@ def is_secondary(doc_id: str) -> bool:
 
 def is_licence(lines: str) -> bool:
     """Return whether lines of source code are a comment on its copyright or licence."""
-    is_comment = all(_ABOVE.match(line.lstrip()) for line in lines.splitlines() if line.strip())
+    is_comment = all(ABOVE.match(line.lstrip()) for line in lines.splitlines() if line.strip())
     return is_comment and _LICENCE.search(lines) is not None
 
 

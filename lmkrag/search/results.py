@@ -17,6 +17,7 @@ from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.search.messages import find_message
+from lmkrag.sentences.code_lines import split_functions
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
@@ -72,7 +73,7 @@ class SpanMaker:
         first = view.ordinal_at(start)
         # A message may follow the question that it replies to; a document begins at 0.
         context = first if row.kind == CHAT and start else ordinal
-        headings = _find_context(view, context, start)
+        headings = _find_context(view, context, max(start, self._find_function(hits[0])))
         header = find_header(view, first)
         message = find_message(view, context)
         explanation: Explanation | None = None
@@ -100,6 +101,24 @@ class SpanMaker:
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=explanation,
         )
+
+    def _find_function(self, candidate: int) -> int:
+        """The character at which the function or class begins, among those of a candidate in source
+        code, whose lines and name have most of the question's words; 0 elsewhere.
+        """
+        view, ordinal = self.candidates.view(candidate), self.candidates.ordinal(candidate)
+        if view.row.kind != CODE:
+            return 0
+        start, end = view.bounds(ordinal)
+        text = view.text(start, end)
+
+        def measure(piece: tuple[int, int]) -> tuple[float, int]:
+            first, stop = piece
+            *_, name = ["", *_find_context(view, ordinal, start + first)]
+            return self._cover(name) + self._cover(f"{name} {text[first:stop]}"), stop - first
+
+        first, _ = max(split_functions(text), key=measure)
+        return start + first
 
     def _cover(self, text: str) -> float:
         """The share of the question's words, by weight, that a text has."""

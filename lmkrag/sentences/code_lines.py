@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import StringIO
+from itertools import pairwise
 
 from lmkrag.specs import Sentence, Text
 
@@ -42,6 +44,11 @@ CLOSES = re.compile(
 )
 """The beginning of lines that belong to the block before them, although they are not indented."""
 
+ABOVE = re.compile(r"\*|//|/\*|#|--|@")
+"""The beginning of comments and decorators, which belong to the line below."""
+# the beginning of lines that end no function although they are not indented: braces, labels, "#if"
+_CONTINUES = re.compile(rf"{CLOSES.pattern}|\{{|\w+:\s*$|#\w|\*")
+
 
 def measure_indentation(line: str) -> int:
     """Return the number of columns that a line is indented by; tabs count up to the next multiple
@@ -49,6 +56,30 @@ def measure_indentation(line: str) -> int:
     """
     indent = len(line) - len(line.lstrip())
     return len(line[:indent].expandtabs()) if "\t" in line else indent
+
+
+def split_functions(text: str) -> list[tuple[int, int]]:
+    """Return the pieces ``[start, end)`` of lines of source code that are of different functions or
+    classes.
+
+    A piece begins with the comments and decorators above a definition. It ends where another
+    definition begins, or a line that is indented no deeper than its own.
+    """
+    starts, above, position = {0}, 0, 0
+    limit = -1 if text[:1].strip() else 0  # the indentation of what ends the open piece
+    is_above = False
+    for line in StringIO(text):  # a form feed ends no line
+        shown, indent = line.lstrip(), measure_indentation(line)
+        if not is_above:
+            above = position
+        is_above = ABOVE.match(shown) is not None
+        is_definition = DEFINITION.match(text, position) is not None
+        is_end = bool(shown) and indent <= limit and not _CONTINUES.match(shown)
+        if is_definition or is_end:
+            starts.add(above)
+            limit = indent if is_definition else -1
+        position += len(line)
+    return list(pairwise([*sorted(starts), len(text)]))
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:

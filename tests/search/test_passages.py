@@ -543,3 +543,72 @@ def test_units_by_example(make_view, text, kind, starts):
     units = [view.sentence(n) for n in range(1, view.row.sentences) if begins_unit(view, n)]
     assert len(units) == len(starts)
     assert all(unit.startswith(start) for unit, start in zip(units, starts, strict=True))
+
+
+NEIGHBOURS = {
+    "harbour.py": """class Harbour:
+    def open_gate(self, hour):
+        if hour > 5:
+            self.gate = "open"
+        return self.gate
+
+    def weigh_anchor(self):
+        # The winch lifts it.
+        return self.winch.lift()
+
+    @property
+    def lamp(self):
+        return self.lamps[-1]
+
+"""
+    + "".join(f"    def berth_{n}(self):\n        return self.berths[{n}]\n\n" for n in range(60)),
+    "harbour.c": """static int open_gate(int hour)
+{
+#ifdef NIGHT
+    return 0;
+#endif
+    return hour > 5;
+}
+
+/* The winch lifts it. */
+int weigh_anchor(struct winch *winch) {
+    return lift(winch);
+}
+
+static const int lamps = 3;
+
+int lamp(void) {
+    return lamps - 1;
+}
+""",
+    "harbour.js": """function openGate (hour) {
+  return hour > 5
+}
+
+// The winch lifts it.
+function weighAnchor (winch) {
+  return winch.lift()
+}
+
+module.exports = { openGate, weighAnchor }
+""",
+}
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_passage_of_code_names_the_function_that_is_asked_for(name, tmp_path, encoder):
+    text = NEIGHBOURS[name]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document(name, name, text, kind="code"))
+        (span, *_) = engine.search("where does the winch lift the anchor?")
+    assert "lift(" in span.text
+    assert "anchor" in span.headings[-1].lower()
+
+
+def test_of_a_class_that_is_a_passage_the_best_method_is_named(tmp_path, encoder):
+    text = NEIGHBOURS["harbour.py"].partition("    def berth_0")[0]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("harbour.py", "harbour.py", text, kind="code"))
+        (span, *_) = engine.search("where does the winch lift the anchor?")
+    assert span.text.startswith("class Harbour") and "def lamp" in span.text
+    assert span.headings == ("class Harbour", "def weigh_anchor(self)")
