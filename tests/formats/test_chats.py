@@ -159,8 +159,9 @@ def test_texts_of_meta_are_read_as_what_their_bytes_are():
 
 def test_what_was_pasted_into_a_message_of_claude_is_of_it():
     files = [{"file_name": "paste.txt", "extracted_content": "The rent is 40 euros."}, {"id": 1}]
-    asked, told = CLAUDE["chat_messages"]
-    text = read({**CLAUDE, "chat_messages": [{**asked, "attachments": files}, told]}).text
+    export = json.loads(json.dumps(CLAUDE))
+    export["chat_messages"][0]["attachments"] = files
+    text = read(export).text
     assert "What is the fee?\n\nThe rent is 40 euros.\n\n## Assistant" in text
 
 
