@@ -19,6 +19,7 @@ from odf.text import H, List, ListItem, P, Span
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_bytes
+from lmkrag.formats.text import decode
 from lmkrag.sentences.split import split_sentences
 from tests.formats.files import read, save
 
@@ -390,6 +391,26 @@ TEXTS = {
 )
 def test_texts_of_old_programs_tell_their_encoding(text, encoding):
     assert read(text.encode(encoding), "a.txt") == text
+
+
+NAMES = {
+    "Name;Straße;Ort;Betrag\nJörg Müller;Hauptstraße 5;München;1.200,50 €\nZoë Gruß;Gäßchen 1;Köln;7,00 €\n": (
+        "cp1252"
+    ),
+    "Prénom;Métier;Ville;Montant\nZoé;Ingénieur;Orléans;12,50 €\nFrançois;Pêcheur;Besançon;7,00 €\nThérèse;Élève;Nîmes;3,00 €\n": (
+        "cp1252 mac_roman"
+    ),
+    "Città;Quantità;Novità\nForlì;Proprietà;perché\nCefalù;Validità;così\n": "cp1252",
+    "Jörg Müller;Köln\nKäthe Weiß;Düsseldorf\nBjörn Grün;Würzburg\n": "cp437 cp850",
+    "Имя;Город\nАнна Ёлкина;Тверь\nИгорь Жуков;Уфа\n": "cp1251 koi8-r cp866",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(text, name) for text, names in NAMES.items() for name in names.split()]
+)
+def test_a_list_of_names_tells_its_encoding(text, encoding):
+    assert decode(text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize(
