@@ -478,6 +478,28 @@ def test_a_comment_in_code_is_no_title(name):
         )
 
 
+def test_a_sentence_that_runs_over_cues_is_one_line():
+    spoken = [
+        "<v Ann>The rent for the boathouse will</v>",
+        "<v Ann>go up to",
+        "<v Ann>700 pounds in October.</v>",
+        "<v Ann>And the fee for the</v>",
+        "<v Ben>Who says so?</v>",
+    ]
+    cues = [f"00:0{i}.000 --> 00:0{i}.900\n{words}" for i, words in enumerate(spoken, 1)]
+    assert read("WEBVTT\n\n" + "\n\n".join(cues), "a.vtt").splitlines() == [
+        "[00:00:01] Ann: The rent for the boathouse will go up to 700 pounds in October.",
+        "[00:00:04] Ann: And the fee for the",
+        "[00:00:05] Ben: Who says so?",
+    ]
+
+
+def test_captions_without_punctuation_keep_their_cues():
+    cues = [f"00:0{i}.000 --> 00:0{i}.900\nso this is cue {i}" for i in (1, 2)]
+    expected = "[00:00:01] so this is cue 1\n[00:00:02] so this is cue 2"
+    assert read("WEBVTT\n\n" + "\n\n".join(cues), "a.vtt") == expected
+
+
 def test_subtitles_whose_times_have_single_digits():
     assert (
         read("WEBVTT\n\n0:0:0.0 --> 0:0:3.540\n<v Jane>Good morning.\n", "a.vtt")
