@@ -17,7 +17,8 @@ from lmkrag.specs import ENGLISH
 
 _ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g
 i.e etc al cf vs viz ca approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept
-avda aprox dhr fa hrn mevr sra srta univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
+univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec
+avda aprox dhr fa hrn mevr sra srta""".split()
 # What stands before a number with a full stop that is an ordinal: "der 2. Vorsitzende".
 _BEFORE_ORDINALS = {
     "de": "der die das dem den des am beim im vom zum zur",
