@@ -315,9 +315,11 @@ def _name_tables(tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
             values = {*filter(None, table.captions[-1])}
             caption = "".join(values) if len(values) == 1 else ""
         captions.append(caption if table.records and table.names else "")
-    named = Counter(
-        tuple(table.names) for table, caption in zip(tables, captions, strict=True) if caption
-    )
+    columns = [tuple(table.names) for table in tables]
+    different = {
+        (names, caption) for names, caption in zip(columns, captions, strict=True) if caption
+    }
+    named = Counter(names for names, _ in different)
     for table, caption in zip(tables, captions, strict=True):
         is_needed = named[tuple(table.names)] > 1 and len(caption) <= _LONG_NAME
         yield table, caption if is_needed else ""

@@ -478,6 +478,15 @@ def test_a_comment_in_code_is_no_title(name):
         )
 
 
+def test_a_line_above_a_table_is_no_part_of_its_rows_where_a_blank_row_divides_them():
+    text = "Exported by: Ann\nDate: 2026-03-01\n\nName;Fee\nKestrel;40\nTern;55\n\nTotal;95\n"
+    assert read(text, "a.csv").splitlines()[2:] == [
+        "Name: Kestrel | Fee: 40",
+        "Name: Tern | Fee: 55",
+        "Name: Total | Fee: 95",
+    ]
+
+
 def test_a_sentence_that_runs_over_cues_is_one_line():
     spoken = [
         "<v Ann>The rent for the boathouse will</v>",
