@@ -54,6 +54,10 @@ def row(*cells: tuple[str, str], properties: str = "") -> str:
             "Item: Rope | Weight kg: 4\nItem: Tar | Weight kg: 5",
         ),
         (
+            "Time,Depth\ns,m\n0,1.5\n1,2.0\n",
+            "Time s: 0 | Depth m: 1.5\nTime s: 1 | Depth m: 2.0",
+        ),
+        (
             "Item,Load\n-,[t]\nNorth,4\nSouth,5\n",
             "Item: North | Load [t]: 4\nItem: South | Load [t]: 5",
         ),
