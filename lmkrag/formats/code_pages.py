@@ -9,7 +9,6 @@ import codecs
 import re
 import unicodedata
 from collections.abc import Iterable
-from itertools import pairwise
 
 import chardet
 
@@ -32,7 +31,12 @@ _WESTERN = frozenset(
     "àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—™¡¢£§©«®°±²³´µ·»¼½¾¿×÷".encode("cp1252")
 )
 _HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+")
-_SYMBOL_IN_WORD = re.compile(r"(?<=[^\W\d_])[^\w\0-\x7f’·\xad–—…](?=[^\W\d_])|[\x80-\x9f]")
+# A symbol within a word, a capital after a small letter, a control character.
+_ODD = re.compile(
+    r"(?<=[^\W\d_])[^\w\0-\x7f’·\xad–—…](?=[^\W\d_])"
+    r"|(?<=[a-zß-öø-ÿ])[À-ÖØ-ÞĀŒŠŸŽА-ЯΑ-Ω]|[\x80-\x9f]"
+)
+_WORD = re.compile(r"(?<=[^\W\d_])[^\w\0-\x7f’·\xad–—…](?=[^\W\d_])|[\x80-\x9f]")
 _WORD = re.compile(r"[^\W\d_]+")
 _ALPHABETS = {"LATIN", "GREEK", "CYRILLIC", "HEBREW", "ARABIC"}
 
@@ -78,17 +82,13 @@ def _share_of_words(data: bytes, codec: str) -> float:
     """Return the share of characters beyond ASCII that stand where writers put them."""
     text = data.decode(codec, "replace")
     high = len(text) - len(text.encode("ascii", "ignore"))
-    odd = len(_SYMBOL_IN_WORD.findall(text)) + sum(map(_is_odd, _WORD.findall(text)))
-    return max(0.0, 1 - odd / max(1, high))
+    mixed = sum(map(_is_mixed, _WORD.findall(text)))
+    return max(0.0, 1 - (len(_ODD.findall(text)) + mixed) / max(1, high))
 
 
-def _is_odd(word: str) -> bool:
-    """Return whether a word has letters of two alphabets, or a capital after a small letter."""
+def _is_mixed(word: str) -> bool:
+    """Return whether a word has letters of two alphabets."""
     if word.isascii():
         return False
-    alphabets = {unicodedata.name(letter, "").partition(" ")[0] for letter in word}
-    has_late_capital = any(
-        before.islower() and letter.isupper() and not letter.isascii()
-        for before, letter in pairwise(word)
-    )
-    return has_late_capital or len(alphabets & _ALPHABETS) > 1
+    names = {unicodedata.name(letter, "").partition(" ")[0] for letter in word}
+    return len(names & _ALPHABETS) > 1

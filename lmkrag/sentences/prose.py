@@ -21,8 +21,8 @@ univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov d
 avda aprox dhr fa hrn mevr sra srta""".split()
 # What stands before a number with a full stop that is an ordinal: "der 2. Vorsitzende".
 _BEFORE_ORDINALS = {
-    "de": "der die das dem den des am beim im vom zum zur",
-    **dict.fromkeys(("da", "no"), "den det"),
+    "de": "der|die|das|dem|den|des|am|beim|im|vom|zum|zur",
+    **dict.fromkeys(("da", "no"), "den|det"),
 }
 _SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
 
@@ -33,20 +33,18 @@ def find_starts(text: str, language: str = ENGLISH) -> list[int]:
     A short word before a number or a small letter is an abbreviation: ``rys. 5``, ``bzw. am``. The
     first call imports NLTK.
     """
-    starts = [start for start, _ in _load_punkt(language).span_tokenize(text)]
-    starts = [start for start in starts if not _is_abbreviated(text, start)]
-    if language not in _BEFORE_ORDINALS:
-        return starts
-    after_ordinals = _find_after_ordinals(text, language)
-    return [start for start in starts if start not in after_ordinals]
+    starts = {start for start, _ in _load_punkt(language).span_tokenize(text)}
+    starts -= _find_after_ordinals(text, language)
+    return sorted(start for start in starts if not _is_abbreviated(text, start))
 
 
 def _find_after_ordinals(text: str, language: str) -> set[int]:
     """Return where words follow ordinals, but for those that mostly begin a sentence."""
-    before = _BEFORE_ORDINALS[language].replace(" ", "|")
-    found = re.finditer(rf"(?i:\b(?:{before}))\s\d{{1,2}}\.\s+(?=(\w+))", text)
-    starters = set(_learn(language)["starters"])
-    return {match.end() for match in found if match[1].casefold() not in starters}
+    if language not in _BEFORE_ORDINALS:
+        return set()
+    found = re.finditer(rf"\b(?i:{_BEFORE_ORDINALS[language]})\s\d\d?\.\s+(?=(\w+))", text)
+    starters = _learn(language)["starters"]
+    return {match.end() for match in found if match[1].lower() not in starters}
 
 
 def _is_abbreviated(text: str, start: int) -> bool:
