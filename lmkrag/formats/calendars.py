@@ -17,10 +17,13 @@ _OPTION = re.compile(r';([\w-]+)(?:=("[^"]*"|[^";]*(?:"[^"]*"[^";]*)*))?')
 _ESCAPE = re.compile(r"\\([,;:nN\\])")
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "AVAILABLE")
 _PEOPLE = ("ORGANIZER", "ATTENDEE")
-_TIMES = ("DTSTART", "DTEND", "DUE", "RRULE", "RDATE", "EXDATE", "COMPLETED", "FREEBUSY")
+_TIMES = frozenset(
+    "DTSTART DTEND DUE RECURRENCE-ID RRULE RDATE EXDATE COMPLETED FREEBUSY".split()  # noqa: SIM905
+)
 _EVENT = frozenset(
     """SUMMARY DURATION LOCATION DESCRIPTION URL COMMENT CONTACT RESOURCES CATEGORIES STATUS
-    PRIORITY PERCENT-COMPLETE""".split()  # noqa: SIM905
+    PRIORITY PERCENT-COMPLETE ATTACH CONFERENCE X-GOOGLE-CONFERENCE
+    X-MICROSOFT-SKYPETEAMSMEETINGURL""".split()  # noqa: SIM905
 ).union(_TIMES, _PEOPLE)
 _SAYS_NOTHING = ("", "CONFIRMED")  # as most are
 _NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
@@ -133,7 +136,8 @@ def _find_last_day(begun: str, ended: str) -> str:
 
 
 def _is_for_readers(each: _Property) -> bool:
-    return each.name in _EVENT and each.value.upper() not in _SAYS_NOTHING
+    is_file = bool(each.find("ENCODING")) and each.name == "ATTACH"  # in base64
+    return each.name in _EVENT and not is_file and each.value.upper() not in _SAYS_NOTHING
 
 
 def _show_value(each: _Property, zone: str) -> str:

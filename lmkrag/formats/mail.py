@@ -344,16 +344,24 @@ def _read_body(part: EmailMessage) -> list[str]:
 def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
     """Return the best of several alternatives of a text, and the text of calendars beside them.
 
-    The best is the first that has at least half as many words as the longest.
+    The best is the first that says what the others say, else the last, as its mail program meant
+    (RFC 2046): a line that only tells why there is no text is no text, however long it is.
     """
-    sizes = [len(" ".join(text).split()) for text in texts]
-    bodies = [number for number, kind in enumerate(kinds) if kind != "text/calendar"]
-    most = max((sizes[number] for number in bodies), default=0)
-    body = next(
-        (texts[number] for number in bodies if sizes[number] and 2 * sizes[number] >= most), []
+    bodies = [text for text, kind in zip(texts, kinds, strict=True) if kind != "text/calendar"]
+    words = [set(re.findall(r"\w+", " ".join(text).casefold())) for text in bodies]
+    best = (
+        text
+        for text, own in zip(bodies, words, strict=True)
+        if all(_says(own, others) for others in words)
     )
+    body = next(best, bodies[-1] if bodies else [])
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
     return [text for part in (body, *events) for text in part]
+
+
+def _says(own: set[str], others: set[str]) -> bool:
+    """Return whether a text has half of the words of another that is not much shorter."""
+    return 2 * len(others) < len(own) or 2 * len(own & others) >= len(others)
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:

@@ -14,6 +14,8 @@ UNSEEN = re.compile(
 )
 """Mark-up within a line."""
 
+# Tags before which a line ends. A list in a cell of a table has no other division.
+ENDS_LINE = re.compile(r"<(?:br|/li|/p|/div)\b", re.IGNORECASE)
 TAG = re.compile(
     r"</?(?:a|abbr|b|br|center|cite|code|del|details|div|em|figcaption|figure|font|hr|i|img|ins|kbd"
     r"|li|mark|p|picture|s|samp|section|small|source|span|strong|sub|summary|sup|u|ul|var|video|wbr)"
@@ -137,5 +139,5 @@ def _show_mark(match: re.Match[str]) -> str:
     if match["entity"]:
         return unescape(match[0])
     if match["tag"]:
-        return " " if match[0][:3].lower() == "<br" else ""
+        return " " if ENDS_LINE.match(match[0]) else ""
     return match[match.lastindex] if match.lastindex else ""

@@ -30,10 +30,13 @@ _AFTER = re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"(?:(?<![ \t])[ \t]+)?\r\n[ \t]*")
-# Ligatures of TeX's fonts of bitmaps.
-_LIGATURES = {"\x0b": "ff", "\x0c": "fi", "\r": "fl", "\x0e": "ffi", "\x0f": "ffl"}
+# Ligatures and quotes of TeX's fonts of bitmaps, by its first encoding and by that of Cork.
+_LIGATURES = {"\r": "fl", "\x10": "“", "\x11": "”"}
+_LIGATURES |= dict(zip("\v\f\x0e\x0f", ("ff", "fi", "ffi", "ffl"), strict=True))
+_LIGATURES |= dict(zip("\x1b\x1c\x1d\x1e\x1f", ("ff", "fi", "fl", "ffi", "ffl"), strict=True))
 _LIGATURE = re.compile(
-    r"(?<=[^\W\d_])[\x0b\x0c\x0e\x0f]|[\x0b\x0c\x0e\x0f](?=[^\W\d_])|\r(?!\n)(?=[^\W\d_])"
+    r"(?<=[^\W\d_])[\v\f\x0e\x0f\x1b-\x1f]|[\v\f\x0e\x0f\x1b-\x1f](?=[^\W\d_])"
+    r"|\r(?!\n)(?=[^\W\d_])|\x10(?=[\w\x1b-\x1f])|(?<=[\w.,!?])\x11"
 )
 # A soft hyphen in a line is shown: fonts take it for "-".
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")

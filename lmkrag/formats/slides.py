@@ -94,6 +94,8 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
         yield "# " + _read_frame(heading), heading
+    if slide.element.get("show") == "0":
+        yield "(hidden slide)", None
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue

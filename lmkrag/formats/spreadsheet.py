@@ -76,6 +76,7 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
                 place = self.wb, sheet.name, relation.target, self.shared_strings
                 opened = parts.read(f"sheet {sheet.name}", partial(Sheet, *place))
                 if opened is not None:
+                    opened.sheet_state = sheet.state
                     yield opened
 
 
@@ -120,7 +121,11 @@ def read(data: bytes, name: str) -> Loaded:
         )
         parts = Parts()
         sheets = [
-            (sheet.title, _read_sheet(sheet, archive, parts)) for sheet in reader.open_sheets(parts)
+            (
+                _name_sheet(sheet.title, sheet.sheet_state == "visible"),
+                _read_sheet(sheet, archive, parts),
+            )
+            for sheet in reader.open_sheets(parts)
         ]
         # The properties: openpyxl fills in today's date, so the file's own is read from its XML.
         properties = reader.wb.properties
@@ -157,7 +162,10 @@ def read_old(data: bytes, name: str) -> Loaded:
         raise DocumentError("encrypted Excel file: save it without a password")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     return _read_sheets(
-        (sheet.name, partial(_read_old_sheet, book, sheet.name))
+        (
+            _name_sheet(sheet.name, sheet.visible == calamine.SheetVisibleEnum.Visible),
+            partial(_read_old_sheet, book, sheet.name),
+        )
         for sheet in book.sheets_metadata
         if sheet.typ == calamine.SheetTypeEnum.WorkSheet
     )
@@ -199,6 +207,11 @@ def _read_2003_sheet(sheet: etree._Element) -> list[str]:
             grid.add(text.removesuffix("T00:00:00.000"), down + 1, across + 1, place)
         grid.end_row()
     return table_lines(grid.rows)
+
+
+def _name_sheet(name: str, is_visible: bool) -> str:
+    """Return the heading of a sheet, which says whether who opens the file sees the sheet."""
+    return name if is_visible else f"{name} (hidden sheet)"
 
 
 def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:

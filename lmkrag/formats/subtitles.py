@@ -1,4 +1,6 @@
-"""Subtitles (SubRip and WebVTT): a line for each cue, with the time at which it begins."""
+"""Subtitles (SubRip and WebVTT): a line for each cue, or for those that a sentence runs over, with
+the time at which it begins.
+"""
 
 import re
 from html import unescape
@@ -21,6 +23,10 @@ _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s++([^<>\n]+)>")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")
 # The time of a word: each cue repeats the line before it, as if they rolled.
 _STAMP = re.compile(r"<[\d:]+\.\d+>")
+_SPEAKER = re.compile(r"[^\W\d_][\w.'’ -]{0,40}: ")
+_ENDED = re.compile(r"[.!?…:;。！？؟।♪)\]][\"'”’»]*$")
+_FEWEST_ENDED = 0.1  # of the cues of captions with punctuation
+_FEWEST_WORDS, _LONGEST = 3, 300  # of a line that is joined: a title goes on nowhere; characters
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -41,6 +47,33 @@ def read(data: bytes, name: str) -> Loaded:
         speech = " ".join(line for line in lines if line and not (rolls and line in above))
         above = lines
         if speech:
-            cues.append(f"[{int(hours or 0):02}:{int(minutes):02}:{int(seconds):02}] {speech}")
-    shown = "\n".join(cues)
+            cues.append((f"[{int(hours or 0):02}:{int(minutes):02}:{int(seconds):02}]", speech))
+    shown = "\n".join(_join_sentences(cues))
     return Loaded(shown, CHAT if is_conversation(shown) else "subtitles")
+
+
+def _join_sentences(cues: list[tuple[str, str]]) -> list[str]:
+    """Return a line a cue; one that ends no sentence is joined by the next of its speaker.
+
+    Captions without punctuation keep their cues: nothing tells where their sentences end.
+    """
+    ended = sum(_ENDED.search(speech) is not None for _, speech in cues)
+    is_punctuated = ended >= _FEWEST_ENDED * len(cues)
+    lines: list[str] = []
+    last_name = ""
+    for time, speech in cues:
+        named = _SPEAKER.match(speech)
+        name = named[0] if named else ""
+        is_other = name not in ("", last_name) or speech.startswith(("-", "–", ">>"))
+        if is_punctuated and lines and not is_other and _is_open(lines[-1]):
+            lines[-1] += f" {speech.removeprefix(name)}"
+        else:
+            lines.append(f"{time} {speech}")
+            last_name = name
+    return lines
+
+
+def _is_open(line: str) -> bool:
+    """Return whether a line, which begins with a time, has part of a sentence."""
+    has_words = len(line.split()) > _FEWEST_WORDS
+    return has_words and len(line) <= _LONGEST and not _ENDED.search(line)

@@ -315,9 +315,11 @@ def _name_tables(tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
             values = {*filter(None, table.captions[-1])}
             caption = "".join(values) if len(values) == 1 else ""
         captions.append(caption if table.records and table.names else "")
-    named = Counter(
-        tuple(table.names) for table, caption in zip(tables, captions, strict=True) if caption
-    )
+    columns = [tuple(table.names) for table in tables]
+    different = {
+        (names, caption) for names, caption in zip(columns, captions, strict=True) if caption
+    }
+    named = Counter(names for names, _ in different)
     for table, caption in zip(tables, captions, strict=True):
         is_needed = named[tuple(table.names)] > 1 and len(caption) <= _LONG_NAME
         yield table, caption if is_needed else ""
@@ -416,9 +418,9 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         first, header = first - 1, [reaching, *header]
     # Units below the names belong to the header; what is left are the records.
     captions = rows[:last]
-    if _has_units(rows[last + 1 :]):
+    if units := _find_units(rows[last + 1 :]):
         last += 1
-        header.append(["", *rows[last][1:]])
+        header.append(units)
     joined = [
         " ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")
     ]
@@ -436,18 +438,21 @@ def _repeats(row: Row, names: Row) -> bool:
     return row == names or (row[1:] == names[1:] != [] and row[0].startswith(names[0]))
 
 
-def _has_units(rows: Rows) -> bool:
-    """Return whether the rows below a header begin with a row of units.
+def _find_units(rows: Rows) -> Row:
+    """Return the units that the rows below a header begin with, by column; an empty row for none.
 
-    Units are short words above figures; the first cell, which would name the row, is blank.
+    Units are short words above figures. The first cell, which would name the row, is blank or one
+    of them.
     """
     first, *below = rows
-    return first[:1] in ([""], ["-"]) and all(
+    units = ["", *first[1:]] if first[:1] == ["-"] else first
+    are_units = (units[:1] == [""] or len(below) > 1) and all(
         len(column.name) <= _LONGEST_UNIT
         and not _VALUE.match(column.name)
         and 2 * column.count_figures() > len(column.cells)
-        for column in _read_columns(["", *first[1:]], below)
+        for column in _read_columns(units, below)
     )
+    return units if are_units else ()
 
 
 def _reach_over(groups: Row, names: Row) -> list[str] | None:

@@ -8,14 +8,12 @@ import io
 import logging
 import re
 import tomllib
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-import chardet
-
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.code_pages import BY_LABEL, guess_encoding
 from lmkrag.formats.markup import show_inline, without_comments
 from lmkrag.formats.memory import allow_unpacked
 from lmkrag.language.messages import is_conversation
@@ -44,20 +42,6 @@ _MOST_BEFORE_TITLE = 20_000
 _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
     **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
     **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
-}
-_ERAS = chardet.EncodingEra.ALL & ~chardet.EncodingEra.MAINFRAME
-_FEW = 8  # bytes beyond ASCII, in which no language shows
-_WESTERN = frozenset(
-    "àáâäåæçèéêëìíîïñòóôöøùúûüßÄÉÖÜ€‚…‘’“”•–—™¡¢£§©«®°±²³´µ·»¼½¾¿×÷".encode("cp1252")
-)
-_HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+")
-# the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's
-# name
-_BY_LABEL = {
-    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
-    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
-    **{"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-9": "cp1254"},
 }
 _ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
@@ -153,7 +137,7 @@ def decode_labelled(data: bytes, label: str | None) -> str:
             break
         except LookupError:
             codec = "utf-8"
-    codec = _BY_LABEL.get(codec, codec)
+    codec = BY_LABEL.get(codec, codec)
     is_wide = codec.startswith(("utf-16", "utf-32"))  # no page that is read up to its label is
     if codec == "utf-8" or is_wide or data.startswith(codecs.BOM_UTF8):
         return decode(data).removeprefix(BYTE_ORDER_MARK)
@@ -200,32 +184,6 @@ def _find_wide(sample: bytes, controls: int) -> str | None:
             if len(text) > _FEWEST_WIDE and re.sub(r"[ \t\r\n\xa0\u3000]", "", text).isprintable():
                 return encoding
     raise DocumentError("binary file, not text")
-
-
-def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
-    """Return the likely encoding of a file that is not UTF-8.
-
-    Args:
-        sample: the first bytes of the file.
-        decoded: the pieces of its text, decoded as UTF-8 with replacements.
-    """
-    damaged = wide = 0
-    for piece in decoded:
-        damaged += piece.count("\ufffd")
-        wide += len(piece) - len(piece.encode("ascii", "ignore"))
-    if wide >= 2 * damaged:
-        return "utf-8"  # with some bytes damaged
-    telling = b"\n".join(line for line in sample.split(b"\n") if not line.isascii())
-    runs = _HIGH.findall(telling)
-    high = b"".join(runs).translate(None, bytes(range(128)))
-    if (
-        len(high) < _FEW
-        and _WESTERN.issuperset(high)
-        and all(len(run) < (4 if run[:1].isalpha() else 2) for run in runs)
-    ):
-        return "cp1252"
-    codec = codecs.lookup(chardet.detect(telling, encoding_era=_ERAS)["encoding"] or "cp1252").name
-    return _BY_LABEL.get(codec, codec)
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
@@ -295,6 +253,7 @@ def _find_title(pattern: re.Pattern[str], text: str) -> str:
 
 
 _MOST_UNPACKED = 256 << 20  # bytes that may come out
+_PIECE = 1 << 20
 _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
@@ -312,8 +271,11 @@ def unpack_gzip(data: bytes, name: str) -> bytes:
         raise DocumentError("an archive inside an archive: unpack it first")
     # the size that the file itself names
     allow_unpacked(min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED))
+    unpacked = bytearray()
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        unpacked = file.read(_MOST_UNPACKED + 1)
+        # In pieces: read(n) takes n bytes of memory whatever the file has.
+        while len(unpacked) <= _MOST_UNPACKED and (piece := file.read(_PIECE)):
+            unpacked += piece
     if len(unpacked) > _MOST_UNPACKED:
         raise DocumentError(f"unpacks to more than {_MOST_UNPACKED >> 20} MiB: unpack it first")
-    return unpacked
+    return bytes(unpacked)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.code_pages import guess_encoding
 from lmkrag.formats.encoded import drop_encoded
-from lmkrag.formats.text import SAMPLE, describe, guess_encoding, read_mark
+from lmkrag.formats.text import SAMPLE, describe, read_mark
 from lmkrag.specs import BYTE_ORDER_MARK
 from lmkrag.system.files import printable
 from lmkrag.types import Document

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from lmkrag.formats.markup import REFERENCE, TAG, TEXT_ROLE, UNSEEN
+from lmkrag.formats.markup import ENDS_LINE, REFERENCE, TAG, TEXT_ROLE, UNSEEN
 from lmkrag.rendering.latex import FORMULA
 from lmkrag.rendering.lines import Line
 from lmkrag.rendering.tree import Node, element, text_node
@@ -116,12 +116,12 @@ def _skip_unseen(state: StateInline, silent: bool) -> bool:
 
 
 def _skip_tag(state: StateInline, silent: bool) -> bool:
-    """Leave tags of HTML out, and let ``<br>`` end a line."""
+    """Leave tags of HTML out; some end a line."""
     match = TAG.match(state.src, state.pos)
     if match is None:
         return False
     if not silent:
-        state.push("softbreak" if match[0].lower().startswith("<br") else "unseen", "", 0)
+        state.push("softbreak" if ENDS_LINE.match(match[0]) else "unseen", "", 0)
     state.pos = match.end()
     return True
 

@@ -10,6 +10,7 @@ RECORDS = frozenset({"contacts", "csv", "json", "ods", "xlsx", "sql", "subtitles
 _CHARACTERS = 2_000  # of words
 _REACH = 20_000  # characters in the middle of a document that they are taken from
 _LETTERS = 100  # of a sample, at least, for its language to be detected
+_FEW_LETTERS = 40  # the same of one with letters that English lacks
 _CODE = re.compile(
     r"```.*?```|`[^`\n]*`|https?://\S+|<[^<>\n]*>|[\w+/]{60,}=*", re.DOTALL | re.ASCII
 )
@@ -38,7 +39,9 @@ def document_language(text: Text, kind: str = "text") -> str:
     # index.
     if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
         return ENGLISH
-    return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH
+    letters = "".join(filter(str.isalpha, sample))
+    fewest = _LETTERS if letters.isascii() else _FEW_LETTERS
+    return detect_language(sample) if len(letters) >= fewest else ENGLISH
 
 
 def sample_prose(text: Text, kind: str = "text") -> str:

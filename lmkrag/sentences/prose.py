@@ -17,7 +17,13 @@ from lmkrag.specs import ENGLISH
 
 _ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g
 i.e etc al cf vs viz ca approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept
-univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
+univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar apr jun jul aug sep sept oct nov dec
+avda aprox dhr fa hrn mevr sra srta""".split()
+# What stands before a number with a full stop that is an ordinal: "der 2. Vorsitzende".
+_BEFORE_ORDINALS = {
+    "de": "der|die|das|dem|den|des|am|beim|im|vom|zum|zur",
+    **dict.fromkeys(("da", "no"), "den|det"),
+}
 _SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
 
 
@@ -27,8 +33,18 @@ def find_starts(text: str, language: str = ENGLISH) -> list[int]:
     A short word before a number or a small letter is an abbreviation: ``rys. 5``, ``bzw. am``. The
     first call imports NLTK.
     """
-    starts = [start for start, _ in _load_punkt(language).span_tokenize(text)]
-    return [start for start in starts if not _is_abbreviated(text, start)]
+    starts = {start for start, _ in _load_punkt(language).span_tokenize(text)}
+    starts -= _find_after_ordinals(text, language)
+    return sorted(start for start in starts if not _is_abbreviated(text, start))
+
+
+def _find_after_ordinals(text: str, language: str) -> set[int]:
+    """Return where words follow ordinals, but for those that mostly begin a sentence."""
+    if language not in _BEFORE_ORDINALS:
+        return set()
+    found = re.finditer(rf"\b(?i:{_BEFORE_ORDINALS[language]})\s\d\d?\.\s+(?=(\w+))", text)
+    starters = _learn(language)["starters"]
+    return {match.end() for match in found if match[1].lower() not in starters}
 
 
 def _is_abbreviated(text: str, start: int) -> bool:
@@ -37,6 +53,7 @@ def _is_abbreviated(text: str, start: int) -> bool:
     return goes_on and _SHORT_WORD.search(text, max(0, start - 16), start) is not None
 
 
+@cache
 def _learn(language: str) -> dict[str, list[str]]:
     """What was learned of a language, of English where nothing was."""
     folder = files("lmkrag.sentences") / "punkt"

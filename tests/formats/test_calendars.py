@@ -175,3 +175,22 @@ def test_questions_find_contacts_and_what_is_done(tmp_path):
         assert "1980-03-22" in engine.ask("When is Ada Quill's birthday?").text
         answer = engine.ask("When was the pilot ladder repainted?").text
         assert "COMPLETED: 2025-06-04" in answer and not answer.startswith("2025-06-10")
+
+
+def test_a_calendar_says_where_to_call_in_what_to_read_and_which_date_was_moved():
+    event = [
+        "RECURRENCE-ID:20260414T180000Z",
+        "SUMMARY:Committee",
+        "X-GOOGLE-CONFERENCE:https://meet.example/abc",
+        "CONFERENCE;VALUE=URI;LABEL=Zoom:https://zoom.example/j/7788",
+        "ATTACH:https://docs.example/agenda.pdf",
+        "ATTACH;ENCODING=BASE64;VALUE=BINARY:R0lGODlhAQABAAAAACw=",
+    ]
+    text = load(calendar("BEGIN:VEVENT", *event, "END:VEVENT"), "a.ics").text
+    assert text.splitlines() == [
+        "RECURRENCE-ID: 2026-04-14 18:00 UTC",
+        "SUMMARY: Committee",
+        "X-GOOGLE-CONFERENCE: https://meet.example/abc",
+        "CONFERENCE: https://zoom.example/j/7788",
+        "ATTACH: https://docs.example/agenda.pdf",
+    ]

@@ -69,6 +69,13 @@ def test_a_file_that_needs_too_much_memory_is_skipped_and_the_next_one_is_read(t
         assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."
 
 
+def test_a_small_packed_file_is_read_by_a_reader_that_has_read_nothing(tmp_path):
+    path = tmp_path / "note.txt.gz"
+    path.write_bytes(gzip.compress(b"The gate code is 8832."))
+    with IsolatedLoader() as loader:
+        assert loader.load(path, "note").text == "The gate code is 8832."
+
+
 def test_a_reader_that_dies_costs_one_file(loader, tmp_path):
     (tmp_path / "good.html").write_text(PAGE)
     assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."

@@ -648,6 +648,25 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
             "The order comes on 9 May.\n\nIt weighs 3 kg.",
         ),
         (
+            multipart(
+                "alternative",
+                (
+                    PLAIN,
+                    b"Your program does not show mails in HTML. Please open this one in a browser.",
+                ),
+                (PAGE, WHOLE),
+            ),
+            "The order comes on 9 May.\n\nIt weighs 3 kg.",
+        ),
+        (
+            multipart(
+                "alternative",
+                (PLAIN, b"The order comes on 9 May and weighs 3 kg."),
+                (PAGE, b"<a href=x>View in browser</a>"),
+            ),
+            "The order comes on 9 May and weighs 3 kg.",
+        ),
+        (
             multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)),
             "It comes on 9 May.",
         ),
@@ -716,7 +735,7 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
             "# Inner\n\nSubject: Inner\n\nDer Kran wird geprüft.",
         ),
     ],
-    ids=range(16),
+    ids=range(18),
 )
 def test_the_parts_of_a_mail(data, text):
     assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"

@@ -223,3 +223,24 @@ def test_a_picture_that_cannot_be_unpacked_is_left_out_by_its_name(tmp_path):
     loaded = load_with_attachments(path, "a.docx")
     assert loaded.document.text == "The tow line is 90 metres long"
     assert [part.path for part in loaded.skipped] == ["a.docx/docProps/thumbnail.jpeg"]
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_sheet_says_so(state):
+    book = openpyxl.Workbook()
+    book.active.append(["Boat", "Kestrel"])
+    hidden = book.create_sheet("Salaries")
+    hidden.append(["Ann", 51_000])
+    hidden.sheet_state = state
+    text = load_bytes(save(book), "a.xlsx", doc_id="a", path="a").text
+    assert text == "# Sheet\n\nBoat | Kestrel\n\n# Salaries (hidden sheet)\n\nAnn | 51000"
+
+
+def test_a_hidden_slide_says_so():
+    deck = pptx.Presentation()
+    for title in ("Budget", "Draft"):
+        slide = deck.slides.add_slide(deck.slide_layouts[5])
+        slide.shapes.title.text = title
+    slide.element.set("show", "0")
+    text = load_bytes(save(deck), "a.pptx", doc_id="a", path="a").text
+    assert text.split("\n\n") == ["# Budget", "# Draft", "(hidden slide)"]

@@ -57,6 +57,15 @@ def test_a_long_number_is_read_at_once():
     assert time.process_time() - began < 2.0
 
 
+def test_ligatures_and_quotes_of_old_fonts_of_tex_are_read_as_letters():
+    old, cork = (
+        r"The e\013ect of the \014le",
+        r"A \020\034rst\021 in\035uence is di\036cult to stave o\033",
+    )
+    page = write(at(20, 260, old), at(20, 230, cork))
+    assert text_of(page) == "The effect of the file\nA “first” influence is difficult to stave off"
+
+
 DIVIDED = [
     "The skipper sailed the ketch across the har-",
     "bour and moored at the weather-",

@@ -19,6 +19,7 @@ from odf.text import H, List, ListItem, P, Span
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_bytes
+from lmkrag.formats.text import decode
 from lmkrag.sentences.split import split_sentences
 from tests.formats.files import read, save
 
@@ -51,6 +52,10 @@ def row(*cells: tuple[str, str], properties: str = "") -> str:
         (
             "Item,Weight\n,kg\nRope,4\nTar,5\n",
             "Item: Rope | Weight kg: 4\nItem: Tar | Weight kg: 5",
+        ),
+        (
+            "Time,Depth\ns,m\n0,1.5\n1,2.0\n",
+            "Time s: 0 | Depth m: 1.5\nTime s: 1 | Depth m: 2.0",
         ),
         (
             "Item,Load\n-,[t]\nNorth,4\nSouth,5\n",
@@ -392,6 +397,26 @@ def test_texts_of_old_programs_tell_their_encoding(text, encoding):
     assert read(text.encode(encoding), "a.txt") == text
 
 
+NAMES = {
+    "Name;Straße;Ort;Betrag\nJörg Müller;Hauptstraße 5;München;1.200,50 €\nZoë Gruß;Gäßchen 1;Köln;7,00 €\n": (
+        "cp1252"
+    ),
+    "Prénom;Métier;Ville;Montant\nZoé;Ingénieur;Orléans;12,50 €\nFrançois;Pêcheur;Besançon;7,00 €\nThérèse;Élève;Nîmes;3,00 €\n": (
+        "cp1252 mac_roman"
+    ),
+    "Città;Quantità;Novità\nForlì;Proprietà;perché\nCefalù;Validità;così\n": "cp1252",
+    "Jörg Müller;Köln\nKäthe Weiß;Düsseldorf\nBjörn Grün;Würzburg\n": "cp437 cp850",
+    "Имя;Город\nАнна Ёлкина;Тверь\nИгорь Жуков;Уфа\n": "cp1251 koi8-r cp866",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(text, name) for text, names in NAMES.items() for name in names.split()]
+)
+def test_a_list_of_names_tells_its_encoding(text, encoding):
+    assert decode(text.encode(encoding)) == text
+
+
 @pytest.mark.parametrize(
     "title", ["untitled", "(anonymous)", "Microsoft Word - fees.docx", "PowerPoint Presentation"]
 )
@@ -455,6 +480,37 @@ def test_a_comment_in_code_is_no_title(name):
             load_bytes(f"{text}# Cleaning\n".encode(), name, doc_id=name, path=name).title
             == "Cleaning"
         )
+
+
+def test_a_line_above_a_table_is_no_part_of_its_rows_where_a_blank_row_divides_them():
+    text = "Exported by: Ann\nDate: 2026-03-01\n\nName;Fee\nKestrel;40\nTern;55\n\nTotal;95\n"
+    assert read(text, "a.csv").splitlines()[2:] == [
+        "Name: Kestrel | Fee: 40",
+        "Name: Tern | Fee: 55",
+        "Name: Total | Fee: 95",
+    ]
+
+
+def test_a_sentence_that_runs_over_cues_is_one_line():
+    spoken = [
+        "<v Ann>The rent for the boathouse will</v>",
+        "<v Ann>go up to",
+        "<v Ann>700 pounds in October.</v>",
+        "<v Ann>And the fee for the</v>",
+        "<v Ben>Who says so?</v>",
+    ]
+    cues = [f"00:0{i}.000 --> 00:0{i}.900\n{words}" for i, words in enumerate(spoken, 1)]
+    assert read("WEBVTT\n\n" + "\n\n".join(cues), "a.vtt").splitlines() == [
+        "[00:00:01] Ann: The rent for the boathouse will go up to 700 pounds in October.",
+        "[00:00:04] Ann: And the fee for the",
+        "[00:00:05] Ben: Who says so?",
+    ]
+
+
+def test_captions_without_punctuation_keep_their_cues():
+    cues = [f"00:0{i}.000 --> 00:0{i}.900\nso this is cue {i}" for i in (1, 2)]
+    expected = "[00:00:01] so this is cue 1\n[00:00:02] so this is cue 2"
+    assert read("WEBVTT\n\n" + "\n\n".join(cues), "a.vtt") == expected
 
 
 def test_subtitles_whose_times_have_single_digits():

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmkrag.formats.markup import show_inline
 from lmkrag.rendering.blocks import parse_blocks
 
 
@@ -96,6 +97,13 @@ def test_tags_of_html_are_not_shown():
         node["text"] for node in texts(parse_markdown("Press <kbd>F1</kbd> in `<kbd>`."))
     )
     assert shown == "Press F1 in <kbd>."
+
+
+def test_items_of_a_list_in_a_cell_are_apart():
+    cell = "<ul><li>free berth</li><li>two keys</li></ul>"
+    shown = texts(parse_markdown(f"| Boat | Perks |\n|---|---|\n| Tern | {cell} |\n"))
+    assert "free berth two keys" in "".join(node["text"] for node in shown)
+    assert show_inline(cell).split() == ["free", "berth", "two", "keys"]
 
 
 def test_links_lead_to_the_web_only():

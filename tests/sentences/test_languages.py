@@ -212,3 +212,24 @@ def test_numbers_base64_and_code_are_no_language():
         )
         == "de"
     )
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("es", ["El alquiler lo paga la Sra. Gómez en la Avda. Marina."]),
+        ("es", ["Son aprox. 20 metros según el señor Pérez.", "La señora Gómez lo sabe."]),
+        (
+            "de",
+            [
+                "Der 2. Vorsitzende des Vereins fährt gern am 30. September nach Süden zurück.",
+                "Die 3. Mahnung ist spät.",
+            ],
+        ),
+        ("de", ["Das Gerüst der Kirche steht bis zum 30.", "Das wäre für alle zu spät."]),
+        ("de", ["Die Schlüssel gehören Hrn. Krämer von der Fa. Björn Grün in Süderhafen."]),
+    ],
+)
+def test_short_texts_are_cut_by_the_rules_of_their_language(language, sentences):
+    text = " ".join(sentences)
+    assert (document_language(text), parts(text)) == (language, sentences)
