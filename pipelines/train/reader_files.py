@@ -1,13 +1,14 @@
 """Write the folder of a reader that was trained, ready to run in int8.
 
     cat runs/written/part-* > WEIGHTS
-    python -m pipelines.train.reader_files RECIPE.toml WEIGHTS OUT PACK.npz [--mean]
+    python -m pipelines.train.reader_files RECIPE.toml WEIGHTS OUT PACK.npz [--share 0.5]
 
 What the training began with, the recipe's start if no option names another, gives the embeddings
 and all weights that did not change, as they are stored there. Layers are written in 4 bits, the
-last four in 8 (:mod:`lmkrag.models.packing`). With `--mean` the mean of the weights before and
-after training is written, which keeps more of what was known (Wortsman et al., "Robust fine-tuning
-of zero-shot models", arXiv 2109.01903). The ranges for int8 are measured on passages of PACK.
+last four in 8 (:mod:`lmkrag.models.packing`). With `--share S` each weight is S of the one after
+training and the rest of the one before, which keeps more of what was known (Wortsman et al.,
+"Robust fine-tuning of zero-shot models", arXiv 2109.01903). The ranges for int8 are measured on
+passages of PACK.
 """
 
 import argparse
@@ -40,13 +41,18 @@ STEPS = 20  # that ranges are measured on
 
 
 def write_reader(
-    trained: Mapping[str, Vectors], start: Path, base: str, out: Path, pack: Path, *, mean: bool
+    trained: Mapping[str, Vectors], start: Path, base: str, out: Path, pack: Path, *, share: float
 ) -> None:
-    """Write the folder of a reader; ``mean`` takes the mean with what the training began with."""
+    """Write the folder of a reader; ``share`` of each weight is the trained one, the rest what the
+    training began with.
+    """
     weights = {name: values.astype(np.float32) for name, values in trained.items()}
-    if mean:
+    if share < 1:
         known = read_start(str(start))
-        means = {name: (values + known[name].numpy()) / 2 for name, values in weights.items()}
+        means = {
+            name: share * values + (1 - share) * known[name].numpy()
+            for name, values in weights.items()
+        }
         weights = {name: each.astype(np.float16).astype(np.float32) for name, each in means.items()}
     weights = {name.removeprefix("bert."): values for name, values in weights.items()}
     layers = 1 + max(map(find_layer, weights))
@@ -136,12 +142,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("pack", type=Path)
     parser.add_argument("--start", help="instead of the recipe's")
-    parser.add_argument("--mean", action="store_true", help="with what the training began with")
+    parser.add_argument("--share", type=float, default=1.0, help="of what was trained, to 1")
     options = parser.parse_args()
     settings = load_settings(options.recipe)
     start = find_start(options.start or settings.start)
     trained = load_file(options.trained)
-    write_reader(trained, start, settings.base, options.out, options.pack, mean=options.mean)
+    write_reader(trained, start, settings.base, options.out, options.pack, share=options.share)
 
 
 if __name__ == "__main__":

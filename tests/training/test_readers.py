@@ -339,7 +339,9 @@ def test_the_mean_with_what_a_training_began_with(recipe, packed, trained, run_m
     learnt["classifier.bias"] += 1
     path, folder = recipe.parent / "learnt.safetensors", recipe.parent / "mean"
     save_file(learnt, path)
-    run_module("reader_files", recipe, path, folder, packed, "--start", str(trained), "--mean")
+    run_module(
+        "reader_files", recipe, path, folder, packed, "--start", str(trained), "--share", "0.5"
+    )
     before, after = (load((each / "model.safetensors").read_bytes()) for each in (trained, folder))
     assert before.keys() == after.keys()
     changed = [name for name in before if not torch.equal(before[name], after[name])]
