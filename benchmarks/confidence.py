@@ -5,16 +5,18 @@
 
 Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
 `asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
-learns from, those of a language in one index; together they count as much as the corpora. Prints
-the constants of `AnswerWeights` that logistic regressions give: of the confidence, on whether one of the first three passages answers, and of values, on
-whether the value of the first marked sentence is right; and how well both separate (AUROC) and are
-calibrated, with the constants in use and fitted with each corpus left out. Indexes are kept in DIR.
+learns from, those of a language in one index. Each corpus counts the same. Prints the constants of
+`AnswerWeights` that logistic regressions give: of the confidence, on whether one of the first three
+passages answers, and of values, on whether the value of the first marked sentence is right; and how
+well both separate (AUROC) and are calibrated, with the constants in use and fitted with each
+corpus left out. Indexes are kept in DIR.
 """
 
 import argparse
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +36,6 @@ from lmkrag.reranker.landmark import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
 LANGUAGES = "en,de,fr,es,it,pl,pt,ru,zh"
-NOTES = "notes-"  # the names of the corpora of notes begin so
 
 
 class Case(NamedTuple):
@@ -70,7 +71,7 @@ def main() -> None:
     for language in options.languages.split(",") if options.notes else ():
         encoder = None if language == "en" else MULTILINGUAL_ENCODER
         documents, questions = read_notes(options.notes, language)
-        name = f"{NOTES}{language}"
+        name = f"notes-{language}"
         with Engine.open(options.work / name, create=True, encoder=encoder) as engine:
             engine.add(documents)
             cases += ask(engine, name, questions)
@@ -153,9 +154,8 @@ def report(name: str, cases: Sequence[tuple[str, bool, tuple[float, ...]]]) -> N
         "foreign": (ANSWERS.foreign_bias, ANSWERS.foreign_features),
         "value": (ANSWERS.value_bias, ANSWERS.value_features),
     }[name]
-    is_note = np.array([corpus.startswith(NOTES) for corpus in corpora])
-    has_both = is_note.any() and not is_note.all()
-    sample_weights = np.where(is_note, (~is_note).sum() / is_note.sum(), 1.0) if has_both else None
+    counts = Counter(corpora.tolist())
+    sample_weights = np.array([len(cases) / len(counts) / counts[corpus] for corpus in corpora])
     model = LogisticRegression(C=10).fit(features, truth, sample_weights)
     constants = f"bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}"
     print(f"\n{name}: {len(cases)} questions, {truth.sum()} right; fitted: {constants}")

@@ -105,9 +105,10 @@ class ExtractiveReader(Reader):
             is_other = is_english and detect_asked(question) != ENGLISH
             introduction = OTHER_LANGUAGE if is_other else INTRODUCTIONS[label]
             return self._make(spans, introduction, [nearest], confidence, quotes=[quote])
+        citations = leave_out_unnamed(question, citations)
         value = None
         if label in ("strong", "likely"):
-            citations = choose_citations(question, citations, read, is_strong=label == "strong")
+            citations = choose_citations(citations, read, is_strong=label == "strong")
             value = find_value(question, read[citations[0].number - 1], citations[0])
         words = " ".join(value.text.split()) if value else ""
         first = f"{INTRODUCTIONS[label]} {words}".strip()
@@ -202,29 +203,32 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
                 break
 
 
+def leave_out_unnamed(question: str, citations: Sequence[Citation]) -> list[Citation]:
+    """Return the citations whose passages are not about something else than the question names.
+
+    Such a passage lacks some of the question's names and numbers that the first passage has, and
+    has none that the first passage lacks.
+    """
+    keys = find_keys(question)
+    named = find_held(keys, citations[0].span)
+    return [each for each in citations if not find_held(keys, each.span) < named]
+
+
 def choose_citations(
-    question: str, citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
+    citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
 ) -> list[Citation]:
-    """Return the citations of the passages that an answer shows, the first one among them.
+    """Return the citations of the passages that a sure answer shows, the first one among them.
 
     Others are shown if they read nearly as well, but for a strong answer whose first passage reads
-    best and has the whole answer. A passage is about something else than the question names, and is
-    not shown, if it lacks some of the question's names and numbers that the first passage has, and
-    has none that the first passage lacks.
+    best and has the whole answer.
     """
     best = citations[0]
     first = read[best.number - 1].reading
     is_best = first.score == max(each.reading.score for each in read)
     if is_strong and is_best and first.complete > ANSWERS.partial:
         return [best]
-    keys = find_keys(question)
-    named = find_held(keys, best.span)
-    return [
-        each
-        for each in citations
-        if read[each.number - 1].reading.score >= first.score - ANSWERS.near
-        and not find_held(keys, each.span) < named
-    ]
+    least = first.score - ANSWERS.near
+    return [each for each in citations if read[each.number - 1].reading.score >= least]
 
 
 def find_words(read: ReadPassage, citation: Citation) -> Words | None:

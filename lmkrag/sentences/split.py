@@ -38,7 +38,7 @@ _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX, of Perl, of GNU's news
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
     r"|=head[1-6]\s+\S|(?:\* )?(?:[A-Z][\w-]+ )?[Cc]hanges in (?:\w+ )?\d\S*(?: [(\[].*)?\s*$"
-    r"|\*\* (?:Bug fixes|New features|Changes in behaviou?r|Improvements|Build-related)\s*$"
+    r"|\*\* (?:Bug fixes|New features|Changes in \w+|Improvements|Build-related)\s*$"
 )
 _COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # no heading below other lines
 # of AsciiDoc, whose blocks lie between two rules: titles, targets, attributes, macros

@@ -62,15 +62,11 @@ def test_a_value_is_right_or_not_given(engine, question, values):
     assert all(short.text in values for short in answer.short)
 
 
-@pytest.mark.parametrize(
-    ("question", "value"),
-    [("Which boat has a fee of 38?", "Plover"), ("When was the Plover hired?", "2022-02-22")],
-)
-def test_a_sure_value_is_given(engine, question, value):
-    answer = engine.ask(question)
+def test_a_sure_value_is_given(engine):
+    answer = engine.ask("Which boat has a fee of 38?")
     (short,), (citation, *_) = answer.short, answer.citations
-    assert short.text == value == engine.read("boats.csv")[short.start : short.end]
-    assert answer.text.splitlines()[0].endswith(value)
+    assert short.text == "Plover" == engine.read("boats.csv")[short.start : short.end]
+    assert answer.text.splitlines()[0].endswith("Plover")
     assert citation.start <= short.start < short.end <= citation.end
     assert short.number == citation.number
 
