@@ -5,11 +5,12 @@
 
 Asks the questions of corpora (see `asking.py`), which are of the group `fit` in
 `asking/corpora.toml`, and with `--notes` those of the groups of short documents that no reader
-learns from, those of a language in one index. Each corpus counts the same. Prints the constants of
-`AnswerWeights` that logistic regressions give: of the confidence, on whether one of the first three
-passages answers, and of values, on whether the value of the first marked sentence is right; and how
-well both separate (AUROC) and are calibrated, with the constants in use and fitted with each
-corpus left out. Indexes are kept in DIR.
+learns from, those of a language in one index. Each corpus is also asked some questions of the one
+before it, which it does not answer, and counts the same. Prints the constants of `AnswerWeights`
+that logistic regressions give: of the confidence, on whether one of the first three passages
+answers, and of values, on whether the value of the first marked sentence is right; and how well
+both separate (AUROC) and are calibrated, with the constants in use and fitted with each corpus left
+out. Indexes are kept in DIR.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +37,7 @@ from lmkrag.readers.values import complete_value
 from lmkrag.reranker.landmark import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
+STRANGE = 5  # questions of a corpus that the next one is asked, too
 LANGUAGES = "en,de,fr,es,it,pl,pt,ru,zh"
 
 
@@ -63,11 +66,14 @@ def main() -> None:
     parser.add_argument("--languages", default=LANGUAGES, help="of the notes")
     options = parser.parse_args()
     cases: list[Case] = []
+    elsewhere: list[Question] = []
     for folder in options.corpora:
         with Engine.open(options.work / folder.name, create=True) as engine:
             engine.add(folder / "files")
             questions = read_questions(folder / "questions.jsonl")
-            cases += ask(engine, folder.name, questions)
+            strange = [replace(question, pattern=None, short=None) for question in elsewhere]
+            cases += ask(engine, folder.name, [*questions, *strange])
+            elsewhere = questions[:STRANGE]
     for language in options.languages.split(",") if options.notes else ():
         encoder = None if language == "en" else MULTILINGUAL_ENCODER
         documents, questions = read_notes(options.notes, language)
