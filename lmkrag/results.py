@@ -526,16 +526,16 @@ class Answer:
 
         What it says itself is left out, and so are contradictions of what it does not cite.
         """
-        unsaid = {self.text}.union(
+        left_out = {self.text}.union(
             contrast.note for span in self.spans for contrast in span.contrasts
         )
-        unsaid -= {
+        left_out -= {
             contrast.note
             for citation in self.citations
             for contrast in citation.span.contrasts
             if citation.start < contrast.end and contrast.start < citation.end
         }
-        notes = [note for note in notes if note not in unsaid]
+        notes = [note for note in notes if note not in left_out]
         return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property

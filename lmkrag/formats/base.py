@@ -18,6 +18,7 @@ from lmkrag.formats.memory import allow_unpacked
 Part = TypeVar("Part")
 _logger = logging.getLogger(__name__)
 
+INDENT = "  "  # of a definition under its term
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
 _OF_TEMPLATES = ("2013-12-23", "2013-01-27")
 _LIBRARIES = ("python-docx", "openpyxl")

@@ -110,7 +110,7 @@ def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:
     """Yield the title and the messages of each conversation of an export."""
     form = next((form for form in _FORMS if _fits(value, form)), None)
     if form is not None:
-        value = _mend(value) if form.markup == "latin-1" else value
+        value = _redecode(value) if form.markup == "latin-1" else value
         yield str(_find(value, form.title) or ""), _read_messages(value, form)
     else:
         for part in _list_parts(value):
@@ -118,7 +118,7 @@ def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:
 
 
 def _list_parts(value: Any) -> Sequence[Any]:
-    """Return in what an export that is no conversation may have some."""
+    """Return the parts of an export, no conversation itself, that may be conversations."""
     if isinstance(value, dict):
         return [value[name] for name in _LISTS if name in value]
     return value if isinstance(value, list) and _are_chats(value) else []
@@ -134,7 +134,7 @@ def _are_chats(items: Sequence[Any]) -> bool:
     return 2 * sum(isinstance(_find(item, name), list | dict) for item in items) > len(items)
 
 
-def _mend(value: Any) -> Any:
+def _redecode(value: Any) -> Any:
     """Return a value whose texts are UTF-8 read as Latin-1, itself if one of them is not."""
     with suppress(UnicodeError):
         return json.loads(json.dumps(value, ensure_ascii=False).encode("latin-1").decode())

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lxml import etree
 
-from lmkrag.formats.base import Links, fold, mark_raised, read_whole
+from lmkrag.formats.base import INDENT, Links, fold, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
@@ -31,7 +31,6 @@ _BLOCKS = _PARAGRAPHS.union(_HEADINGS, _CELLS, ["tr", "pre", LINE_BOX])
 # of ordered lists
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
-_INDENT = 2  # columns by which a definition stands deeper than its term
 _FENCE = "```"
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
@@ -197,7 +196,7 @@ class _Renderer:
         lines = self._lines[-1]
         lines.end(1 if element.tag in ("dd", LINE_BOX) else 2)
         if element.tag == "dd":
-            lines.indent += " " * _INDENT
+            lines.indent += INDENT
             lines.marker = lines.indent
         elif element.tag == "table":
             self._tables.append(Grid() if _holds_data(element) else None)
@@ -229,7 +228,7 @@ class _Renderer:
         if tag in ("li", "dd") or tag in _HEADINGS:
             self._lines[-1].marker = ""  # of nothing
         if tag == "dd":
-            self._lines[-1].indent = self._lines[-1].indent[_INDENT:]
+            self._lines[-1].indent = self._lines[-1].indent.removesuffix(INDENT)
         if tag in _LISTS:
             self._lists.pop()
             self._lines[-1].end(1 if self._lists else 2)

@@ -328,8 +328,9 @@ def is_plain(path: Path) -> bool:
 
 
 def may_hold_prose(path: Path) -> bool:
-    """Return whether a file may hold prose, by its suffix: it is no source code, no picture, which
-    takes seconds to read, and of no format that can't be read.
+    """Return whether a file may hold prose, by its suffix.
+
+    Source code, pictures, which take seconds to read, and formats that can't be read are left out.
     """
     suffix = path.suffix.lower()
     is_text = suffix not in _NOT_TEXT and suffix not in CODE

@@ -352,16 +352,18 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
     best = (
         text
         for text, own in zip(bodies, words, strict=True)
-        if all(_says(own, others) for others in words)
+        if all(_covers(own, other) for other in words)
     )
     body = next(best, bodies[-1] if bodies else [])
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
     return [text for part in (body, *events) for text in part]
 
 
-def _says(own: set[str], others: set[str]) -> bool:
-    """Return whether a text has half of the words of another that is not much shorter."""
-    return 2 * len(others) < len(own) or 2 * len(own & others) >= len(others)
+def _covers(own: set[str], other: set[str]) -> bool:
+    """Return whether a text has half of the words of another, or the other is less than half as
+    long.
+    """
+    return 2 * len(other) < len(own) or 2 * len(own & other) >= len(other)
 
 
 def _join_flowed(text: str, drop_space: bool) -> str:

@@ -8,13 +8,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.base import INDENT, Loaded, fold
 from lmkrag.formats.text import decode
 
 _HEADINGS = {"SH": "## ", "Sh": "## ", "SS": "### ", "Ss": "### "}
 _BREAKS = ("PP", "P", "LP", "Pp", "sp", "br", "HP", "RS", "RE", "El", "Ed")
 _DEPTHS = {"RS": 1, "RE": -1}
-_INDENT = "  "  # of a definition under its term
 _CODE = {"nf": True, "EX": True, "Bd": True, "fi": False, "EE": False, "Ed": False}
 _ITEMS = ("TP", "TQ", "IP", "It")
 _ALTERNATING = ("BI", "BR", "IB", "IR", "RB", "RI")  # fonts, so that words are joined
@@ -118,7 +117,7 @@ class _Page:
         if self._is_code:
             self.lines.append(text)
         elif self._item is None:
-            self.lines.append((self._depth * _INDENT + text.strip()).rstrip())
+            self.lines.append((self._depth * INDENT + text.strip()).rstrip())
         elif text.strip():
             self._item.append(text.strip())
 
@@ -128,7 +127,7 @@ class _Page:
             term, *words = self._item
             is_bullet = term in ("•", "*", "-", "o")
             parts = ["" if is_bullet else term, " ".join(words)]
-            self.lines.append(self._depth * _INDENT + "- " + ": ".join(filter(None, parts)))
+            self.lines.append(self._depth * INDENT + "- " + ": ".join(filter(None, parts)))
         self._item = None
 
 

@@ -210,7 +210,7 @@ def _read_2003_sheet(sheet: etree._Element) -> list[str]:
 
 
 def _name_sheet(name: str, is_visible: bool) -> str:
-    """Return the heading of a sheet, which says whether who opens the file sees the sheet."""
+    """Return the heading of a sheet, which says so if the sheet is hidden."""
     return name if is_visible else f"{name} (hidden sheet)"
 
 

@@ -253,7 +253,7 @@ def _find_title(pattern: re.Pattern[str], text: str) -> str:
 
 
 _MOST_UNPACKED = 256 << 20  # bytes that may come out
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # bytes that are unpacked at a time
 _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
@@ -273,7 +273,7 @@ def unpack_gzip(data: bytes, name: str) -> bytes:
     allow_unpacked(min(int.from_bytes(data[-4:], "little"), _MOST_UNPACKED))
     unpacked = bytearray()
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        # In pieces: read(n) takes n bytes of memory whatever the file has.
+        # In pieces, since read(n) takes n bytes of memory even for a small file.
         while len(unpacked) <= _MOST_UNPACKED and (piece := file.read(_PIECE)):
             unpacked += piece
     if len(unpacked) > _MOST_UNPACKED:

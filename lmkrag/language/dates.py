@@ -122,15 +122,13 @@ def names_day_first(dates: Sequence[str]) -> bool | None:
     >>> names_day_first(["3/5/24", "3/25/24"]), names_day_first(["3/5/24"])
     (False, None)
     """
-    ascends = {}
-    for day_first in (True, False):
-        days = [read_day(text, day_first=day_first) for text in dates]
-        if all(days):
-            ascends[day_first] = days == sorted(days)
-    if len(ascends) > 1 and any(_DOTTED.search(text) for text in dates):
-        return True
-    orders = [order for order, ascend in ascends.items() if ascend or len(ascends) == 1]
-    return orders[0] if len(orders) == 1 else None
+    days = {order: [read_day(text, day_first=order) for text in dates] for order in (True, False)}
+    possible = [order for order in days if all(days[order])]
+    if len(possible) > 1:
+        if any(_DOTTED.search(text) for text in dates):
+            return True
+        possible = [order for order in possible if days[order] == sorted(days[order])]
+    return possible[0] if len(possible) == 1 else None
 
 
 def read_day(text: str, *, day_first: bool) -> str:

@@ -146,11 +146,12 @@ def _list_alike(text: str) -> list[Opener]:
 def _have_speakers(openers: Sequence[Opener]) -> bool:
     """Return whether messages have times and several speakers.
 
-    Of an agenda or a log that has no dates, what stands beside the times is seldom the same twice.
+    Without dates each speaks twice on average: what stands beside the times of an agenda or of a
+    log is seldom the same twice.
     """
-    if not all(opener.time for opener in openers):
-        return False
     named = [opener.speaker for opener in openers if opener.speaker]
+    are_timed = all(opener.time for opener in openers)
+    have_names = len(openers) <= 4 * len(named)  # the others are notices of nobody
     are_dated = any(_DATED.match(opener.time) for opener in openers)
-    most = len(named) if are_dated else len(named) // 2
-    return 1 < len(set(named)) <= most and len(openers) <= 4 * len(named)
+    most_speakers = len(named) if are_dated else len(named) // 2
+    return are_timed and have_names and 1 < len(set(named)) <= most_speakers

@@ -204,7 +204,7 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
 
 
 def leave_out_unnamed(question: str, citations: Sequence[Citation]) -> list[Citation]:
-    """Return the citations whose passages are not about something else than the question names.
+    """Return the citations but for those whose passages are about another subject than the first.
 
     Such a passage lacks some of the question's names and numbers that the first passage has, and
     has none that the first passage lacks.

@@ -42,7 +42,7 @@ class Dated(NamedTuple):
 
 
 _dated_documents: dict[tuple[object, ...], Dated] = {}
-_orders: dict[str, bool | None] = {}  # of days and months in conversations
+_day_first: dict[str, bool | None] = {}  # whether dates in a conversation name the day first
 
 
 def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> Dated:
@@ -72,16 +72,16 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
 
 
 def _date_message(view: DocumentView, time: str) -> str:
-    """The day of a message; which number names the month, all messages of the document decide."""
+    """The day of a message. All messages of the document decide which number names the month."""
     day = find_date(time)
-    if len(day) != len("2026"):
+    if not day.isdecimal():  # else only the year is certain
         return day
     key = view.row.content_checksum
-    if key not in _orders:
-        if len(_orders) >= _REMEMBERED:
-            _orders.clear()
-        _orders[key] = names_day_first([message.time for message in list_messages(view)])
-    day_first = _orders[key]
+    if key not in _day_first:
+        if len(_day_first) >= _REMEMBERED:
+            _day_first.clear()
+        _day_first[key] = names_day_first([message.time for message in list_messages(view)])
+    day_first = _day_first[key]
     return day if day_first is None else read_day(time, day_first=day_first)
 
 

@@ -356,7 +356,8 @@ class _Grouping:
     def _is_listed(self, line: str) -> bool:
         """Whether a line with text is of a listing, which ends with its indentation."""
         is_deeper = measure_indentation(line) > self._margin
-        self._margin = self._margin if is_deeper else _NO_MARGIN
+        if not is_deeper:
+            self._margin = _NO_MARGIN
         return is_deeper
 
     def _open_asciidoc(self, line: str) -> Iterator[Part]:
