@@ -46,12 +46,14 @@ def document_language(text: Text, kind: str = "text") -> str:
 
 def sample_prose(text: Text, kind: str = "text") -> str:
     """Return words from the middle of a document, at most 2,000 characters; an empty string for a
-    document without prose, such as source code.
+    document without prose, such as source code, or a table of values with a long cell somewhere.
     """
     middle = max(0, len(text) // 2 - _REACH // 2)
     around = _CODE.sub(" ", text[middle : middle + _REACH])
     is_record = kind in RECORDS and kind != "subtitles"
-    if kind == "code" or (is_record and not any(map(is_prose, around.splitlines()))):
+    are_prose = [is_prose(line) for line in around.splitlines() if line.strip()]
+    is_of_values = is_record and sum(are_prose) < len(are_prose) / 2
+    if kind == "code" or is_of_values:
         return ""
     words = " ".join(_WORDS.findall(around))
     first = max(0, len(words) // 2 - _CHARACTERS // 2)

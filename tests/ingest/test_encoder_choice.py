@@ -64,6 +64,19 @@ def test_the_text_of_a_file_chooses_and_not_its_suffix(name, tmp_path):
         assert engine.status().encoder == MULTILINGUAL_ENCODER
 
 
+def test_a_long_cell_is_not_the_language_of_its_table(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    remark = " ".join([GERMAN.replace("\n", " ")] * 2)
+    rows = [f"{year},{year % 7},ash\n" for year in range(1990, 2020)]
+    rows[14] = f'2004,3,"{remark}"\n'
+    (folder / "trees.csv").write_text("year,felled,kind\n" + "".join(rows), "utf-8")
+    (folder / "boats.csv").write_text("boat,length\nMarie,7\nJohanne,9\n")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        assert engine.add(folder).warnings == ()
+        assert engine.status().encoder == DEFAULT_ENCODER
+
+
 def test_english_documents_keep_the_default(tmp_path):
     with Engine.open(tmp_path / "index", create=True) as engine:
         assert engine.add(Document("en.txt", text=ENGLISH)).warnings == ()
