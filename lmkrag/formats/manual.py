@@ -12,9 +12,12 @@ from lmkrag.formats.base import INDENT, Loaded, fold
 from lmkrag.formats.text import decode
 
 _HEADINGS = {"SH": "## ", "Sh": "## ", "SS": "### ", "Ss": "### "}
-_BREAKS = ("PP", "P", "LP", "Pp", "sp", "br", "HP", "RS", "RE", "El", "Ed")
-_DEPTHS = {"RS": 1, "RE": -1}
-_CODE = {"nf": True, "EX": True, "Bd": True, "fi": False, "EE": False, "Ed": False}
+_BREAKS = ("PP", "P", "LP", "Pp", "IP", "sp", "Sp", "br", "HP", "RS", "RE", "Bl", "El")
+_WITHIN_ITEMS = ("IP", "sp", "Sp", "br", "RS")  # breaks after which an item goes on
+_DEPTHS, _LISTS = {"RS": 1, "RE": -1}, {"Bl": 1, "El": -1}
+_CODE = {"nf": True, "EX": True, "Vb": True, "Bd": True}
+_CODE |= {"fi": False, "EE": False, "Ve": False, "Ed": False}
+_BULLETS = ("•", "*", "-", "o")
 _ITEMS = ("TP", "TQ", "IP", "It")
 _ALTERNATING = ("BI", "BR", "IB", "IR", "RB", "RI")  # fonts, so that words are joined
 _WORDS = ("B", "I", "SM", "SB", "Nd", "UR", "MT")
@@ -41,23 +44,26 @@ def read(data: bytes, name: str) -> Loaded:
     page = _Page()
     for line in decode(data).splitlines():
         page.add(line)
-    page.end_item()
+    page.end_paragraph()
     return Loaded(re.sub(r"\n{3,}", "\n\n", "\n".join(page.lines)).strip(), "man", page.title)
 
 
 class _Page:
-    """The lines of a page, as they are written.
+    """The paragraphs of a page, each on a line of its own.
 
-    State: the lines of the open item, of which the first is its term, how deep lines are indented,
-    whether they are code or left out, and the program's name.
+    State: the words of the open paragraph, the term of the item that it begins, if any, and whether
+    the term may still grow; whether it belongs to an item, how deep it is indented, how many lists
+    of mdoc are open, whether lines are code or left out, and the program's name.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.title = ""
-        self._item: list[str] | None = None
-        self._depth = 0
-        self._is_code = self._is_left_out = False
+        self._words: list[str] = []
+        self._term: list[str] | None = None
+        self._term_ends = ""  # the macro before which all words belong to the term
+        self._is_in_item = self._is_code = self._is_left_out = False
+        self._depth = self._lists = 0
         self._program = ""
 
     def add(self, line: str) -> None:
@@ -65,6 +71,8 @@ class _Page:
         if self._is_left_out:
             self._is_left_out = _END.match(line) is None
         elif line[:1] not in (".", "'"):
+            if line[:1].isspace() and not self._is_code:
+                self.end_paragraph()
             self._write(_show(line))
         elif words := _split(line[1:].strip()):
             self._obey(words[0], words[1:])
@@ -76,59 +84,84 @@ class _Page:
         elif macro in ("TH", "Dt"):
             self.title = f"{words[0].lower()}({words[1]})" if len(words) > 1 else "".join(words)
             self.lines = [f"# {self.title}", ""]
-        elif macro in _ITEMS:
+        elif macro == "Xc":
+            self._term_ends = ""
+        elif macro in _ITEMS and (words or macro != "IP"):
             self._begin_item(macro, words)
         elif macro in _TEXTS:
             self._write(self._show_text(macro, words))
         elif macro in _HEADINGS:
-            self.end_item()
-            self._depth = 0
+            self.end_paragraph()
+            self._is_in_item = False
+            self._depth = self._lists = 0
             self.lines += ["", _HEADINGS[macro] + fold(" ".join(words)), ""]
         elif macro in _BREAKS or macro in _CODE:
-            self.end_item()
+            self.end_paragraph()
+            self._lists = max(0, self._lists + _LISTS.get(macro, 0))
+            self._depth = max(0, self._depth + _DEPTHS.get(macro, 0))
+            goes_on = self._lists > 0 or macro in _WITHIN_ITEMS
+            self._is_in_item = self._is_in_item and goes_on
             is_code = _CODE.get(macro, self._is_code) and (macro != "Bd" or "-literal" in words)
             if is_code != self._is_code:
                 self.lines.append("```")
-            elif macro != "RS":  # the term of a definition stands right above it
+            elif macro not in ("RS", "br"):  # a definition stands right below its term
                 self.lines.append("")
             self._is_code = is_code
-            self._depth = max(0, self._depth + _DEPTHS.get(macro, 0))
 
     def _begin_item(self, macro: str, words: Sequence[str]) -> None:
-        """Open an item, whose term is on this line or the next one."""
-        self.end_item()
-        self._item = []
-        if words and macro == "It":
-            self._write(_show_mdoc(words))
-        elif words and macro == "IP":
-            self._write(words[0])
+        """Open an item, whose term is on this line or the next one. The terms of items without text
+        stand before it: they mean the same.
+        """
+        terms = [] if self._words or not self._term else [" ".join(self._term) + ","]
+        if not terms:
+            self.end_paragraph()
+        self._term, self._is_in_item = terms, True
+        if macro == "It":
+            self._term_ends = "Xc" if "Xo" in words else ""
+            self._term.append(_show_mdoc(words))
+        elif macro == "IP":
+            self._term.append("" if words[0] in _BULLETS else words[0])
+        else:
+            self._term_ends = "text"
 
     def _show_text(self, macro: str, words: Sequence[str]) -> str:
         """What a macro shows in the line of text that it is."""
         if macro in _ALTERNATING:
             return "".join(words)
+        if macro == "Nd":
+            return " ".join(("-", *words))
         if macro == "Nm":
-            self._program = words[0] if words else self._program
-            return _show_mdoc([self._program, *words[1:]])
+            is_named = any(map(str.isalnum, "".join(words[:1])))
+            self._program = words[0] if is_named else self._program
+            return _show_mdoc([self._program, *words[is_named:]])
         return " ".join(words) if macro in _WORDS else _show_mdoc([macro, *words])
 
     def _write(self, text: str) -> None:
         """Add a line of text to what is open."""
+        text = text if self._is_code else text.strip()
         if self._is_code:
             self.lines.append(text)
-        elif self._item is None:
-            self.lines.append((self._depth * INDENT + text.strip()).rstrip())
-        elif text.strip():
-            self._item.append(text.strip())
+        elif not text:
+            self.end_paragraph()
+            self.lines.append("")
+        elif self._term is not None and self._term_ends:
+            self._term.append(text)
+            self._term_ends = self._term_ends.removeprefix("text")
+        else:
+            self._words.append(text)
 
-    def end_item(self) -> None:
-        """Write the open item."""
-        if self._item:
-            term, *words = self._item
-            is_bullet = term in ("•", "*", "-", "o")
-            parts = ["" if is_bullet else term, " ".join(words)]
-            self.lines.append(self._depth * INDENT + "- " + ": ".join(filter(None, parts)))
-        self._item = None
+    def end_paragraph(self) -> None:
+        """Write the open paragraph."""
+        depth = self._depth + max(0, self._lists - 1)
+        words = fold(" ".join(self._words))
+        if self._term is not None:
+            words = ": ".join(filter(None, (" ".join(self._term).strip(), words)))
+            mark = "- "
+        else:
+            mark = INDENT if self._is_in_item else ""
+        if words:
+            self.lines.append(depth * INDENT + mark + words)
+        self._words, self._term, self._term_ends = [], None, ""
 
 
 def _split(line: str) -> list[str]:

@@ -77,7 +77,7 @@ def test_macros_of_man():
         "## NAME",
         "lamp - light the harbour",
         "## OPTIONS AND KEYS",
-        "It burns colza oil. The keeper's key is\nkey,\nin\nlampd(8).\n"
+        "It burns colza oil. The keeper's key is key, in lampd(8).\n"
         "- --dim=HOURS: dims the lamp for some hours.\n- -q: says nothing.\n"
         "- Never dim it at dusk.",
         "### Example",
@@ -94,12 +94,58 @@ def test_a_definition_is_indented_below_its_term():
     assert page.text.endswith("\n\n-q\n  Says nothing.\n\n  Not at dusk.\n\nAsk.")
 
 
+def test_further_paragraphs_of_an_item_belong_to_it():
+    page = read(
+        '.TH LAMP 1\n.SH OPTIONS\n.IP "\\-\\-size=SIZE"\nLamps larger than SIZE stay dark. A size may\nhave a unit.\n'
+        ".IP\nThe letter of a unit is B,\nK or M.\n.sp\n.nf\n$ lamp --size=2K\n.fi\n.IP \\-q\nSays nothing.\n.PP\nAsk.\n",
+        "lamp.1",
+    )
+    assert page.text.endswith(
+        "- --size=SIZE: Lamps larger than SIZE stay dark. A size may have a unit.\n\n"
+        "  The letter of a unit is B, K or M.\n\n```\n$ lamp --size=2K\n```\n- -q: Says nothing.\n\nAsk."
+    )
+
+
+def test_entries_of_mdoc_keep_their_terms_and_paragraphs():
+    page = read(
+        MDOC
+        + """.Sh KEYS
+.Bl -tag -width Ds
+.It o
+Show messages from
+.Nm ,
+if any.
+.It Up
+.It Left, Right
+Turn the lamp.
+.It Xo Ic server-access
+.Op Fl ad
+.Op Ar user
+.Xc
+Let another
+.Ar user
+in.
+.Pp
+.Fl a
+and
+.Fl d
+give and take access.
+.El
+""",
+        "lampd.8",
+    )
+    assert page.text.endswith(
+        "- o: Show messages from lampd, if any.\n- Up, Left, Right: Turn the lamp.\n"
+        "- server-access [-ad] [user]: Let another user in.\n\n  -a and -d give and take access."
+    )
+
+
 def test_macros_of_mdoc():
     page = read(MDOC, "lampd.8")
     assert page.title == "lampd(8)"
-    assert "lampd\nlight the harbour all night" in page.text
-    assert "lampd\n[-q]\n[-d hours]\nfile ..." in page.text
-    assert "The\nlampd\ndaemon reads\n/etc/lampd.conf." in page.text
+    assert "lampd - light the harbour all night" in page.text
+    assert "lampd [-q] [-d hours] file ..." in page.text
+    assert "The lampd daemon reads /etc/lampd.conf." in page.text
     assert "- -d hours: Dim it.\n- -q: Say nothing.\n\n```\nlampd -q\n```" in page.text
 
 
