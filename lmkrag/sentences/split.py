@@ -29,7 +29,8 @@ _LONGEST_LINE = _PROSE_BLOCK = 50_000  # characters that are split at a time
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 # characters that share a landmark, of source code and of code in a text
 _CODE_GROUP, _SAMPLE_GROUP = (700, 400)
-_HARD_WRAP = 120  # a longer line is a whole paragraph, not part of a wrapped one
+_HARD_WRAP = 120  # a longer line is a whole paragraph, unless most lines around it are as long
+_FULL, _WRAPPED_SHARE = 0.8, 0.6  # of the longest line; of the lines that are as full as that
 _SHORT = 0.6  # of the width of a paragraph: its author ended such a line
 _WRAPPED = frozenset({"markdown", "rst", CHAT})  # kinds whose markup says where a line ends
 
@@ -547,9 +548,11 @@ def _close(
     if kind not in BLOCK_KINDS:
         lengths = sorted(len(line.rstrip()) for line in block)
         width = lengths[-1 - len(lengths) // 4]  # a few lines may be longer: those with an address
+        full = sum(_FULL * lengths[-1] <= length for length in lengths)
+        most = lengths[-1] if full >= _WRAPPED_SHARE * (len(lengths) - 1) else _HARD_WRAP
         for line, following in pairwise(block):
             group.append(line)
-            if _ends_by_itself(line, following, width, is_marked=is_marked):
+            if _ends_by_itself(line, following, width, most, is_marked=is_marked):
                 joined = "".join(group)
                 yield start, joined, kind
                 start, group = start + len(joined), []
@@ -557,11 +560,11 @@ def _close(
     yield start, "".join([*group, *block]), kind
 
 
-def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -> bool:
+def _ends_by_itself(line: str, following: str, width: int, most: int, *, is_marked: bool) -> bool:
     """Return whether a line ends its paragraph although the next one is not blank.
 
     In marked text only lines of their own do, and line breaks that are marked; in plain text short
-    lines and very long ones before a capital letter or a digit.
+    lines, and those longer than ``most``, before a capital letter or a digit.
     """
     if is_marked and not line.rstrip("\r\n").endswith(_LINE_BREAKS):
         if _ADOC_OWN_LINE.match(line):
@@ -570,7 +573,7 @@ def _ends_by_itself(line: str, following: str, width: int, *, is_marked: bool) -
     length = len(line.rstrip())
     first = following.lstrip(_OPENING)[:1]
     is_short = length < _SHORT * min(width, _HARD_WRAP)
-    return (is_short or length > _HARD_WRAP) and (first.isupper() or first.isdigit())
+    return (is_short or length > most) and (first.isupper() or first.isdigit())
 
 
 def _record_blocks(lines: Iterable[str], start: int = 0) -> Iterator[Part]:
