@@ -43,6 +43,9 @@ def complete_span(
     if view.row.kind == "code":
         start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
         return enclosing_block(view, start, end, weights.block_chars)
+    is_chat = view.row.kind == CHAT
+    if not is_chat:
+        first, stop = _whole_section(view, first, stop, weights.section_chars)
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
     first, stop = _whole_units(view, first, stop, weights)
     for _ in range(_STEPS):
@@ -51,11 +54,28 @@ def complete_span(
             break
         first = extended
     first = find_unit_start(view, first, weights.lead_chars)
-    is_chat = view.row.kind == CHAT
     stop = _take_after(view, first, stop, weights, replies=is_chat and replies)
     if is_chat and view.kind(first) == "heading" and first + 1 < stop:
         first += 1  # who speaks in a message stands beside it
     return view.bounds(first)[0], view.bounds(stop - 1)[1]
+
+
+def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
+    """The span with the rest of the text under its heading, where that is short and one unit."""
+
+    def is_near(ordinal: int) -> bool:
+        low, high = min(ordinal, first), max(ordinal, stop - 1)
+        return view.bounds(high)[1] - view.bounds(low)[0] <= most
+
+    top, bottom = first, stop
+    while not begins_unit(view, top) and view.kind(top - 1) != "heading" and is_near(top - 1):
+        top -= 1
+    while bottom < view.row.sentences and not begins_unit(view, bottom) and is_near(bottom):
+        bottom += 1
+    is_headed = view.kind(top) == "heading" or (top > 0 and view.kind(top - 1) == "heading")
+    is_ended = bottom == view.row.sentences or view.kind(bottom) == "heading"
+    is_short = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    return (top, bottom) if is_headed and is_ended and is_short else (first, stop)
 
 
 def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ _MARKED_TERM = re.compile(r"\S[^\n]*::\s*$")  # of AsciiDoc
 
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
+_LINK = re.compile(r": \S+://\S+\s*$")  # the address of a link in the text above
 _ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
 _MAIL = "mail"  # the kind of messages, whose headers belong to their text
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
@@ -41,15 +42,17 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     if kind == "heading" or is_apart or view.row.kind == CODE:
         return True
     line_ends = count_line_ends(view.sentence(ordinal - 1))
-    if kind == before == "item":
-        return view.row.kind in _SLIDES and line_ends > 1
+    if kind == "item":
+        is_column = before == kind and view.row.kind in _SLIDES and line_ends > 1
+        is_after_entry = before in ("text", "code") and _closes_entry(view, ordinal)
+        return is_column or is_after_entry or _opens_long_item(view, ordinal)
     if kind not in ("text", "turn") or line_ends == 0:
         return False
     if _opens_entry(view, ordinal):
         return True
     if line_ends < 2:
         return False
-    if ASKS.search(view.sentence(ordinal)):
+    if ASKS.search(view.sentence(ordinal)) or _LINK.search(view.sentence(ordinal)):
         return True
     return before in ("text", "item") and _closes_entry(view, ordinal)
 
@@ -116,8 +119,25 @@ def _first_key(view: DocumentView, first: int) -> int:
 
 
 def begins_entry(view: DocumentView, ordinal: int) -> bool:
-    """Return whether a sentence begins with the term of a definition."""
+    """Return whether a sentence begins with the term of a definition, or an item of several
+    paragraphs.
+    """
+    if view.kind(ordinal) == "item":
+        return _opens_long_item(view, ordinal)
     return view.kind(ordinal) in ("text", "turn") and _opens_entry(view, ordinal)
+
+
+def _opens_long_item(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence begins an item of a list to which a paragraph or a listing below belongs,
+    which is indented deeper.
+    """
+    if ordinal > 0 and count_line_ends(view.sentence(ordinal - 1)) == 0:
+        return False  # within a line
+    below = ordinal + 1
+    while below < view.row.sentences and count_line_ends(view.sentence(below - 1)) == 0:
+        below += 1
+    is_other = below < view.row.sentences and view.kind(below) in ("text", "code")
+    return is_other and _indentation(view, below) > _indentation(view, ordinal)
 
 
 def _opens_entry(view: DocumentView, ordinal: int) -> bool:

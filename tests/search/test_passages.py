@@ -415,6 +415,29 @@ Or at dawn:
 
 It burns low.
 """
+ITEMS = """Options of the lamp:
+
+- --dim=HOURS: It burns low. Hours are counted from dusk.
+
+  A size of more than ten is refused, and the keeper is told about it by letter.
+
+- --quit: It stops.
+
+- --light: It burns.
+"""
+SECTION = """# Ads
+
+## Why is there a board of squares?
+
+It stands where a picture was.
+
+To see nothing, set the picture to blank.
+
+## Why squares?
+
+They are seen.
+"""
+LINKED = "The lamp is tested at dusk.\n\nLook for the flag (lampd): https://lamp.example/flag\n\nNext.\n"
 COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
 
 
@@ -500,6 +523,23 @@ COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
             id="a directive has its code",
         ),
         pytest.param(COLUMNS, "pptx", "- fast", "- fast", id="an item of a slide"),
+        pytest.param(
+            ITEMS,
+            "markdown",
+            "A size of",
+            ITEMS[ITEMS.index("- --dim") : ITEMS.index("\n\n- --quit")],
+            id="a further paragraph of an item",
+        ),
+        pytest.param(
+            SECTION,
+            "markdown",
+            "It stands",
+            SECTION[SECTION.index("## Why is") : SECTION.index("\n\n## Why squares")],
+            id="a short section, with the question that heads it",
+        ),
+        pytest.param(
+            LINKED, "text", "The lamp", "The lamp is tested at dusk.", id="a link of another text"
+        ),
         pytest.param(
             "10. Licenses\n       The first is free.\n\n   The fee was proposed in June. Bo refined it.\n",
             "text",
