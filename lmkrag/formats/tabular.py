@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from lmkrag.errors import DocumentError
@@ -406,7 +406,7 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
     """
     number = _find_header(rows, bool(names))
     if number is None:
-        return Table((), names, [row for row in rows if row != names])
+        return Table((), names, _fill_groups([row for row in rows if row != names], names))
     # Find the rows of the header: groups of columns above or below the row of names.
     first = last = number
     while _has_groups(rows[last]) and _has_figures_below(rows, last + 1):
@@ -425,7 +425,44 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         " ".join(filter(None, dict.fromkeys(cells))) for cells in zip_longest(*header, fillvalue="")
     ]
     records = [row for row in rows[last + 1 :] if not any(_repeats(row, names) for names in header)]
-    return Table(captions, joined, records)
+    return Table(captions, joined, _fill_groups(records, joined))
+
+
+def _fill_groups(records: Rows, names: Row) -> Rows:
+    """Return the records with the names of their groups, such as regions, which a table has in the
+    first row of each group alone.
+    """
+    columns = range(len(names) - 1)
+    groups = len([*takewhile(lambda column: _names_groups(records, column), columns)])
+    filled: list[Row] = []
+    above: Row = ()
+    for row in records if groups else ():
+        first = next((place for place, cell in enumerate(row) if cell), 0)
+        is_named = any(row[groups : groups + 1])  # else it is a total, and of no group
+        filled.append([*above[:first], *row[first:]] if is_named and first <= groups else row)
+        above = filled[-1] if is_named else above
+    return filled or records
+
+
+def _names_groups(records: Rows, column: int) -> bool:
+    """Return whether a column names groups.
+
+    The first record has a name, most names stand above a blank cell, none follows itself, and none
+    is an amount or a text.
+    """
+    named = [
+        (row, below)
+        for row, below in pairwise(records)
+        if len(row) > column + 1 and row[column] and row[column + 1]
+    ]
+    blank = sum(not any(below[column : column + 1]) for _, below in named)
+    if 3 * blank < 2 * len(named) or [row for row, _ in named[:1]] != [*records[:1]]:
+        return False
+    groups = [row[: column + 1] for row, _ in named]
+    return all(left != right for left, right in pairwise(groups)) and all(
+        len(name) <= _LONG_NAME and (_PERIOD.match(name) or not _VALUE.match(name))
+        for *_, name in groups
+    )
 
 
 def _repeats(row: Row, names: Row) -> bool:

@@ -212,6 +212,56 @@ def test_a_merged_cell_is_in_each_row_and_column_that_it_covers(suffix):
     assert read(suffix, rows, [(1, 0, 2, 1), (3, 1, 1, 2)]) == expect(suffix, rows[0], *filled)
 
 
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_group_that_is_named_once_is_in_each_row_below(suffix):
+    rows = [
+        ["Country", "Region", "Month", "Sales"],
+        ["Denmark", "North", "January", "100"],
+        ["", "", "March", "90"],
+        ["", "South", "January", "80"],
+        ["", "", "March", "85"],
+        ["Total", "", "", "355"],
+        ["Iceland", "West", "January", "70"],
+        ["", "", "March", "60"],
+        ["", "", "", "130"],
+    ]
+    filled = [
+        rows[1],
+        ["Denmark", "North", "March", "90"],
+        ["Denmark", *rows[3][1:]],
+        ["Denmark", "South", "March", "85"],
+        rows[5],
+        rows[6],
+        ["Iceland", "West", "March", "60"],
+        rows[8],
+    ]
+    expected = expect(suffix, rows[0], *filled)
+    assert read(suffix, rows) == (expected if suffix in BARS else [*map(without_blanks, expected)])
+
+
+def without_blanks(line: str) -> str:
+    return " | ".join(part for part in line.split(" | ") if not part.endswith(": "))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["", "Skipper", "", "", "Mate", ""],  # begins without a name
+        ["x", "", "x", "", "", ""],
+        ["Skipper", "Mate", "", "Cook", "Bosun", ""],
+        ["$1,250.00", "", "", "$900.00", "", ""],
+    ],
+    ids=str,
+)
+def test_cells_of_a_first_column_may_be_blank(column):
+    people = ["Ada", "Ben", "Cem", "Dov", "Eva", "Finn"]
+    rows = [[cell, name, "7"] for cell, name in zip(column, people, strict=True)]
+    shown = read("csv", [["Role", "Name", "Berth"], *rows])
+    assert [line for line in shown if "Role" in line] == [
+        f"Role: {cell} | Name: {name} | Berth: 7" for cell, name, _ in rows if cell
+    ]
+
+
 @pytest.mark.parametrize("suffix", BARS)
 def test_a_box_around_words_is_no_table(suffix):
     assert read(suffix, [["", "Note"], ["", "Tab out of the row."]]) == [
