@@ -257,7 +257,9 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     Blank rows divide tables.
     """
     lines: list[str] = []
-    for table, caption in _name_tables(_read_tables(_drop_margin([*map(_strip, rows)]))):
+    sheet = _drop_margin([*map(_strip, rows)])
+    tables = chain.from_iterable(map(_read_tables, _split_beside(sheet)))
+    for table, caption in _name_tables(tables):
         lines += [_show_row([cell for cell, _ in groupby(row)]) for row in table.captions]
         for row, label in zip(table.records, _find_labels(table), strict=True):
             is_alone = _is_remark(row) or [label] == row
@@ -289,13 +291,55 @@ def _drop_margin(rows: Rows) -> Rows:
     return [row[margin:] for row in rows]
 
 
+def _split_beside(rows: Rows) -> list[Rows]:
+    """Return the tables of a sheet that stand side by side, with blank columns between.
+
+    Columns that are set apart within one table stay in it.
+    """
+    filled = {place for row in rows for place, cell in enumerate(row) if cell}
+    columns = groupby(range(max(filled, default=0) + 1), key=filled.__contains__)
+    bands = [[*places] for is_filled, places in columns if is_filled]
+    if len(bands) < 2 or min(map(len, bands)) < 2:
+        return [rows]
+    parts: list[Rows] = [[_strip(row[band[0] : band[-1] + 1]) for row in rows] for band in bands]
+    return parts if _are_apart(parts) else [rows]
+
+
+def _are_apart(parts: Sequence[Rows]) -> bool:
+    """Return whether the parts of a sheet that stand side by side are tables of their own.
+
+    They are if their first columns have the same name. Else each must name its rows, and they have
+    titles of their own or end in different rows.
+    """
+    tables = [split_table([*filter(None, part)]) for part in parts]
+    if not all(table.names for table in tables):
+        return False
+    if len({table.names[0] for table in tables}) == 1:
+        return True
+    ends = {max(number for number, row in enumerate(part) if row) for part in parts}
+    return (len(ends) > 1 or all(table.captions for table in tables)) and all(
+        _name_rows(table.records) for table in tables
+    )
+
+
+def _name_rows(records: Rows) -> bool:
+    """Return whether the first cells of records are names, each another."""
+    names = {row[0] for row in records}
+    return len(names) == len(records) and all(map(_is_name, names))
+
+
 def _read_tables(rows: Rows) -> Iterator[Table]:
     """Yield the tables of a sheet; what is no table has rows of captions alone."""
     names: Row = ()
     above: Rows = ()
     is_wide = any(len(row) > 1 for row in rows)
     groups = _divide(rows)
-    for captions, below in zip_longest(groups, groups[1:], fillvalue=()):
+    cards = _find_cards(groups)
+    for captions, below, card in zip_longest(groups, groups[1:], cards, fillvalue=()):
+        if card:
+            yield card
+            names, above = (), ()
+            continue
         records: Rows = ()
         # Rows of one cell each above a wider table are a title or a remark.
         is_table = not is_wide or any(sum(map(bool, row)) > 1 for row in captions)
@@ -305,6 +349,31 @@ def _read_tables(rows: Rows) -> Iterator[Table]:
             )
             above = records
         yield Table(captions, names, records)
+
+
+def _find_cards(groups: Sequence[Rows]) -> list[Table | None]:
+    """Return for each group of rows the table with one record that it is if it is a card, such as
+    ``Name | Ada Byrne`` above ``Room | 210``.
+
+    Other cards have the same labels. If all have the same first value, it is the name of a column.
+    """
+    cards = [*map(_read_card, groups)]
+    values: dict[Row, set[str]] = {}
+    for card in filter(None, cards):
+        values.setdefault(card.names, set()).add(card.records[0][0])
+    return [card if card and len(values[card.names]) > 1 else None for card in cards]
+
+
+def _read_card(rows: Rows) -> Table | None:
+    """Return a table with one record, of labels and values that stand below each other, perhaps
+    below a title; None if rows are none.
+    """
+    titles = rows[:1] if len(rows[0]) == 1 else ()
+    columns = [*zip_longest(*rows[len(titles) :], fillvalue="")]
+    if len(columns) != 2 or len({*columns[0]}) < max(2, len(columns[0])):
+        return None
+    names, values = columns
+    return Table(titles, names, [values]) if all(map(_is_name, names)) else None
 
 
 def _name_tables(tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
@@ -460,9 +529,14 @@ def _names_groups(records: Rows, column: int) -> bool:
         return False
     groups = [row[: column + 1] for row, _ in named]
     return all(left != right for left, right in pairwise(groups)) and all(
-        len(name) <= _LONG_NAME and (_PERIOD.match(name) or not _VALUE.match(name))
-        for *_, name in groups
+        _is_name(name) for *_, name in groups
     )
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether a cell may name a group or a row: no amount, address or text."""
+    is_short = 0 < len(cell) <= _LONG_NAME
+    return is_short and bool(_PERIOD.match(cell) or not _VALUE.match(cell))
 
 
 def _repeats(row: Row, names: Row) -> bool:

@@ -262,6 +262,84 @@ def test_cells_of_a_first_column_may_be_blank(column):
     ]
 
 
+BESIDE = {
+    "of different lengths": (
+        "Boat,Fee,,Port,Master\nHeron,40,,Brest,Ada\nSkua,50,,Kiel,Ben\nTern,60\n",
+        ["Boat: Skua | Fee: 50", "Boat: Tern | Fee: 60", "Port: Kiel | Master: Ben"],
+    ),
+    "with equal columns": (
+        "Summer,,,Winter\nBoat,Fee,,Boat,Fee\nHeron,40,,Heron,20\nSkua,50,,Tern,30\n",
+        ["Summer | Boat: Skua | Fee: 50", "Winter | Boat: Heron | Fee: 20"],
+    ),
+    "with titles": (
+        "Fees,,,,Ports\nBoat,Fee,,,Port,Master\nHeron,40,,,Brest,Ada\nSkua,50,,,Kiel,Ben\n",
+        ["Boat: Skua | Fee: 50", "Ports", "Port: Kiel | Master: Ben"],
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix", ["csv", *RECORDS])
+@pytest.mark.parametrize("kind", BESIDE)
+def test_tables_side_by_side_are_apart(suffix, kind):
+    text, expected = BESIDE[kind]
+    rows = [(line.split(",") + [""] * 6)[:6] for line in text.splitlines()]
+    shown = read(suffix, rows)
+    assert [line for line in shown if line in expected] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Boat,Port,,Master,Berth\nHeron,Brest,,Ada,4\nSkua,Kiel,,Ben,7\n",
+        "Boat,Port,,Phone,Berth\nHeron,Brest,,7100,4\nSkua,Kiel,,7200,7\nTern,Brest\n",
+        "Boat,,Port,,Fee,Berth\nHeron,,Brest,,40,4\nSkua,,Kiel,,50,7\nTern,,Brest\n",
+    ],
+)
+def test_columns_that_are_set_apart_stay_in_their_table(text):
+    assert lines_of(text.encode(), "a.csv")[0].startswith("Boat: Heron | Port: Brest | ")
+
+
+CARDS = [
+    ["Staff", ""],
+    ["", ""],
+    ["Name", "Ada Quill"],
+    ["Phone", "7100"],
+    ["Berth", "4"],
+    ["", ""],
+    ["Name", "Ben Marsh"],
+    ["Phone", ""],
+    ["Berth", "7"],
+    ["", ""],
+    ["Boat", "Fee"],
+    ["Heron", "40"],
+    ["Skua", "50"],
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", *RECORDS])
+def test_a_card_is_a_record(suffix):
+    assert read(suffix, CARDS) == [
+        "Staff",
+        "Name: Ada Quill | Phone: 7100 | Berth: 4",
+        "Name: Ben Marsh | Berth: 7",
+        "Boat: Heron | Fee: 40",
+        "Boat: Skua | Fee: 50",
+    ]
+
+
+def test_a_card_begins_with_its_title():
+    text = "Pump 1\nMaker,Alder\nLoad,12 bar\n\nPump 2\nMaker,Birch\nLoad,8 bar\n"
+    assert lines_of(text.encode(), "a.csv") == [
+        *("Pump 1", "Pump 1 | Maker: Alder | Load: 12 bar"),
+        *("Pump 2", "Pump 2 | Maker: Birch | Load: 8 bar"),
+    ]
+
+
+def test_tables_with_the_same_names_of_rows_are_no_cards():
+    text = "North\nQuarter,Boats\nQ1,4\nQ2,5\n\nSouth\nQuarter,Boats\nQ1,6\nQ2,7\n"
+    assert "South | Quarter: Q2 | Boats: 7" in lines_of(text.encode(), "a.csv")
+
+
 @pytest.mark.parametrize("suffix", BARS)
 def test_a_box_around_words_is_no_table(suffix):
     assert read(suffix, [["", "Note"], ["", "Tab out of the row."]]) == [
