@@ -4,6 +4,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
+from lmkrag.sentences.split import split_sentences
 
 MANUAL = """# Ferry manual
 
@@ -136,6 +137,67 @@ def test_a_row_far_below_its_header(encoder, tmp_path):
             f"{span.header}\n[…]\n{span.text}"
             in engine.build_context("What does lamp18 cost?", context_tokens=900).text
         )
+
+
+RULED = {
+    "a.tex": r"""\section{Fees}
+\begin{table}
+\caption{Fees by boat}
+\begin{tabular}{lrr}
+\toprule
+Boat & Fee & Deposit \\
+\midrule
+Heron & 40 & 400 \\ \hline
+Skua & 28 & 280 \\
+\end{tabular}
+\end{table}
+""",
+    "a.rst": """Fees by boat
+============
+
+=====  ===  =======
+Boat   Fee  Deposit
+=====  ===  =======
+Heron  40   400
+Skua   28   280
+=====  ===  =======
+""",
+    "b.rst": """Fees by boat
+============
+
++-------+-----+---------+
+| Boat  | Fee | Deposit |
++=======+=====+=========+
+| Heron | 40  | 400     |
++-------+-----+---------+
+| Skua  | 28  | 280     |
++-------+-----+---------+
+""",
+}
+
+
+def test_a_row_far_below_the_rules_of_its_header(encoder, tmp_path):
+    rule = "======== ======"
+    rows = "".join(f"lamp{number:<4} {number * 7}\n" for number in range(10, 70))
+    table = f"Prices\n======\n\n{rule}\nPart     Crowns\n{rule}\n{rows}{rule}\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("prices.rst", "prices.rst", table, title="Prices", kind="rst"))
+        spans = engine.search("What does lamp58 cost?", top_k=20)
+    assert next(s for s in spans if "lamp58 " in s.text).header == "Part     Crowns"
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_a_row_of_a_ruled_table_is_read_with_its_caption(name):
+    text = RULED[name]
+    kind = "rst" if name.endswith("rst") else "text"
+    rows = [each for each in split_sentences(text, kind=kind) if each.kind == "row"]
+    contexts = [
+        row.context
+        for row in rows
+        if "4" in text[row.start : row.end] or "28" in text[row.start : row.end]
+    ]
+    assert all(each.endswith("Fees by boat Boat Fee Deposit") for each in contexts)
+    assert len(contexts) == 2
 
 
 def test_what_a_colon_announces_is_answered(manual):

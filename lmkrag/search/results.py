@@ -18,7 +18,7 @@ from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.search.messages import find_message
 from lmkrag.sentences.code_lines import split_functions
-from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
+from lmkrag.sentences.table_rows import is_header, is_rule, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
 from lmkrag.types import Explanation, Hit, ScoreFactor
 
@@ -233,6 +233,8 @@ def find_header(view: DocumentView, ordinal: int) -> str:
             top -= 1
         if top > 0 and view.kind(top - 1) == "row":
             return ""  # too far
+        while top < ordinal and is_rule(view.sentence(top)):
+            top += 1
     if top is None or top == ordinal:
         return ""
     # A tab is an empty first column.

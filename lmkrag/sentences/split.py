@@ -18,7 +18,7 @@ from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
 from lmkrag.sentences.prose import find_starts
 from lmkrag.sentences.structure import OWN_LINE, is_navigation
-from lmkrag.sentences.table_rows import add_contexts, name_pieces
+from lmkrag.sentences.table_rows import LATEX_RULE, add_contexts, name_pieces
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, CHAT, Sentence, SentenceKind, Text
 
 MAX_CHARS = (
@@ -65,7 +65,8 @@ _ITEM = re.compile(
 _LEADER = re.compile(r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S")
 _ROW = re.compile(
     r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
-    r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
+    r"|[^&\n]+&[^\n]*\\\\[^&\n]{0,60}$"  # of LaTeX, whose rules may stand beside it
+    rf"|{LATEX_RULE}"
 )
 _SIMPLE_RULE = re.compile(r"\s*={2,}(?: +={2,})+\s*$")  # of a simple table of reStructuredText
 _MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To|Attachments): \S")

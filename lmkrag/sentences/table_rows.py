@@ -12,10 +12,18 @@ from lmkrag.formats.columns import YEAR
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import Sentence, Text
 
-_RULE = re.compile(r"[\s|:+=-]*")
+LATEX_RULE = r"\s*\\(?:hline|(?:top|mid|bottom|cmid)rule|cline)\b[^&\n]*$"
+"""A line of LaTeX that only divides the rows of a table."""
+_RULE = re.compile(rf"[\s|:+=-]*|{LATEX_RULE}\s*")
+# Of a caption, the commands of LaTeX and the directive of reStructuredText.
+_COMMAND = re.compile(
+    r"\\(?:caption|(?:sub){0,2}section)\*?\{([^{}\n]*)\}|\\\w+\*?(?:\{[^{}\n]*\}|\[[^\]\n]*\])*"
+    r"|\.\. [\w-]+::"
+)
 _PIPE = re.compile(r"(?<!\\)\|")
 _TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
 _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x7f]{2}")
+_ROW_END = re.compile(r"\\\\[^&\n]*$")  # of LaTeX
 _YEAR = re.compile(rf"(?:.*\D)?{YEAR}\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
@@ -53,8 +61,9 @@ def split_row(line: str, start: int) -> list[tuple[str, int]]:
     cells = []
     if not line.lstrip().startswith("|"):
         divider = _TAB if _TAB in line else _AMPERSAND if _AMPERSAND.search(line) else _SPACES
+        line = _ROW_END.sub("", line.rstrip()) if divider is _AMPERSAND else line.rstrip()
         position = start
-        for value in re.split(divider, line.rstrip().removesuffix("\\\\")):
+        for value in re.split(divider, line):
             place = line.find(value, position - start)
             cells.append((value.strip(), start + place + len(value) - len(value.lstrip())))
             position = start + place + len(value)
@@ -188,7 +197,7 @@ def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
     lines = "".join(text[sentence.start : sentence.end] for sentence in above).splitlines()
     captions: list[str] = []
     for line in reversed(lines):
-        words = " ".join(line.split()).strip("#*_ :")
+        words = " ".join(_COMMAND.sub(r"\1", line).split()).strip("#*_ :")
         # "Alder Foods, Inc." is none.
         is_prose = words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS
         if len(words) > _LONGEST_CAPTION or len(captions) == _CAPTIONS or is_prose:
