@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Sequence
 
 from lmkrag.formats.base import INDENT, Loaded, fold
+from lmkrag.formats.marked_tables import add_rule
+from lmkrag.formats.tabular import bar_lines
 from lmkrag.formats.text import decode
 
 _HEADINGS = {"SH": "## ", "Sh": "## ", "SS": "### ", "Ss": "### "}
@@ -34,6 +36,10 @@ _ESCAPE = re.compile(
     r"|\*?(?:\((?P<two>[^\n]{2})|\[(?P<name>[^\]\n]*)\])"
     r"|(?P<sign>[-e\\ ~0.'`])|[^\n]?)"
 )
+_TAB = re.compile(r"\btab ?\((.)\)")  # the sign between the cells of a table
+_TABLE_HEAD = re.compile(r".*?\.[ \t]*\n", re.DOTALL)  # options, and formats up to a full stop
+_TEXT_BLOCK = re.compile(r"T\{\n((?:(?!T[{}]).)*+)T\}", re.DOTALL)  # a cell of several lines
+_MACRO = re.compile(r"^[.']\w+", re.MULTILINE)
 _END = re.compile(r"[.'][ \t]*\.")  # of the definition of a macro, or of lines to ignore
 _SHOWN = {"e": "\\", "~": " ", "0": " "}
 _PUNCTUATION = re.compile(r" (?=[.,:;?!)\]](?:\s|$))|(?<=[(\[]) ")
@@ -44,7 +50,7 @@ def read(data: bytes, name: str) -> Loaded:
     page = _Page()
     for line in decode(data).splitlines():
         page.add(line)
-    page.end_paragraph()
+    page.end_table()
     return Loaded(re.sub(r"\n{3,}", "\n\n", "\n".join(page.lines)).strip(), "man", page.title)
 
 
@@ -65,10 +71,13 @@ class _Page:
         self._is_in_item = self._is_code = self._is_left_out = False
         self._depth = self._lists = 0
         self._program = ""
+        self._table: list[str] = []  # with its macro
 
     def add(self, line: str) -> None:
         """Take the next line of the source."""
-        if self._is_left_out:
+        if self._table:
+            self._add_to_table(line)
+        elif self._is_left_out:
             self._is_left_out = _END.match(line) is None
         elif line[:1] not in (".", "'"):
             if line[:1].isspace() and not self._is_code:
@@ -81,6 +90,8 @@ class _Page:
         """Do what a macro says."""
         if macro in ("de", "ig", "am"):
             self._is_left_out = True
+        elif macro == "TS":
+            self._table = [".TS"]
         elif macro in ("TH", "Dt"):
             self.title = f"{words[0].lower()}({words[1]})" if len(words) > 1 else "".join(words)
             self.lines = [f"# {self.title}", ""]
@@ -107,6 +118,20 @@ class _Page:
             elif macro not in ("RS", "br"):  # a definition stands right below its term
                 self.lines.append("")
             self._is_code = is_code
+
+    def _add_to_table(self, line: str) -> None:
+        """Take a line of a table, which tbl(1) describes; its last one is ``.TE``."""
+        if line.startswith(".TE"):
+            self.end_table()
+        else:
+            self._table.append(line)
+
+    def end_table(self) -> None:
+        """Write the open paragraph, and the open table."""
+        self.end_paragraph()
+        if self._table:
+            self.lines += ["", *_show_table("\n".join(self._table)), ""]
+        self._table = []
 
     def _begin_item(self, macro: str, words: Sequence[str]) -> None:
         """Open an item, whose term is on this line or the next one. The terms of items without text
@@ -162,6 +187,20 @@ class _Page:
         if words:
             self.lines.append(depth * INDENT + mark + words)
         self._words, self._term, self._term_ends = [], None, ""
+
+
+def _show_table(source: str) -> list[str]:
+    """The rows of a table between bars; rules and macros in it are left out."""
+    tab = _TAB.search(source)
+    rows = _TEXT_BLOCK.sub(
+        lambda cell: fold(_MACRO.sub("", cell[1])), _TABLE_HEAD.sub("", source, count=1)
+    )
+    cells = [
+        [_show(cell) for cell in line.split(tab[1] if tab else "\t")]
+        for line in rows.split("\n")
+        if line[:1] not in (".", "'") and line.strip("_=")
+    ]
+    return add_rule("\n".join(bar_lines(cells))).split("\n")
 
 
 def _split(line: str) -> list[str]:

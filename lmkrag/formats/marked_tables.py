@@ -46,7 +46,7 @@ def _show_html(match: re.Match[str]) -> str:
     before = match.string[first : match.start()].strip()
     after = match.string[match.end() : match.end() + 1].strip()
     gaps = ("\n\n" if beside else "" for beside in (before, after))
-    return _fill(_rule(shown), match[0]).join(gaps)
+    return _fill(add_rule(shown), match[0]).join(gaps)
 
 
 def _show_list(match: re.Match[str]) -> str:
@@ -61,15 +61,17 @@ def _show_list(match: re.Match[str]) -> str:
         rows[-1].append(" ".join(value.split()))
     if not rows:
         return match[0]
-    return _fill("\n".join([match["title"], "", _rule("\n".join(bar_lines(rows))), ""]), match[0])
+    return _fill(
+        "\n".join([match["title"], "", add_rule("\n".join(bar_lines(rows))), ""]), match[0]
+    )
 
 
-def _rule(shown: str) -> str:
+def add_rule(shown: str) -> str:
     """Return rows with a rule below their header, as Markdown has it."""
-    return re.sub(r"^(\|.*\|)\n(?=\|)", _add_rule, shown, count=1, flags=re.MULTILINE)
+    return re.sub(r"^(\|.*\|)\n(?=\|)", _add_dashes, shown, count=1, flags=re.MULTILINE)
 
 
-def _add_rule(header: re.Match[str]) -> str:
+def _add_dashes(header: re.Match[str]) -> str:
     return f"{header[0]}{'| --- ' * (header[1].count(' | ') + 1)}|\n"
 
 

@@ -138,6 +138,38 @@ give and take access.
         "- o: Show messages from lampd, if any.\n- Up, Left, Right: Turn the lamp.\n"
         "- server-access [-ad] [user]: Let another user in.\n\n  -a and -d give and take access."
     )
+TABLES = r""".TH FEES 5
+.SH FEES
+.TS
+allbox tab(|);
+lb lb lw(1.5i)
+l l l.
+Boat|Fee|Remark
+_
+\fBHeron\fP|40|T{
+Paid
+.B in October
+T}
+Skua|50|none
+.TE
+After it.
+.TS
+l l.
+Port	Master
+Brest	Ada
+"""
+
+
+def test_a_table_has_its_rows_between_bars():
+    loaded = load_bytes(TABLES.encode(), "fees.5", doc_id="a", path="fees.5")
+    rows = [line for line in loaded.text.split("\n") if line]
+    assert rows[2:6] == [
+        "| Boat | Fee | Remark |",
+        "| --- | --- | --- |",
+        "| Heron | 40 | Paid in October |",
+        "| Skua | 50 | none |",
+    ]
+    assert rows[6:] == ["After it.", "| Port | Master |", "| --- | --- |", "| Brest | Ada |"]
 
 
 def test_macros_of_mdoc():
