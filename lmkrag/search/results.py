@@ -17,6 +17,7 @@ from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
 from lmkrag.search.messages import find_message
+from lmkrag.search.units import find_entries
 from lmkrag.sentences.code_lines import split_functions
 from lmkrag.sentences.table_rows import is_header, is_rule, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
@@ -170,9 +171,11 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
 
 
 def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...]:
-    """The headings above a sentence, or the definitions around the source code at ``start``."""
+    """The headings above a sentence and the entries around it, or the definitions around the source
+    code at ``start``.
+    """
     if view.row.kind != CODE:
-        return find_headings(view, ordinal)
+        return *find_headings(view, ordinal), *find_entries(view, ordinal, start)
     before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
     lines = (before + after).split("\n")
     numbers = find_definitions(before + after, 1 + before.count("\n"))

@@ -22,6 +22,11 @@ _MARKED_TERM = re.compile(r"\S[^\n]*::\s*$")  # of AsciiDoc
 # ".. option:: retries", ":aliases: tries", "Default: 5", of reStructuredText and of many manuals
 _FIELD = re.compile(r"\.\. [\w:-]+::|:[\w -]{1,30}:(?:\s|$)|[A-Z][\w -]{0,30}:\s+\S[^.]{0,30}$")
 _LINK = re.compile(r": \S+://\S+\s*$")  # the address of a link in the text above
+# the first line of an entry of a reference; a note in an entry names nothing
+_ENTRY = re.compile(
+    r"\s*\.\. (?!(?:attention|caution|danger|error|hint|important|note|tip|warning|seealso|todo"
+    r"|version\w+|deprecated|figure|image|only)::)[\w:-]+::[ \t]+(\S[^\n]*)"
+)
 _ENDS = re.compile(r"[.!?…:;,。！？：][\"'”’»)\]*_]*$")
 _MAIL = "mail"  # the kind of messages, whose headers belong to their text
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
@@ -89,6 +94,23 @@ def find_unit(view: DocumentView, ordinal: int) -> tuple[int, int]:
     while stop < min(view.row.sentences, ordinal + _LONGEST_UNIT) and goes_on(stop):
         stop += 1
     return top, stop
+
+
+def find_entries(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...]:
+    """Return the signatures of the entries of reStructuredText that a sentence stands in, which
+    begin before the character ``start``; the outermost first.
+    """
+    signatures: list[str] = []
+    least = _indentation(view, ordinal)
+    for above in range(ordinal - 1, max(-1, ordinal - _LONGEST_UNIT), -1):
+        if least == 0 or view.kind(above) == "heading":
+            break
+        if _indentation(view, above) < least:
+            least = _indentation(view, above)
+            entry = _ENTRY.match(view.sentence(above))
+            if entry and view.kind(above) != "code" and view.bounds(above)[0] < start:
+                signatures.append(entry[1].rstrip())
+    return tuple(reversed(signatures))
 
 
 def _continues(view: DocumentView, ordinal: int) -> bool:
@@ -195,4 +217,5 @@ def _is_key(line: str) -> bool:
     """Whether a line is a term or a field, and no sentence."""
     line = line.strip()
     is_short = 0 < len(line) <= _LONGEST_KEY
-    return is_short and bool(_FIELD.match(line) or not _ENDS.search(line))
+    is_named = is_short and bool(_FIELD.match(line) or not _ENDS.search(line))
+    return is_named or _ENTRY.match(line) is not None

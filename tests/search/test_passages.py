@@ -322,6 +322,37 @@ def test_properties_of_a_note_answer_alone(tmp_path, encoder):
         assert "It leaves at nine." in first.text and "Jane Roe" not in first.text
 
 
+REFERENCE = """Boats
+=====
+
+.. class:: Boat(name)
+
+   A boat of the harbour.
+
+   .. method:: sail(course, *, crew: Sequence[Sailor] | None = None, lights: bool = True, horn: bool = True)
+
+      Take the boat out.
+
+      .. note::
+
+         Nobody stands on the foredeck.
+
+      The log is written every ten minutes.
+"""
+
+
+def test_an_entry_of_a_reference_is_told_its_signature(tmp_path, encoder):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("boats.rst", "boats.rst", REFERENCE, kind="rst"))
+        engine.add(Document("fog.md", "fog.md", "# Fog\n\nHarbours close.\n", kind="markdown"))
+        (log, *_) = engine.search("how often is the log written?")
+        (first, *_) = engine.search("Take the boat out.")
+        (named, *_) = engine.search("sail")
+    assert log.headings[:2] == ("Boats", "Boat(name)")
+    assert " ".join([*log.headings, log.text]).count("sail(course") == 1
+    assert first.text.count("sail(course") == 1 and "Take the boat out." in named.text
+
+
 OPTIONS = """Options Element
 ---------------
 
