@@ -101,7 +101,7 @@ def find_entries(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...
     begin before the character ``start``; the outermost first.
     """
     signatures: list[str] = []
-    least = _indentation(view, ordinal)
+    least = _indentation(view, ordinal) if view.row.kind == "rst" else 0
     for above in range(ordinal - 1, max(-1, ordinal - _LONGEST_UNIT), -1):
         if least == 0 or view.kind(above) == "heading":
             break

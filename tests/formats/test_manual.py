@@ -138,6 +138,8 @@ give and take access.
         "- o: Show messages from lampd, if any.\n- Up, Left, Right: Turn the lamp.\n"
         "- server-access [-ad] [user]: Let another user in.\n\n  -a and -d give and take access."
     )
+
+
 TABLES = r""".TH FEES 5
 .SH FEES
 .TS

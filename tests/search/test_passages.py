@@ -468,7 +468,9 @@ To see nothing, set the picture to blank.
 
 They are seen.
 """
-LINKED = "The lamp is tested at dusk.\n\nLook for the flag (lampd): https://lamp.example/flag\n\nNext.\n"
+LINKED = (
+    "The lamp is tested at dusk.\n\nLook for the flag (lampd): https://lamp.example/flag\n\nNext.\n"
+)
 COLUMNS = "# Two boats\n\n- cheap\n- slow\n\n- dear\n- fast\n"
 
 
