@@ -20,12 +20,10 @@ def hide_folders(value: Any, index: str) -> Any:
     A document that is in no file keeps its ``path``, such as the URL that it is from.
     """
     match value:
-        case Span() | Document():
-            return replace(value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value))
-        case DocumentInfo():
-            return replace(
-                value, path=_hide_path(value.path, value.doc_id), meta=_hide_meta(value), root=""
-            )
+        case Span() | Document() | DocumentInfo():
+            path = value.doc_id if is_local_path(value.path) else value.path
+            hidden = replace(value, path=path, meta=_hide_meta(value))
+            return replace(hidden, root="") if isinstance(hidden, DocumentInfo) else hidden
         case IndexStatus():
             skipped = tuple(
                 replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files
@@ -42,10 +40,6 @@ def hide_folders(value: Any, index: str) -> Any:
             items = [hide_folders(item, index) for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
-
-
-def _hide_path(path: str, doc_id: str) -> str:
-    return doc_id if is_local_path(path) else path
 
 
 def _hide_meta(document: Span | Document | DocumentInfo) -> Mapping[str, Any]:
