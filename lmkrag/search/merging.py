@@ -22,7 +22,7 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
-from lmkrag.search.units import begins_entry, begins_unit
+from lmkrag.search.units import begins_entry, begins_unit, find_bounds
 from lmkrag.search.weights import Weights
 from lmkrag.specs import CHAT, CODE
 from lmkrag.types.arrays import Ids, Scores
@@ -206,10 +206,9 @@ def _touch(candidates: Candidates, run: Run, other: Run) -> bool:
 def _make_spans(maker: SpanMaker, runs: list[Run]) -> list[Span]:
     spans = []
     for first, stop, hits in runs:
-        view = maker.candidates.view(first)
-        start, _ = view.bounds(maker.candidates.ordinal(first))
-        _, end = view.bounds(maker.candidates.ordinal(stop - 1))
-        spans.append(maker.make_span(start, end, hits))
+        candidates = maker.candidates
+        low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
+        spans.append(maker.make_span(*find_bounds(candidates.view(first), low, high), hits))
     return spans
 
 

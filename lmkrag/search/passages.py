@@ -9,7 +9,15 @@ import re
 
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
-from lmkrag.search.units import ASKS, begins_entry, begins_unit, find_unit, find_unit_start
+from lmkrag.search.units import (
+    ASKS,
+    begins_entry,
+    begins_unit,
+    find_bounds,
+    find_unit,
+    find_unit_start,
+    measure,
+)
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import BLOCK_KINDS, CHAT
@@ -41,8 +49,7 @@ def complete_span(
     Without ``replies``, a question of a conversation comes without the message that follows.
     """
     if view.row.kind == "code":
-        start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
-        return enclosing_block(view, start, end, weights.block_chars)
+        return enclosing_block(view, *find_bounds(view, first, stop), weights.block_chars)
     is_chat = view.row.kind == CHAT
     if not is_chat:
         first, stop = _whole_section(view, first, stop, weights.section_chars)
@@ -57,15 +64,14 @@ def complete_span(
     stop = _take_after(view, first, stop, weights, replies=is_chat and replies)
     if is_chat and view.kind(first) == "heading" and first + 1 < stop:
         first += 1  # who speaks in a message stands beside it
-    return view.bounds(first)[0], view.bounds(stop - 1)[1]
+    return find_bounds(view, first, stop)
 
 
 def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
     """The span with the rest of the text under its heading, where that is short and one unit."""
 
     def is_near(ordinal: int) -> bool:
-        low, high = min(ordinal, first), max(ordinal, stop - 1)
-        return view.bounds(high)[1] - view.bounds(low)[0] <= most
+        return measure(view, min(ordinal, first), max(ordinal + 1, stop)) <= most
 
     top, bottom = first, stop
     while not begins_unit(view, top) and view.kind(top - 1) != "heading" and is_near(top - 1):
@@ -74,22 +80,18 @@ def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tupl
         bottom += 1
     is_headed = view.kind(top) == "heading" or (top > 0 and view.kind(top - 1) == "heading")
     is_ended = bottom == view.row.sentences or view.kind(bottom) == "heading"
-    is_short = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    is_short = measure(view, top, bottom) <= most
     return (top, bottom) if is_headed and is_ended and is_short else (first, stop)
 
 
 def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
     """The span with the rest of its first and last sentences' paragraphs, where those are short."""
     top, bottom = first, stop
-    while (
-        top > 0
-        and _goes_on(view, top - 1)
-        and view.bounds(stop - 1)[1] - view.bounds(top - 1)[0] <= 2 * most
-    ):
+    while top > 0 and _goes_on(view, top - 1) and measure(view, top - 1, stop) <= 2 * most:
         top -= 1
-    while _goes_on(view, bottom - 1) and view.bounds(bottom)[1] - view.bounds(first)[0] <= 2 * most:
+    while _goes_on(view, bottom - 1) and measure(view, first, bottom + 1) <= 2 * most:
         bottom += 1
-    whole = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    whole = measure(view, top, bottom) <= most
     closed = (top == 0 or not _goes_on(view, top - 1)) and not _goes_on(view, bottom - 1)
     return (top, bottom) if whole and closed else (first, stop)
 
@@ -100,11 +102,11 @@ def _whole_units(view: DocumentView, first: int, stop: int, weights: Weights) ->
     """
     if view.kind(first) == "code":
         top, end = find_unit(view, first)
-        if view.bounds(end - 1)[1] - view.bounds(top)[0] <= weights.block_chars:
+        if measure(view, top, end) <= weights.block_chars:
             first = top
     top, end = find_unit(view, stop - 1)
     most = weights.block_chars if view.kind(stop - 1) == "code" else weights.lead_chars
-    if view.bounds(end - 1)[1] - view.bounds(top)[0] > most:
+    if measure(view, top, end) > most:
         end = max(stop, min(end, top + 2))
     return first, end
 

@@ -12,6 +12,7 @@ from lmkrag.reranker.base import PASSAGE_CHARS, PlacedText
 from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
+from lmkrag.search.units import find_bounds, measure
 
 
 class SpanInput(NamedTuple):
@@ -36,20 +37,14 @@ def prepare_surroundings(candidates: Candidates, span: Span) -> SpanInput:
     hit = span.hits[0]
     view = candidates.view(int(np.searchsorted(candidates.sentences, hit.sentence_id)))
     low, high = view.ordinal_at(span.start), view.ordinal_at(span.end - 1) + 1
-    first, stop = _find_surroundings(view, low, high, hit.ordinal)
-    start, end = view.bounds(first)[0], view.bounds(stop - 1)[1]
+    # First the sentences of the span, then those before and after it.
+    first, stop = _extend(view, hit.ordinal, hit.ordinal + 1, low, high)
+    first, stop = _extend(view, first, stop, 0, view.row.sentences)
+    start, end = find_bounds(view, first, stop)
     read = prepare_passage(replace(span, text=view.text(start, end)))
     bounds = (view.bounds(ordinal) for ordinal in range(first, stop))
     sentences = tuple(read.locate(left - start, right - start) for left, right in bounds)
     return SpanInput(read.passage, sentences, max(low, first) - first, min(high, stop) - first)
-
-
-def _find_surroundings(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
-    """The sentences to read around a hit: of its span ``[low, high)``, then before and after it by
-    turns.
-    """
-    first, stop = _extend(view, hit, hit + 1, low, high)
-    return _extend(view, first, stop, 0, view.row.sentences)
 
 
 def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> tuple[int, int]:
@@ -58,11 +53,7 @@ def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> t
     """
 
     def fits(start: int, end: int) -> bool:
-        return (
-            low <= start
-            and end <= high
-            and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
-        )
+        return low <= start and end <= high and measure(view, start, end) <= PASSAGE_CHARS
 
     while True:
         before = first

@@ -32,6 +32,17 @@ _MAIL = "mail"  # the kind of messages, whose headers belong to their text
 _SLIDES = ("pptx", "odp")  # kinds whose frames are set apart by blank lines
 
 
+def find_bounds(view: DocumentView, first: int, stop: int) -> tuple[int, int]:
+    """Return the characters ``[start, end)`` of sentences ``[first, stop)``."""
+    return view.bounds(first)[0], view.bounds(stop - 1)[1]
+
+
+def measure(view: DocumentView, first: int, stop: int) -> int:
+    """Return the number of characters of sentences ``[first, stop)``."""
+    start, end = find_bounds(view, first, stop)
+    return end - start
+
+
 def begins_unit(view: DocumentView, ordinal: int) -> bool:
     """Return whether a sentence belongs to another unit than the one before it.
 
