@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -95,35 +96,33 @@ class Rankers(NamedTuple):
         )
 
 
+@dataclass
 class ReadingRanker:
-    """Orders results by how the passages read that they are, or that they stand in."""
+    """Orders results by how the passages read that they are, or that they stand in. Its limit of
+    time begins when it is made.
 
-    def __init__(
-        self,
-        question: str,
-        load: Callable[[], Reranker],
-        *,
-        level: Level = "passage",
-        prose_only: bool = False,
-        timeout_ms: float | None = None,
-        weights: Weights = WEIGHTS,
-    ) -> None:
-        """Take the question, a function that loads the re-ranker, and a limit of time that begins
-        now.
+    Attributes:
+        question: as the re-ranker reads it.
+        load: returns the re-ranker.
+        level: of the results.
+        prose_only: do not read source code and conversations where they are most of the results:
+            our own re-rankers have not learnt these.
+        timeout_ms: the limit in milliseconds; none without.
+        weights: say how many passages are read, and what their reading counts.
+        note: what to say of results that could not all be read; else empty.
+    """
 
-        Args:
-            question: as the re-ranker reads it.
-            load: returns the re-ranker.
-            level: of the results.
-            prose_only: do not read source code and conversations where they are most of the
-                results: our own re-rankers have not learnt these.
-            timeout_ms: the limit in milliseconds; none without.
-            weights: say how many passages are read, and what their reading counts.
-        """
-        self._question, self._load, self._weights = question, load, weights
-        self._level, self._prose_only = level, prose_only
-        self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
-        self.note = ""
+    question: str
+    load: Callable[[], Reranker]
+    level: Level = "passage"
+    prose_only: bool = False
+    timeout_ms: float | None = None
+    weights: Weights = WEIGHTS
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        seconds = math.inf if self.timeout_ms is None else self.timeout_ms / 1_000
+        self._deadline = time.monotonic() + seconds
 
     def rank(self, results: Results) -> list[Span]:
         """Read the first results, and return all, best first; those that were not read follow in
@@ -133,9 +132,9 @@ class ReadingRanker:
         which readers take by many, all.
         """
         spans = results.unranked
-        first = spans[: self._weights.most_read]
+        first = spans[: self.weights.most_read]
         is_learnt = [span.kind not in _NOT_LEARNT for span in first]
-        leaves_out = self._prose_only and 2 * sum(is_learnt) < len(first)
+        leaves_out = self.prose_only and 2 * sum(is_learnt) < len(first)
         to_read = [place for place in range(len(first)) if is_learnt[place] or not leaves_out]
         return self.reorder(spans, to_read, [results.prepare(spans[place]) for place in to_read])
 
@@ -150,17 +149,17 @@ class ReadingRanker:
         """
         if not places:
             return spans
-        reranker, weights = self._load(), self._weights
+        reranker, weights = self.load(), self.weights
         try:
             if isinstance(reranker, ServedReranker):
                 passages = [each.passage for each in inputs]
-                scores = reranker.score(self._question, passages, deadline=self._deadline)
+                scores = reranker.score(self.question, passages, deadline=self._deadline)
             else:
                 scores = self._read_enough(reranker, inputs)
         except ServerError as error:
             self.note = f"{error}: results are in the order of the search"
             return spans
-        scale = weights.reading if self._level == "passage" else weights.reading_around
+        scale = weights.reading if self.level == "passage" else weights.reading_around
         if len(scores) < 2 or not np.isfinite(scores).all():
             return spans
         last = places[len(scores) - 1] + 1
@@ -172,33 +171,27 @@ class ReadingRanker:
         return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
     def _read_enough(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
-        """The log-odds that the first spans answer, until one is likely to."""
-        weights = self._weights
-        at_once = weights.read_at_once if self._level == "passage" else weights.most_read
+        """The log-odds that the first spans answer, until one is likely to or time is up."""
+        weights = self.weights
+        at_once = weights.read_at_once if self.level == "passage" else weights.most_read
+        size = at_once if self._deadline == math.inf else _AT_A_TIME
         scores = np.zeros(0, np.float32)
-        while len(scores) < len(inputs) and not self.note:
-            if scores.max(initial=-math.inf) >= weights.likely:
+        while len(scores) < len(inputs):
+            read = len(scores) % at_once
+            if read == 0 and scores.max(initial=-math.inf) >= weights.likely:
                 break
-            part = inputs[len(scores) : len(scores) + at_once]
-            scores = np.concatenate([scores, self._read(reranker, part)])
-        return scores
-
-    def _read(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
-        """The log-odds that spans answer, of as many as there is time for."""
-        size = len(inputs) if self._deadline == math.inf else _AT_A_TIME
-        parts = [np.zeros(0, np.float32)]
-        for start in range(0, len(inputs), size):
             if time.monotonic() > self._deadline:
                 self.note = CUT_SHORT
                 break
-            parts.append(self._score(reranker, inputs[start : start + size]))
-        return np.concatenate(parts)
+            part = inputs[len(scores) :][: min(size, at_once - read)]
+            scores = np.concatenate([scores, self._score(reranker, part)])
+        return scores
 
     def _score(self, reranker: Reranker, inputs: Sequence[SpanInput]) -> Scores:
         passages = [each.passage for each in inputs]
-        if self._level == "passage" or not isinstance(reranker, ReadingReranker):
-            return _validate(reranker.score(self._question, passages), passages)
-        readings = reranker.read(self._question, passages)
+        if self.level == "passage" or not isinstance(reranker, ReadingReranker):
+            return _validate(reranker.score(self.question, passages), passages)
+        readings = reranker.read(self.question, passages)
         parts = (
             score_sentences(reading, each.sentences)[each.first : each.stop].max()
             for reading, each in zip(readings, inputs, strict=True)
