@@ -2,7 +2,7 @@
 score them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -50,7 +50,8 @@ class Candidates:
     words: dict[tuple[int, ...], float]  # the weight of each word of the question, by its hashes
     fused: Fused  # the scores with their parts
     weights: Weights  # of the search
-    views: "Views"  # their documents
+    languages: Collection[str]  # of the index
+    view_document: Callable[[int], DocumentView]  # by row ids, each looked up once
 
     @property
     def score(self) -> Scores:
@@ -59,7 +60,7 @@ class Candidates:
 
     def view(self, candidate: int) -> DocumentView:
         """Return the document that a candidate (a position) is of."""
-        return self.views.view(int(self.documents[candidate]))
+        return self.view_document(int(self.documents[candidate]))
 
     def ordinal(self, candidate: int) -> int:
         """Return which sentence of its document a candidate is."""
@@ -107,14 +108,6 @@ class Candidates:
             **{name: getattr(self, name)[mask] for name in arrays},
             fused=self.fused.keep(mask),
         )
-
-
-class Views:
-    """Documents of a snapshot by their row ids, each looked up once."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.languages = snapshot.totals.languages
-        self.view = cache(snapshot.view_document)
 
 
 class SearchQuery(NamedTuple):
@@ -279,7 +272,8 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         words=words,
         fused=fused,
         weights=weights,
-        views=Views(snapshot),
+        languages=snapshot.totals.languages,
+        view_document=cache(snapshot.view_document),
     )
     if factors is not None:
         candidates = candidates.times("named documents", factors(owners))

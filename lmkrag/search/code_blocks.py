@@ -149,7 +149,7 @@ def is_mostly_code(candidates: Candidates) -> bool:
     """Return whether candidates are of several documents, and at least half of these are source
     code.
     """
-    if CODE not in candidates.views.languages:
+    if CODE not in candidates.languages:
         return False
     first = np.unique(candidates.documents, return_index=True)[1].tolist()
     code = sum(candidates.view(position).row.kind == CODE for position in first)
@@ -163,7 +163,7 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     do tests and generated code, unless the question is about these. In a folder that is
     ``mostly_code``, code loses if pages answer the question, and prose if code does.
     """
-    if CODE not in candidates.views.languages:
+    if CODE not in candidates.languages:
         return candidates
     weights = candidates.weights
     _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)

@@ -31,7 +31,7 @@ def explain_span(
     ordinal = candidates.ordinal(hit)
     sentence = view.sentence(ordinal)
     query_words = chain.from_iterable(candidates.words)
-    places = find_words(sentence, query_words, candidates.views.languages)
+    places = find_words(sentence, query_words, candidates.languages)
     words = [sentence[low:high].lower() for low, high in places]
     fused = candidates.fused
     parts = tuple(

@@ -21,7 +21,7 @@ from lmkrag.search.units import find_entries
 from lmkrag.sentences.code_lines import split_functions
 from lmkrag.sentences.table_rows import is_header, is_rule, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT, CODE
-from lmkrag.types import Explanation, Hit, ScoreFactor
+from lmkrag.types import Hit, ScoreFactor
 
 # of AsciiDoc: what joins a paragraph to the one above, the name of a place
 _UNSHOWN = re.compile(r"\A(?:\+|\[\[[\w-]+\]\])\n")
@@ -60,7 +60,6 @@ class SpanMaker:
         ``grown`` is for spans that get an explanation; None for no explanations.
         """
         self.candidates, self._grown = candidates, grown
-        self._languages = candidates.views.languages
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
         """Return characters of the document of ``hits`` (candidates, best first), without white
@@ -77,7 +76,7 @@ class SpanMaker:
         headings = _find_context(view, context, max(start, self._find_function(hits[0])))
         header = find_header(view, first)
         message = find_message(view, context)
-        explanation: Explanation | None = None
+        explanation = None
         if self._grown is not None:
             explanation = explain_span(self.candidates, hits, self._grown, start, end)
         return Span(
@@ -127,7 +126,7 @@ class SpanMaker:
         total = sum(words.values())
         if not total:
             return 0.0
-        held = hash_forms(text, self._languages)
+        held = hash_forms(text, self.candidates.languages)
         return sum(weight for forms, weight in words.items() if held.intersection(forms)) / total
 
     def _hit(self, candidate: int) -> Hit:

@@ -9,7 +9,6 @@ from lmkrag.language.question import Question
 from lmkrag.language.terms import merge_variants, query_variants, query_words
 from lmkrag.results import SpanList
 from lmkrag.search.candidates import (
-    Candidates,
     SearchQuery,
     gather_matches,
     prefer_named_documents,
@@ -81,8 +80,15 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
     mostly_code = is_mostly_code(candidates)
     candidates = rank_code(candidates, question.read.code, mostly_code=mostly_code)
     candidates = prefer_language(candidates, question.read)
-    # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them.
-    results = _prepare_results(candidates, question, request, mostly_code=mostly_code)
+    # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them. Of a folder
+    # of source code, people get one passage of each file of code.
+    limits_files = request.per_document is not None or request.context_tokens is not None
+    results = Results(
+        candidates,
+        request,
+        count=_count_made(question, request),
+        collapse=mostly_code and not (question.for_reader or limits_files),
+    )
     spans = question.ranker.rank(results)
     if question.ranker.note:
         notes.append(question.ranker.note)
@@ -143,19 +149,3 @@ def _count_made(question: SearchQuestion, request: SearchRequest) -> int:
     """Results to make: twice as many as wanted where some may be excluded."""
     may_exclude = question.read.excluded or request.since or request.until
     return (request.limit or 0) * (2 if may_exclude else 1)
-
-
-def _prepare_results(
-    candidates: Candidates, question: SearchQuestion, request: SearchRequest, *, mostly_code: bool
-) -> Results:
-    """What results are made of. Of a folder of source code, people get one passage of each file
-    of code.
-    """
-    limits_files = request.per_document is not None or request.context_tokens is not None
-    collapses = mostly_code and not (question.for_reader or limits_files)
-    return Results(
-        candidates,
-        request,
-        count=_count_made(question, request),
-        collapse=collapses,
-    )
