@@ -1,6 +1,8 @@
 """Pack spans into a budget of tokens."""
 
 import math
+import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +15,7 @@ Cost = Callable[[int, Span], int]  # tokens of a span with its frame, by its num
 _TOKENS_PER_SPAN = 40
 _MOST_LOOKED_AT = 64  # spans that are looked at for a budget, at least
 _LOOKS = 8  # times as many, at most, as would fill the budget
+_LAST_WORD = re.compile(r"(?<!\S)\S++\Z")
 
 
 def take_spans(parts: Iterable[SpanList], count: int) -> SpanList:
@@ -103,26 +106,17 @@ def _shorten(span: Span, budget: int, cost: Cost) -> Span:
     """The longest piece of a span that fits, from its start if that includes its best hit, else
     from the hit.
     """
-
-    def fits(part: Span) -> bool:
-        return cost(1, part) <= budget
-
     first = 0
     if span.hits:
         hit = max(0, span.hits[0].start - span.start)
         end = min(len(span.text), span.hits[0].end - span.start)
-        if not fits(_piece(span, 0, len(span.text[:end].rstrip()))):
+        if cost(1, _piece(span, 0, len(span.text[:end].rstrip()))) > budget:
             first = hit
-    low, high = first, len(span.text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(_piece(span, first, middle)):
-            low = middle
-        else:
-            high = middle - 1
+    ends = range(first + 1, len(span.text) + 1)
+    low = first + bisect_right(ends, budget, key=lambda end: cost(1, _piece(span, first, end)))
     piece = span.text[first:low]
-    if low < len(span.text) and not span.text[low].isspace() and any(map(str.isspace, piece)):
-        piece = piece[: max(i for i, character in enumerate(piece) if character.isspace())]
+    if low < len(span.text) and not span.text[low].isspace():
+        piece = _LAST_WORD.sub("", piece) or piece
     return _piece(span, first, first + len(piece.rstrip()))
 
 
