@@ -45,7 +45,7 @@ Predicate = Callable[[Match], "Mask"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
-    r'|"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<word>[^\s()=<>!"\']+))'
+    r'|(?P<quoted>"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\')|(?P<word>[^\s()=<>!"\']+))'
 )
 _KEY = re.compile(r"""[^\s()=<>!"']+""")
 _VALUES = ("word", "quoted")  # kinds of tokens
@@ -225,24 +225,24 @@ class _Parser:
 
     def _either(self, depth: int) -> Predicate:
         options = [self._both(depth)]
-        while self._take("word", "or"):
+        while self._take("or"):
             options.append(self._both(depth))
         return _join(or_, options)
 
     def _both(self, depth: int) -> Predicate:
         parts = [self._factor(depth)]
-        while self._take("word", "and"):
+        while self._take("and"):
             parts.append(self._factor(depth))
         return _join(and_, parts)
 
     def _factor(self, depth: int) -> Predicate:
         if depth > _MAX_DEPTH:
             raise self._error("it is nested too deeply")
-        if self._take("word", "not"):
+        if self._take("not"):
             return _negate(self._factor(depth + 1))
-        if self._take("paren", "("):
+        if self._take("("):
             inner = self._either(depth + 1)
-            if not self._take("paren", ")"):
+            if not self._take(")"):
                 raise self._error("a ')' is missing")
             return inner
         return self._comparison()
@@ -262,7 +262,7 @@ class _Parser:
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator not in ("=", "!="):
-            return _has(key, _OrderTest(operator, value, exact))
+            return _has(key, _test_order(operator, value, exact))
         equal = _has(key, _TextTest([self._pattern(value, exact)]))
         return _negate(equal) if operator == "!=" else equal
 
@@ -270,15 +270,15 @@ class _Parser:
         """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes
         next.
         """
-        negated = self._take("word", "not")
-        if not self._take("word", "in"):
+        negated = self._take("not")
+        if not self._take("in"):
             if negated:
                 raise self._error("expected 'in' after 'not'")
             return None
-        if not self._take("paren", "("):
+        if not self._take("("):
             raise self._error("expected a list after 'in', such as kind in (pdf, docx)")
         values: list[tuple[str, bool]] = []
-        while not self._take("paren", ")"):
+        while not self._take(")"):
             kind, text = self._pop()
             if kind not in _VALUES:
                 raise self._error(f"{text!r} is not expected in a list")
@@ -311,11 +311,11 @@ class _Parser:
         inner = "".join(f"(?>{_ANY}*?{part})" for part in middle)
         return f"{first}{inner}{_ANY}*{last}", False
 
-    def _take(self, kind: str, text: str) -> bool:
+    def _take(self, text: str) -> bool:
         if not self._tokens:
             return False
-        next_kind, next_text = self._tokens[0]
-        is_next = next_kind == kind and next_text.lower() == text
+        kind, next_text = self._tokens[0]
+        is_next = kind != "quoted" and next_text.lower() == text
         if is_next:
             self._tokens.popleft()
         return is_next
@@ -339,8 +339,8 @@ def _tokenize(expression: str) -> list[Token]:
         position = match.end()
         kind = str(match.lastgroup)
         text = match.group(kind)
-        if kind in ("double", "single"):
-            kind, text = "quoted", re.sub(r"\\(.)", r"\1", text)
+        if kind == "quoted":
+            text = re.sub(r"\\(.)", r"\1", text[1:-1])
         tokens.append((kind, text))
     return tokens
 
@@ -359,7 +359,9 @@ class _TextTest:
         ]
 
     def __call__(self, field: Any) -> bool:
-        return any(map(self, field)) if isinstance(field, list) else self.each([field])[0]
+        if isinstance(field, list):
+            return any(map(self, field))
+        return field is not None and any(self.each([_text(field), _other_text(field)]))
 
     def each(self, fields: list[Any]) -> list[bool]:
         """Test many fields ``[n]`` at once, as one text in which each stands between null
@@ -368,15 +370,10 @@ class _TextTest:
         try:
             text = "\0".join(["", *fields, ""])
         except TypeError:  # not all are texts
-            hits = list(
-                map(or_, *(self.each(list(map(show, fields))) for show in (_text, _other_text)))
-            )
-            return [
-                hit and field not in (None, []) for hit, field in zip(hits, fields, strict=True)
-            ]
+            return list(map(self, fields))
         if text.count("\0") > len(fields) + 1:
             return self.each([field.replace("\0", _NUL) for field in fields])
-        lower = text.lower() if text.isascii() else "\0".join(["", *map(str.lower, fields), ""])
+        lower = text.lower()
         hits = [False] * len(fields)
         for split, exact in self._patterns:
             *before, _ = split(text if exact else lower)
@@ -400,30 +397,27 @@ def _other_text(field: Any) -> str:
     return text.removesuffix(".0") if isinstance(field, float) else text
 
 
-@dataclass(frozen=True, slots=True)
-class _OrderTest:
-    """The test whether a field, or one of its values, is less or greater than a value.
+def _test_order(operator: str, value: str, exact: bool) -> Test:
+    """Return the test whether a field, or one of its values, is less or greater than a value.
 
-    Both are compared as numbers, else as dates, as far as the value says, else as texts.
+    Both are compared as numbers, else as dates, as far as the value says, else as texts, whose case
+    matters if the value is ``exact``.
     """
 
-    operator: str
-    value: str
-    exact: bool  # else the case of texts does not matter
-
-    def __call__(self, field: Any) -> bool:
+    def test(field: Any) -> bool:
         if isinstance(field, list):
-            return any(map(self, field))
+            return any(map(test, field))
         if field is None:
             return False
         try:
             left: Any = float(field)
-            right: Any = float(self.value)
+            right: Any = float(value)
         except (TypeError, ValueError, OverflowError):
-            left, right = self._fold(_text(field)), self._fold(self.value)
+            left, right = _text(field), value
+            if not exact:
+                left, right = left.lower(), right.lower()
             if _DATED.match(left) and _DATE.fullmatch(right):
                 left = left[: len(right)]  # the year or month that is compared
-        return bool(_ORDERS[self.operator](left, right))
+        return bool(_ORDERS[operator](left, right))
 
-    def _fold(self, text: str) -> str:
-        return text if self.exact else text.lower()
+    return test

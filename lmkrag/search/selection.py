@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,8 @@ class FilterCache:
 
 def _select(snapshot: Snapshot, expression: Expression, *, names_folders: bool) -> Selection:
     """The documents that match a filter; their messages, if it asks who speaks in them."""
-    match, keeps = _match(snapshot.match_field, names_folders), parse_filter(expression)
+    match = snapshot.match_field if names_folders else _hide_folders(snapshot.match_field)
+    keeps = parse_filter(expression)
     if not asks_who_speaks(expression):
         return Selection(snapshot.documents, np.flatnonzero(keeps(match)))
     parts = list(_divide(snapshot))
@@ -95,23 +95,17 @@ def _divide(snapshot: Snapshot) -> Iterator[tuple[int, int, int, str | None]]:
                 yield position, start, end, speaker
 
 
-def _match(match: Match, names_folders: bool) -> Match:
-    """Return a function for the conditions of a filter, which without ``names_folders`` know ids
-    instead of paths.
+def _hide_folders(match: Match) -> Match:
+    """Return a function for the conditions of a filter, which know ids instead of paths of this
+    machine.
     """
-    if names_folders:
-        return match
-    return lambda key, test: match(key, _IdTest(test) if key in ("path", "root") else test)
 
+    def match_ids(key: str, test: Test) -> Mask:
+        if key in ("path", "root"):
+            return match(key, lambda field: not is_local_path(field) and test(field))
+        return match(key, test)
 
-class _IdTest:
-    """The test of a path that no path of this machine passes."""
-
-    def __init__(self, test: Test) -> None:
-        self._test = test
-
-    def __call__(self, field: Any) -> bool:
-        return not is_local_path(field) and self._test(field)
+    return match_ids
 
 
 def list_documents(
