@@ -64,8 +64,9 @@ def correct_spelling(
     places = [match for match in _WORD.finditer(unquoted) if _may_be_misspelt(match[0])]
     words = _find_unknown(snapshot, [match[0] for match in places])
     divided = [word for word in words if count(lower(word)) > 1][:_MOST]
-    nearest = {word: _find_nearest(snapshot, lower(word), count) for word in divided}
-    nearest = {word: near for word, near in nearest.items() if near}
+    nearest = {
+        word: near for word in divided if (near := _find_nearest(snapshot, lower(word), count))
+    }
     if not nearest:
         return Spelled(question)
     language = detect_asked(question)  # takes time, so only where there is something to replace
