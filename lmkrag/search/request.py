@@ -289,35 +289,37 @@ def show_options(names: type) -> Callable[[Function], Function]:
     """Return a decorator that shows the options of a class in a signature in place of
     ``**options``.
     """
-
-    def decorate(function: Function) -> Function:
-        shown = signature(function)
-        parameters = [
-            item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD
-        ]
-        parameters += [
-            Parameter(
-                name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type
-            )
-            for name, declared in find_options(get_type_hints(names)).items()
-        ]
-        cast(Any, function).__signature__ = shown.replace(parameters=parameters)
-        return function
-
-    return decorate
+    options = {
+        name: (declared.type, declared.default)
+        for name, declared in find_options(get_type_hints(names)).items()
+    }
+    return lambda function: add_parameters(function, options)
 
 
-def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
+def add_parameters(function: Function, options: Mapping[str, tuple[Any, Any]]) -> Function:
+    """Show options, (annotation, default) by name, in a function's signature in place of
+    ``**options``.
+    """
+    shown = signature(function)
+    parameters = [
+        item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD
+    ]
+    for name, (annotation, default) in options.items():
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+    cast(Any, function).__signature__ = shown.replace(parameters=parameters)
+    return function
+
+
+def find_options(names: Collection[str]) -> dict[str, "Field[Any]"]:
     """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``,
     in its order.
     """
-    selection = set(names)
-    return {
-        declared.name: declared for declared in fields(SearchRequest) if declared.name in selection
-    }
+    return {declared.name: declared for declared in fields(SearchRequest) if declared.name in names}
 
 
-def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
+def to_pydantic(names: Collection[str]) -> dict[str, Any]:
     """Return options as fields for ``pydantic.create_model``: (type, ``Field``) by name."""
     from pydantic import Field as PydanticField
     from pydantic import StrictBool

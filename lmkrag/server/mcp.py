@@ -3,7 +3,6 @@ them.
 """
 
 import asyncio
-import inspect
 import json
 import logging
 import time
@@ -28,6 +27,7 @@ from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     SearchOptions,
     SearchRequest,
+    add_parameters,
     find_options,
     option_of,
     refuse_unknown,
@@ -169,23 +169,11 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
     """Give a tool the options of a search that are for assistants."""
     declared = find_options(SearchOptions.__annotations__).items()
     names = [name for name, option in declared if option_of(option).agents]
-    signature = inspect.signature(tool)
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=Annotated[kind, field],
-        )
+    options = {
+        name: (Annotated[kind, field], field.default)
         for name, (kind, field) in to_pydantic(names).items()
-    ]
-    named = [
-        each
-        for each in signature.parameters.values()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    tool.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
-    return tool
+    }
+    return add_parameters(tool, options)
 
 
 def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
