@@ -158,7 +158,7 @@ def _quoted(part: "RenderableType", indent: int = _INDENT) -> "RenderableType":
     return Marked(Text(part) if isinstance(part, str) else part, " " * indent + MARK)
 
 
-def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
+def _print_place(label: str, place: str, span: Span, rating: str) -> None:
     """Print on a terminal the place of a passage, linked to it, and the headings above it."""
     from rich.style import Style
     from rich.text import Text

@@ -28,7 +28,7 @@ from lmkrag.search.searcher import SearchQuestion, find_spans
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.spelling import Spelled, correct_spelling
-from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.search.weights import Weights
 from lmkrag.specs import ENGLISH
 from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import SentenceScore
@@ -68,22 +68,21 @@ class EvidenceFinder:
         self,
         reading: Callable[[], AbstractContextManager[Snapshot]],
         encoders: "IndexEncoders",
-        reranker: Reranker | str | None = None,
+        reranker: Reranker | str | None,
         *,
-        rerank: bool = True,
-        rerank_timeout_ms: float | None = None,
-        weights: Weights = WEIGHTS,
-        passes: Passes = PASSES,
+        rerank: bool,
+        rerank_timeout_ms: float | None,
+        weights: Weights,
     ) -> None:
-        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; defaults
-        to our own.
+        """Take a function that gives snapshots, the encoders, and a re-ranker or its name; None for
+        our own.
 
         ``rerank`` and ``rerank_timeout_ms`` are the defaults of requests.
         """
         self._reading, self._encoders, self._weights = reading, encoders, weights
         self._rankers = Rankers(encoders.name, reranker, rerank, rerank_timeout_ms, weights)
         self._filters = FilterCache()
-        self.pages, self.passes = Pages(), passes
+        self.pages, self.passes = Pages(), PASSES
         self.names_folders = True  # in notes and in filters
 
     def search(

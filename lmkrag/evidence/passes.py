@@ -26,7 +26,7 @@ class SearchContext(NamedTuple):
     question: Question
     request: SearchRequest
     pages: Pages
-    index_path: Path | str | None = None
+    index_path: Path | str | None
 
 
 Pass = Callable[[SpanList, SearchContext], SpanList]

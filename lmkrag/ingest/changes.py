@@ -66,8 +66,8 @@ def find_changes(
     known: Mapping[str, DocumentRow],
     remembered: Mapping[str, SkippedFile],
     *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    include: Sequence[str],
+    exclude: Sequence[str],
     follow_links: bool = False,
     generated: bool = False,
 ) -> Changes:
@@ -83,8 +83,8 @@ def find_changes(
         known: the documents of the index by ``doc_id``.
         remembered: the files that were skipped before, by path; they are not read again until they
             change.
-        include: globs in the form of ``.gitignore``; only files that match one. All files by
-            default.
+        include: globs in the form of ``.gitignore``; only files that match one. All files if
+            there are none.
         exclude: globs in the same form; no files that match one.
         follow_links: whether links to files outside the directories are followed.
         generated: whether to read new files in directories that a program wrote, such as
@@ -216,8 +216,8 @@ class GoneFiles:
             mounted, the names of its documents.
     """
 
-    doc_ids: list[str] = field(default_factory=list)
-    emptied: dict[str, list[str]] = field(default_factory=dict)
+    doc_ids: list[str]
+    emptied: dict[str, list[str]]
 
 
 def find_gone(

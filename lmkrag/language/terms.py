@@ -167,7 +167,7 @@ def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
 
 
 def query_variants(
-    query: str, languages: Iterable[str] = (), *, stop_words: bool = False
+    query: str, languages: Iterable[str], *, stop_words: bool = False
 ) -> list[tuple[int, ...]]:
     """Return for each word of a question its hashes by the rules of several languages: see
     :func:`query_words`.
@@ -188,7 +188,7 @@ def query_variants(
     return list(variants)
 
 
-def word_forms(word: str, languages: Iterable[str] = ()) -> tuple[int, ...]:
+def word_forms(word: str, languages: Iterable[str]) -> tuple[int, ...]:
     """Return the hashes of a word in lower case by the stemmers of English and of other languages,
     once each.
     """

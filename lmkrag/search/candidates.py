@@ -19,7 +19,7 @@ from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.naming import WordKind, find_naming_words, read_openings, weigh_documents
-from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.search.weights import Weights
 from lmkrag.sentences.structure import (
     ASSISTANT,
     HEADING,
@@ -116,19 +116,18 @@ class SearchQuery(NamedTuple):
     # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
     vector: Scores | None
     words: Hashes  # hashes of the question's words
-    mode: Mode = "hybrid"
-    top_k: int = 8
+    mode: Mode
+    top_k: int
     # words of quoted phrases: sentences that have most of them are gathered, too
-    phrases: Hashes | None = None
-    allowed: Selection | None = None  # the documents to search, None for all
-    weights: Weights = WEIGHTS
-    # hashes of each word by several languages; empty where each has one
-    variants: Sequence[tuple[int, ...]] = ()
-    exact: Sequence[tuple[int, ...]] = ()  # the same of words of dates, codes and versions
-    names: Sequence[tuple[int, ...]] = ()  # of words that are names
-    numbers: Sequence[tuple[int, ...]] = ()  # and of those that are numbers
+    phrases: Hashes
+    allowed: Selection | None  # the documents to search, None for all
+    weights: Weights
+    variants: Sequence[tuple[int, ...]]  # hashes of each word by several languages
+    exact: Sequence[tuple[int, ...]]  # the same of words of dates, codes and versions
+    names: Sequence[tuple[int, ...]]  # of words that are names
+    numbers: Sequence[tuple[int, ...]]  # and of those that are numbers
     # all words of the question, if it is about the one who asks: messages of people have few words
-    own_words: Hashes | None = None
+    own_words: Hashes | None
 
     def kind(self, forms: tuple[int, ...]) -> WordKind:
         """Return the kind of a word, given its hashes."""
@@ -151,16 +150,15 @@ class SearchQuery(NamedTuple):
         given.
         """
         pool = max(self.weights.pool, self.weights.pool_per_result * self.top_k)
-        mode = mode or self.mode
         return snapshot.search(
-            self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest
+            self.vector, words, mode=mode or self.mode, top_k=pool, allowed=allowed, nearest=nearest
         )
 
 
 def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
     """Return the sentences that are nearest to a question, and those with most of its words."""
     matches = query.match(snapshot, query.words, allowed=query.allowed)
-    if query.phrases is not None and len(query.phrases) and query.mode != "dense":
+    if len(query.phrases) and query.mode != "dense":
         matches = join_matches(
             matches, query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed)
         )
@@ -189,7 +187,7 @@ def prefer_named_documents(snapshot: Snapshot, query: SearchQuery, matches: Matc
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
-    forms = query.variants or list(zip(query.words.tolist(), strict=True))
+    forms = query.variants
     # The most frequent form of a word shows how rare it is: in an index of one language the others
     # are in no text.
     words = {each: min(weights[form] for form in each) for each in forms}

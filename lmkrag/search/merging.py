@@ -47,7 +47,7 @@ class Results:
     candidates: Candidates
     request: SearchRequest
     count: int
-    collapse: bool = False
+    collapse: bool
 
     @cached_property
     def unranked(self) -> list[Span]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Places, Terms, count_document_words, find_first
-from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.search.weights import Weights
 from lmkrag.sentences.structure import RECORD
 from lmkrag.specs import CODE
 from lmkrag.types.arrays import Floats, Ids, Mask
@@ -44,8 +44,8 @@ def read_openings(
     snapshot: Snapshot,
     terms: Terms,
     words: Sequence[tuple[int, ...]],
-    among: Ids | None = None,
-    weights: Weights = WEIGHTS,
+    among: Ids | None,
+    weights: Weights,
 ) -> Openings:
     """Return where words stand in the documents of a snapshot.
 
@@ -53,7 +53,7 @@ def read_openings(
         snapshot: the documents.
         terms: all forms of the words.
         words: the forms of each word, as hashes.
-        among: positions of the documents to compare, increasing; all by default.
+        among: positions of the documents to compare, increasing; None for all.
         weights: say how long an opening is.
     """
     places = find_first(snapshot.segments, snapshot.documents, terms)
@@ -84,7 +84,7 @@ def read_openings(
 
 
 def weigh_documents(
-    openings: Openings, count: int, kinds: Sequence[WordKind], weights: Weights = WEIGHTS
+    openings: Openings, count: int, kinds: Sequence[WordKind], weights: Weights
 ) -> Floats:
     """Return how likely a question is about each document, as a logarithm, by its words alone.
 
@@ -102,24 +102,21 @@ def weigh_documents(
         ``[documents]`` float64; only differences count.
     """
     opened, held = openings.opened.sum(axis=1), openings.held.sum(axis=1)
-    is_key = np.array([kind != "word" for kind in kinds])
+    kind_of = np.array(kinds)
     is_alone = (opened >= weights.opening_of_all * held) & _find_rare(openings.held, count, weights)
     of_kind = np.array(
         [_weigh_word(kind, alone, weights) for kind, alone in zip(kinds, is_alone, strict=True)]
     )
-    is_number = np.array([kind == "number" for kind in kinds])
     rarity = _measure_rarity(openings.opened, count)
     rare_leading = _measure_rarity(openings.leading, count)
     return (
         _add_up(of_kind * rarity, openings.opened)
-        + _add_up(weights.leading_number * is_number * rare_leading, openings.leading)
-        - _add_up(weights.missing_key * is_key * rarity, ~openings.held)
+        + _add_up(weights.leading_number * (kind_of == "number") * rare_leading, openings.leading)
+        - _add_up(weights.missing_key * (kind_of != "word") * rarity, ~openings.held)
     )
 
 
-def find_naming_words(
-    openings: Openings, meant: Mask, count: int, weights: Weights = WEIGHTS
-) -> Mask:
+def find_naming_words(openings: Openings, meant: Mask, count: int, weights: Weights) -> Mask:
     """Return which words ``[words]`` name the documents ``meant`` ``[documents]``: they stand in
     the openings of all of these and of few others.
 

@@ -24,8 +24,8 @@ def _write(day: str) -> str:
 class Period(NamedTuple):
     """From a day, month or year to another, both included; empty where open."""
 
-    since: str = ""
-    until: str = ""
+    since: str
+    until: str
 
     def __str__(self) -> str:
         since, until = _write(self.since), _write(self.until)
@@ -87,7 +87,5 @@ def keep_period(period: Period, candidates: Candidates) -> Candidates:
             dates[key] = date_passage(view, ordinal, find_headings(view, ordinal)).date
         return dates[key]
 
-    inside = np.array(
-        [period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))], bool
-    )
-    return candidates.keep(inside)
+    inside = [period.has(read_date(candidate)) for candidate in range(len(candidates.sentences))]
+    return candidates.keep(np.array(inside, bool))

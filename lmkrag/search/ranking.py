@@ -39,10 +39,8 @@ _AT_A_TIME = 4  # passages that are read at once while time is limited
 class Ranker(Protocol):
     """Orders the results of one search."""
 
-    @property
-    def note(self) -> str:
-        """What to say of results that could not all be read; else empty."""
-        ...
+    note: str
+    """What to say of results that could not all be read; else empty."""
 
     def rank(self, results: Results) -> list[Span]:
         """Return the results, best first."""
@@ -71,10 +69,10 @@ class Rankers(NamedTuple):
     """
 
     encoder: str
-    reranker: Reranker | str | None = None
-    rerank: bool = True
-    timeout_ms: float | None = None
-    weights: Weights = WEIGHTS
+    reranker: Reranker | str | None
+    rerank: bool
+    timeout_ms: float | None
+    weights: Weights
 
     def start(self, question: Question, request: SearchRequest) -> Ranker:
         """Return the ranker of a search, whose time limit begins with it."""
@@ -85,13 +83,12 @@ class Rankers(NamedTuple):
         if reranker is None:
             is_english = self.encoder != MULTILINGUAL_ENCODER or question.is_english
             reranker = DEFAULT_RERANKER if is_english else MULTILINGUAL_RERANKER
-        timeout_ms = request.rerank_timeout_ms or self.timeout_ms
         return ReadingRanker(
             question.asked,
             partial(load_reranker, reranker),
             level=request.level,
             prose_only=request.rerank is None and self.reranker is None,
-            timeout_ms=timeout_ms,
+            timeout_ms=request.rerank_timeout_ms or self.timeout_ms,
             weights=self.weights,
         )
 

@@ -42,7 +42,7 @@ def correct_spelling(
     snapshot: Snapshot,
     question: str,
     count: Callable[[str], int],
-    languages: Container[str] | None = None,
+    languages: Container[str] | None,
 ) -> Spelled:
     """Return a question with words of an index in place of those that have one letter wrong.
 

@@ -66,7 +66,7 @@ class Problem(HTTPException):
     def __str__(self) -> str:
         return self.detail
 
-    def to_response(self, path: str = "") -> JSONResponse:
+    def to_response(self, path: str) -> JSONResponse:
         """Return it as a response, in the shape that clients of ``path`` expect."""
         if path.startswith("/v1/"):
             error = {
