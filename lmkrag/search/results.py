@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
@@ -51,15 +51,17 @@ _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, **dict.fromkeys("
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 
 
+@dataclass(frozen=True, slots=True)
 class SpanMaker:
-    """Makes spans from the candidates of one search."""
+    """Makes spans from the candidates of one search.
 
-    def __init__(self, candidates: Candidates, grown: Growth | None = None) -> None:
-        """Take the candidates of a search.
+    Attributes:
+        candidates: of the search.
+        grown: for spans that get an explanation; None for no explanations.
+    """
 
-        ``grown`` is for spans that get an explanation; None for no explanations.
-        """
-        self.candidates, self._grown = candidates, grown
+    candidates: Candidates
+    grown: Growth | None
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
         """Return characters of the document of ``hits`` (candidates, best first), without white
@@ -77,8 +79,8 @@ class SpanMaker:
         header = find_header(view, first)
         message = find_message(view, context)
         explanation = None
-        if self._grown is not None:
-            explanation = explain_span(self.candidates, hits, self._grown, start, end)
+        if self.grown is not None:
+            explanation = explain_span(self.candidates, hits, self.grown, start, end)
         return Span(
             doc_id=row.doc_id,
             path=row.path,
@@ -175,9 +177,9 @@ def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ..
     """
     if view.row.kind != CODE:
         return *find_headings(view, ordinal), *find_entries(view, ordinal, start)
-    before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
-    lines = (before + after).split("\n")
-    numbers = find_definitions(before + after, 1 + before.count("\n"))
+    before = view.text(max(0, start - _READ), start)
+    text = before + view.text(start, start + _READ)
+    lines, numbers = text.split("\n"), find_definitions(text, 1 + before.count("\n"))
     return tuple(
         lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers
     )[::-1]
