@@ -39,13 +39,10 @@ def outline(document: Document) -> list[Heading]:
             for match in DEFINITION.finditer(document.text)
         ]
     else:
-        marked = (
-            each
+        entries = [
+            (*read_heading(document.text[each.start : each.end]), each.start)
             for each in split_sentences(document.text, kind=document.kind)
             if each.kind == "heading"
-        )
-        entries = [
-            (*read_heading(document.text[each.start : each.end]), each.start) for each in marked
         ]
     headings: list[Heading] = []
     # those that end what stands under an earlier heading, the nearest last
