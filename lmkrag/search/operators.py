@@ -5,7 +5,6 @@ import numpy as np
 from lmkrag.language.keys import holds
 from lmkrag.language.question import Question, normalize_phrase
 from lmkrag.search.candidates import Candidates
-from lmkrag.types.arrays import Mask
 
 
 def apply_operators(question: Question, candidates: Candidates) -> Candidates:
@@ -28,7 +27,5 @@ def apply_operators(question: Question, candidates: Candidates) -> Candidates:
         held = np.array([sum(phrase in text for phrase in question.phrases) for text in texts])
         factor = weights.only_phrases if question.is_phrases else weights.phrase
         candidates = candidates.times("quoted phrase", factor**held)
-    mask: Mask = np.array(
-        [not any(phrase in text for phrase in question.excluded) for text in texts], bool
-    )
-    return candidates.keep(mask)
+    kept = [not any(phrase in text for phrase in question.excluded) for text in texts]
+    return candidates.keep(np.array(kept, bool))
