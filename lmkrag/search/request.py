@@ -383,24 +383,22 @@ def search_each(
     Raises:
         UsageError: none of them can be searched, blank ones aside: an option is wrong.
     """
+
+    def search_alone(query: str) -> SpanList | UsageError:
+        try:
+            return search([query])[0]
+        except UsageError as error:
+            return error
+
     asked = [query for query in queries if query.strip()]
     try:
         found = search(asked) if asked else []
     except UsageError:
-        found = [_search_alone(query, search) for query in asked]
+        found = list(map(search_alone, asked))
         if all(isinstance(spans, UsageError) for spans in found):
             raise
     results = iter(found)
     return [next(results) if query.strip() else UsageError(_BLANK) for query in queries]
-
-
-def _search_alone(
-    query: str, search: Callable[[list[str]], Sequence[SpanList | UsageError]]
-) -> SpanList | UsageError:
-    try:
-        return search([query])[0]
-    except UsageError as error:
-        return error
 
 
 def _check(name: str, value: object, option: Option, default: object) -> None:

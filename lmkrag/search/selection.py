@@ -173,5 +173,13 @@ def describe_row(row: DocumentRow) -> DocumentInfo:
 
 def to_document(row: DocumentRow, text: str) -> Document:
     """Return a document of the catalog with its text."""
-    places = (row.kind, row.page_starts, row.meta)
-    return Document(row.doc_id, row.path, text, row.title, *places, fingerprint=row.fingerprint)
+    return Document(
+        row.doc_id,
+        row.path,
+        text,
+        row.title,
+        row.kind,
+        row.page_starts,
+        row.meta,
+        row.fingerprint,
+    )
