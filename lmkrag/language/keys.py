@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lmkrag.language.dates import Day, find_days, is_same_day
 from lmkrag.language.languages import asks_in_english
 from lmkrag.language.quantities import find_numbers
-from lmkrag.language.terms import drop_stop_words, hash_words
+from lmkrag.language.terms import drop_stop_words, hash_forms
 
 _QUOTED = re.compile(r"[\"“«`]\s*+([^\"”»`]{2,60}?)\s*+[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
@@ -111,9 +111,7 @@ def holds(text: str, word: str) -> bool:
         return True
     if numbers and any(digits in numbers for _, digits in find_numbers(text)):
         return True
-    return bool(_NAME.fullmatch(word)) and bool(
-        set(hash_words(word).tolist()) & set(hash_words(text).tolist())
-    )
+    return bool(_NAME.fullmatch(word)) and not hash_forms(word).isdisjoint(hash_forms(text))
 
 
 @lru_cache(256)
