@@ -6,24 +6,20 @@ from pathlib import Path, PurePath
 from lmkrag.formats.load import is_plain
 from lmkrag.formats.text import CODE
 
-_LOCK_FILE = re.compile(
-    r"[^/]{1,255}\.(?:lock|lockb|lockfile)|package-lock\.json|npm-shrinkwrap\.json|packages\.lock\.json"
-    r"|pnpm-lock\.yaml|conda-lock\.ya?ml|go\.sum",
-    re.IGNORECASE,
-)
-_MINIFIED = re.compile(r"[^/]{1,255}[.-]min\.(?:js|mjs|cjs|css)", re.IGNORECASE)
-_SOURCE_MAP = re.compile(r"[^/]{1,255}\.(?:js|mjs|cjs|css|ts)\.map", re.IGNORECASE)
-_GENERATED = re.compile(
-    r"[^/]{1,255}(?:_pb2(?:_grpc)?\.pyi?|\.pb(?:\.gw)?\.(?:go|cc|h)|_generated\.\w+|\.generated\.\w+"
-    r"|\.designer\.cs|\.g\.(?:cs|dart)|\.freezed\.dart)",
-    re.IGNORECASE,
-)
 _VOCABULARY = re.compile(r"(?:[^/]{1,255}[._-])?(?:vocab(?:ulary)?|merges|tokenizer)\.(?:json|txt)")
 _BY_NAME = {
-    "lock file": _LOCK_FILE,
-    "minified code": _MINIFIED,
-    "source map": _SOURCE_MAP,
-    "generated code": _GENERATED,
+    "lock file": re.compile(
+        r"[^/]{1,255}\.(?:lock|lockb|lockfile)|package-lock\.json|npm-shrinkwrap\.json|packages\.lock\.json"
+        r"|pnpm-lock\.yaml|conda-lock\.ya?ml|go\.sum",
+        re.IGNORECASE,
+    ),
+    "minified code": re.compile(r"[^/]{1,255}[.-]min\.(?:js|mjs|cjs|css)", re.IGNORECASE),
+    "source map": re.compile(r"[^/]{1,255}\.(?:js|mjs|cjs|css|ts)\.map", re.IGNORECASE),
+    "generated code": re.compile(
+        r"[^/]{1,255}(?:_pb2(?:_grpc)?\.pyi?|\.pb(?:\.gw)?\.(?:go|cc|h)|_generated\.\w+|\.generated\.\w+"
+        r"|\.designer\.cs|\.g\.(?:cs|dart)|\.freezed\.dart)",
+        re.IGNORECASE,
+    ),
 }
 _MIN_VOCABULARY = 1 << 16  # bytes; people keep lists of words in files of the same names
 
