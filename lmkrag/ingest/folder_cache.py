@@ -5,7 +5,6 @@ many as allow a first answer within three seconds; a background process encodes 
 """
 
 import contextlib
-import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import EncoderError, IndexCorrupt, IndexLocked, IndexMismatch, StorageError
-from lmkrag.formats.load import may_hold_prose
+from lmkrag.formats.load import fingerprint, may_hold_prose
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import find_changes, find_gone, read_known, read_skipped
 from lmkrag.ingest.opening import open_index
@@ -48,10 +47,8 @@ def cached_index(folders: Sequence[Path]) -> Path:
     Its name is that of the first folder, with a hash of all their paths.
     """
     resolved = [folder.resolve() for folder in folders]
-    digest = hashlib.sha256(
-        "\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")
-    ).hexdigest()[:16]
-    return cache_path("folders", f"{resolved[0].name or 'root'}-{digest}")
+    digest = fingerprint("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape"))
+    return cache_path("folders", f"{resolved[0].name or 'root'}-{digest[:16]}")
 
 
 def use_cached(

@@ -3,7 +3,6 @@
 The languages of the first documents choose the encoder of a new index.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,8 +64,8 @@ def from_foreign(value: Any) -> Document:
     doc_id = str(getattr(value, "id_", None) or getattr(value, "id", None) or "")
     if not doc_id:
         page = plain.get("page_label", plain.get("page"))
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        parts = source, "" if page is None else f"page={page}", digest
+        digest = fingerprint(text.encode("utf-8", "surrogatepass"))
+        parts = source, "" if page is None else f"page={page}", digest[:16]
         doc_id = "#".join(filter(None, parts))
     return Document(doc_id, source or doc_id, text, title=str(plain.get("title", "")), meta=meta)
 
