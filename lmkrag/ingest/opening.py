@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
 
 
-def _check_platform() -> None:
-    """Raise LmkragError where lmkrag can't run: its locks, memory maps and limits are those of
-    POSIX.
-    """
-    if sys.platform == "win32":
-        raise LmkragError(
-            "lmkrag runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux"
-        )
-
-
 def open_index(
     path: str | Path,
     *,
@@ -52,7 +42,10 @@ def open_index(
         EncoderError: ``encoder`` can't be loaded.
         UsageError: ``recipe`` is not that of the existing index, or an argument is of another type.
     """
-    _check_platform()
+    if sys.platform == "win32":  # locks, memory maps and limits are those of POSIX
+        raise LmkragError(
+            "lmkrag runs on Linux and macOS; on Windows, use the Windows Subsystem for Linux"
+        )
     set_wait_policy()
     if not isinstance(path, str | Path):
         raise UsageError(f"an index is a directory, not {path!r}")
