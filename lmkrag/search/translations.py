@@ -1,7 +1,6 @@
 """Of translations of the same page, prefer the one in the language of the question."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,23 +30,17 @@ def prefer_language(candidates: Candidates, question: Question) -> Candidates:
             pages[page].append((language, candidate))
     others: list[int] = []
     for versions in pages.values():
-        if len(versions) > 1:
-            others += _find_others(candidates, versions, question.language)
+        if len(versions) == 1:
+            continue
+        known = [
+            (language or detect_once(candidates.view(candidate).text(0, _SAMPLE)), candidate)
+            for language, candidate in versions
+        ]
+        asked = question.language
+        foreign = [candidate for language, candidate in known if language != asked]
+        if len(foreign) < len(known):
+            others += foreign
     if not others:
         return candidates
     translated = np.isin(candidates.documents, candidates.documents[others])
     return candidates.times("translation", np.where(translated, _TRANSLATED, 1))
-
-
-def _find_others(
-    candidates: Candidates, versions: Iterable[tuple[str, int]], asked: str
-) -> list[int]:
-    """The versions of a page, each a candidate, in other languages than the one asked in; none if
-    none is in that one.
-    """
-    known = [
-        (language or detect_once(candidates.view(candidate).text(0, _SAMPLE)), candidate)
-        for language, candidate in versions
-    ]
-    others = [candidate for language, candidate in known if language != asked]
-    return others if len(others) < len(known) else []
