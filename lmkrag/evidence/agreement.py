@@ -9,12 +9,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
 from pathlib import PurePath
 
 from lmkrag.evidence.passes import SearchContext
-from lmkrag.index.snapshot import Snapshot
 from lmkrag.language.dates import MONTHS, find_date
 from lmkrag.language.differences import (
     Difference,
@@ -150,15 +149,13 @@ def put_newer_first(spans: SpanList, context: SearchContext) -> SpanList:
     """
     if context.request.level == "document":
         return spans
-    read = partial(_read_text, context.snapshot)
+
+    def read(doc_id: str, start: int, end: int) -> str:
+        row = context.snapshot.find_document(doc_id)
+        return "" if row is None else context.snapshot.read_text(row, start, end)
+
     ordered, notes = compare_passages(context.question.text, spans, read)
     return SpanList(ordered, [*spans.notes, *notes])
-
-
-def _read_text(snapshot: Snapshot, doc_id: str, start: int, end: int) -> str:
-    """Characters of a document by its name, none if it is gone."""
-    row = snapshot.find_document(doc_id)
-    return "" if row is None else snapshot.read_text(row, start, end)
 
 
 def compare_passages(
@@ -173,7 +170,7 @@ def compare_passages(
     Args:
         question: in words.
         spans: best first.
-        read: returns characters of a document by its name.
+        read: returns characters of a document by its name, none if it is gone.
     """
     sentences = [_BestSentence(span) for span in spans[:_COMPARED]]
     asked = {token.value for token in read_tokens(question)}
