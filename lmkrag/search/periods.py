@@ -64,10 +64,10 @@ def filter_period(expression: Expression | None, period: Period) -> PredicateFil
         for key in DATE_KEYS:
             if key != "modified":  # that of the file
                 may |= open_ & by_meta & match(key, lambda value: period.has(read(value)))
-                open_ = open_ & ~(by_meta & match(key, lambda value: bool(read(value))))
+                open_ &= ~(by_meta & match(key, lambda value: bool(read(value))))
         may |= open_ & match("kind", lambda kind: kind in KINDS)  # it has messages of many days
         may |= open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
-        open_ = open_ & match("doc_id", lambda name: not read_name(name or ""))
+        open_ &= match("doc_id", lambda name: not read_name(name or ""))
         may |= open_ & match("modified", lambda changed: not changed or later.has(changed))
         return may if keeps is None else may & keeps(match)
 

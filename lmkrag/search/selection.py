@@ -161,10 +161,9 @@ def describe_row(row: DocumentRow) -> DocumentInfo:
         "page_starts",
         "fingerprint",
     )
-    values = {name: getattr(row, name) for name in same}
     changed = row.mtime_ns and datetime.fromtimestamp(row.mtime_ns / 1e9, UTC)
     return DocumentInfo(
-        **values,
+        **{name: getattr(row, name) for name in same},
         characters=row.length,
         pages=len(row.page_starts),
         modified=changed.isoformat(timespec="seconds") if changed else "",
