@@ -26,10 +26,6 @@ LOCK = ".lock"  # of the file beside a socket: its process is started and ended 
 IDLE = 900.0  # seconds without a message after which the process ends
 # Prefixes of variables that set models and readers.
 _ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")
-_THREADS = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # see set_wait_policy of lmkrag.system.processes
-    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-}
 _START = 60.0  # seconds in which a process opens its indexes
 
 
@@ -90,7 +86,6 @@ class SharedServer:
                 cwd=self._folder,
                 pass_fds=[listening.fileno()],
                 start_new_session=True,
-                env={**_THREADS, **os.environ},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
