@@ -31,8 +31,6 @@ VECTOR = "sentence"  # the name of vectors in the collection
 SESSION = 1 << 32  # ids that begin with the number of an entry
 _VECTORS = 256  # in one call
 _AHEAD = 64  # entries looked for at once
-# of a document, beside its text
-_DETAILS = ("doc_id", "path", "title", "kind", "page_starts", "meta", "fingerprint")
 
 # the first point and the number of some rows; words and structure
 UploadedRows = tuple[int, int, Tables, Tables]
@@ -245,7 +243,7 @@ def _describe(item: Staged) -> list[Any]:
         array.tolist()
         for array in (sentences.ends, sentences.kinds, windows.hashes, windows.ordinals)
     )
-    details = {name: getattr(item.document, name) for name in _DETAILS}
+    details = {name: value for name, value in asdict(item.document).items() if name != "text"}
     return [details, item.text[0 : len(item.text)], item.root, item.stamp, *arrays]
 
 
