@@ -1,7 +1,7 @@
 """Parse a passage or an answer into the tree of elements that is displayed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 
 from lmkrag.rendering.highlighting import highlight
@@ -13,7 +13,10 @@ from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.table_rows import is_header, is_tabbed, read_record, split_row
 
 _BAR = " | "  # between the cells of a row
+_BLANK = ("", -1)  # a cell that was added
 _CITED = re.compile(r"\[(\d{1,4})\]")
+
+_Cells = Sequence[tuple[str, int]]  # of a row: values with their offsets
 
 
 def parse_blocks(
@@ -51,22 +54,13 @@ def _parse(text: str, kind: str, start: int, header: str, name: str) -> list[Nod
             list(add_rules(shape_notes(list(hide_unseen(lines))), header)), dialect="markdown"
         )
     nodes: list[Node] = []
-    if kind in TABLES:
-        for shape, group in groupby(lines, key=lambda line: _shape_of_row(line.source)):
-            if shape == "record":
-                nodes += _tabulate(list(group))
-            elif shape == "cells":
-                nodes.append(_tabulate_cells(list(group)))
-            else:
-                nodes += parse_lines(list(group), dialect="plain")
-        return nodes
-    for (record, tabbed), group in groupby(
-        lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))
-    ):
-        if record:
+    for shape, group in groupby(lines, key=lambda line: _find_shape(line.source, kind)):
+        if shape == "record":
             nodes += _tabulate(list(group))
             continue
-        if tabbed:
+        if shape == "cells":
+            nodes.append(_tabulate_cells(list(group)))
+        elif shape == "tabbed":
             nodes.append(_tabulate_tabbed(list(group), header))
         else:
             nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
@@ -74,13 +68,30 @@ def _parse(text: str, kind: str, start: int, header: str, name: str) -> list[Nod
     return nodes
 
 
-def _shape_of_row(line: str) -> str:
-    """Return the shape of a line of a table: ``record``, ``cells`` without names, or ``text`` such
-    as the name of a sheet.
+def _find_shape(line: str, kind: str) -> str:
+    """Return the shape of a line of a document of a kind: ``record``, ``cells`` of a table without
+    names, ``tabbed`` for cells with tabs between them, or ``text`` such as the name of a sheet.
     """
     if is_record(line):
         return "record"
-    return "text" if not line.strip() or line.startswith("# ") else "cells"
+    if kind in TABLES:
+        return "text" if not line.strip() or line.startswith("# ") else "cells"
+    return "tabbed" if is_tabbed(line) else "text"
+
+
+def _make_table(rows: Iterable[_Cells], names: _Cells = ()) -> Node:
+    """Return a table.
+
+    Args:
+        rows: the values of each row with their offsets; -1 for those that were added.
+        names: the same of the names of its columns; empty if they have none.
+    """
+
+    def make_row(cells: _Cells, tag: str) -> Node:
+        return element("tr", *(element(tag, text_node(value, start)) for value, start in cells))
+
+    head = [element("thead", make_row(names, "th"))] if names else []
+    return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
 
 
 def _tabulate_cells(lines: Sequence[Line]) -> Node:
@@ -89,15 +100,9 @@ def _tabulate_cells(lines: Sequence[Line]) -> Node:
     for line in lines:
         values = line.source.split(_BAR)
         starts = accumulate((len(value) + len(_BAR) for value in values[:-1]), initial=line.start)
-        rows.append(
-            [
-                element("td", text_node(value, start))
-                for value, start in zip(values, starts, strict=True)
-            ]
-        )
+        rows.append([*zip(values, starts, strict=True)])
     width = max(map(len, rows))
-    body = (element("tr", *row, *(element("td") for _ in range(width - len(row)))) for row in rows)
-    return element("table", element("tbody", *body))
+    return _make_table([*row, *[_BLANK] * (width - len(row))] for row in rows)
 
 
 def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
@@ -106,12 +111,8 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
     """
     rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
-        head = element("tr", *(element("th", text_node(column)) for column in columns))
-        body = [
-            element("tr", *(element("td", text_node(value, start)) for _, value, start in row))
-            for row in group
-        ]
-        yield element("table", element("thead", head), element("tbody", *body))
+        body = [[(value, start) for _, value, start in row] for row in group]
+        yield _make_table(body, [(column, -1) for column in columns])
 
 
 def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
@@ -124,15 +125,8 @@ def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
     width = max(map(len, [first, *rows]))
     if not first and is_header([value for value, _ in rows[0]]):
         first, rows = rows[0], rows[1:]
-
-    def make_row(cells: Sequence[tuple[str, int]], tag: str) -> Node:
-        padding: list[tuple[str, int]] = [("", -1)] * (width - len(cells))
-        return element(
-            "tr", *(element(tag, text_node(value, start)) for value, start in [*padding, *cells])
-        )
-
-    head = [element("thead", make_row(first, "th"))] if first else []
-    return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
+    names, *aligned = ([*[_BLANK] * (width - len(row)), *row] for row in [first, *rows])
+    return _make_table(aligned, names if first else ())
 
 
 def cite(number: int) -> Node:

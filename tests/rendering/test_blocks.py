@@ -112,7 +112,7 @@ def test_rows_without_names_of_columns_keep_their_own_numbers(kind):
         (
             "tbody",
             ("tr", ("td", "1."), ("td", "Light the lamp"), ("td", "Keeper")),
-            ("tr", ("td", "2."), ("td", "Trim the wick"), ("td",)),
+            ("tr", ("td", "2."), ("td", "Trim the wick"), ("td", "")),
             ("tr", ("td", "6."), ("td", "Count: the oil"), ("td", "Master")),
         ),
     )
