@@ -21,7 +21,7 @@ _COMMAND = re.compile(
     r"|\.\. [\w-]+::"
 )
 _PIPE = re.compile(r"(?<!\\)\|")
-_TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
+_TAB, _AMPERSAND, _SPACES = (re.compile(sign) for sign in (r"\t", r"(?<!\\)&", r"\s{2,}"))
 _ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x7f]{2}")
 _ROW_END = re.compile(r"\\\\[^&\n]*$")  # of LaTeX
 _YEAR = re.compile(rf"(?:.*\D)?{YEAR}\D*")
@@ -43,7 +43,7 @@ def is_row(line: str) -> bool:
 
 def is_tabbed(line: str) -> bool:
     """Return whether a line is a row with tabs between its columns."""
-    return line.count(_TAB) > 1
+    return line.count("\t") > 1
 
 
 def is_rule(line: str) -> bool:
@@ -58,23 +58,23 @@ def split_row(line: str, start: int) -> list[tuple[str, int]]:
         line: the row.
         start: offset of the row.
     """
-    cells = []
-    if not line.lstrip().startswith("|"):
-        divider = _TAB if _TAB in line else _AMPERSAND if _AMPERSAND.search(line) else _SPACES
-        line = _ROW_END.sub("", line.rstrip()) if divider is _AMPERSAND else line.rstrip()
-        position = start
-        for value in re.split(divider, line):
-            place = line.find(value, position - start)
-            cells.append((value.strip(), start + place + len(value) - len(value.lstrip())))
-            position = start + place + len(value)
+    if line.lstrip().startswith("|"):
+        divider = _PIPE
+    elif _TAB.search(line):
+        divider = _TAB
+    else:
+        divider = _AMPERSAND if _AMPERSAND.search(line) else _SPACES
+    line = line.rstrip()
+    if divider is _AMPERSAND:
+        line = _ROW_END.sub("", line)
+    cells, first = [], 0
+    for end, following in [*(match.span() for match in divider.finditer(line)), (len(line), 0)]:
+        value = line[first:end]
+        cells.append((value.strip(), start + first + len(value) - len(value.lstrip())))
+        first = following
+    if divider is not _PIPE:
         return cells
-    bars = [match.start() for match in _PIPE.finditer(line)]
-    for left, right in zip(bars, [*bars[1:], len(line)], strict=True):
-        value = line[left + 1 : right]
-        if right == len(line) and not value.strip():
-            break
-        cells.append((value.strip(), start + left + 1 + len(value) - len(value.lstrip())))
-    return cells
+    return cells[1:] if cells[-1][0] else cells[1:-1]  # a row ends with a bar or without
 
 
 def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
