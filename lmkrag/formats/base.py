@@ -72,25 +72,26 @@ class Parts:
         left_out: why parts are left out, by their names.
 
     >>> parts = Parts()
-    >>> [parts.read(f"sheet {name}", lambda: int(name)) for name in ("1", "x", "3")], parts.left_out
+    >>> [parts.read(f"sheet {name}", int, name) for name in ("1", "x", "3")], parts.left_out
     ([1, None, 3], {'sheet x': 'broken (ValueError)'})
     """
 
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}
 
-    def read(self, name: str, read: Callable[[], Part]) -> Part | None:
+    def read(self, name: str, read: Callable[..., Part], *arguments: Any) -> Part | None:
         """Return what a call returns, None if it fails; then the part is left out.
 
         Args:
             name: name of the part, for users.
             read: reads the part.
+            arguments: what it is called with.
 
         Raises:
             MemoryError: the file takes too much memory, whatever the part.
         """
         try:
-            return read()
+            return read(*arguments)
         except MemoryError:
             raise
         except BaseException as error:
@@ -179,7 +180,7 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
             raise DocumentError(f"encrypted {what} file: save it without a password")
         raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
     with open_archive(data, what) as archive:
-        file = _respell(archive) if _has_odd_names(archive) else io.BytesIO(data)
+        file = _pack(_respell(archive)) if _has_odd_names(archive) else io.BytesIO(data)
     with zipfile.ZipFile(file) as archive:
         types, relations = (archive.read(name) for name in (_TYPES, _RELATIONS))
         plain = _SLIDES_VARIANT.sub(_SLIDES, _WORD_VARIANT.sub(_WORD, types))
@@ -256,12 +257,18 @@ def rewrite_archive(
         parts: the new parts, by name.
         names: names of the parts to keep; None for all.
     """
-    rewritten = io.BytesIO()
-    with zipfile.ZipFile(rewritten, "w") as copy:
-        for name in archive.namelist() if names is None else names:
-            copy.writestr(name, parts.get(name) or archive.read(name))
-    rewritten.seek(0)
-    return rewritten
+    kept = archive.namelist() if names is None else names
+    return _pack((name, parts.get(name) or archive.read(name)) for name in kept)
+
+
+def _pack(parts: Iterable[tuple[str, bytes]]) -> IO[bytes]:
+    """Return a zip archive of parts and their names."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in parts:
+            archive.writestr(name, content)
+    packed.seek(0)
+    return packed
 
 
 def _has_odd_names(archive: zipfile.ZipFile) -> bool:
@@ -282,20 +289,17 @@ def _has_odd_names(archive: zipfile.ZipFile) -> bool:
     )
 
 
-def _respell(archive: zipfile.ZipFile) -> IO[bytes]:
-    """Return a file of Office whose parts are called in small letters, also by its relations and by
-    its list of types.
+def _respell(archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    """Yield the parts of a file of Office with their names in small letters, also in its relations
+    and in its list of types.
     """
-    renamed = io.BytesIO()
-    with zipfile.ZipFile(renamed, "w") as copy:
-        for name in archive.namelist():
-            spelled, content = _spell(name), archive.read(name)
-            if spelled.endswith(_RELATIONS_SUFFIX):
-                content = _RELATION.sub(_respell_target, content)
-            elif spelled == _TYPES.lower():
-                content = _PART_NAME.sub(_respell_value, content)
-            copy.writestr(_TYPES if spelled == _TYPES.lower() else spelled, content)
-    return renamed
+    for name in archive.namelist():
+        spelled, content = _spell(name), archive.read(name)
+        if spelled.endswith(_RELATIONS_SUFFIX):
+            content = _RELATION.sub(_respell_target, content)
+        elif spelled == _TYPES.lower():
+            spelled, content = _TYPES, _PART_NAME.sub(_respell_value, content)
+        yield spelled, content
 
 
 def _respell_target(relation: re.Match[bytes]) -> bytes:
@@ -334,7 +338,7 @@ def _drop_dangling(archive: zipfile.ZipFile, kept: Sequence[str]) -> dict[str, b
     names = {name.lower() for name in kept}
     changed = {}
     for name in kept:
-        if not name.endswith(".rels"):
+        if not name.endswith(_RELATIONS_SUFFIX):
             continue
         complete = relations = archive.read(name)
         for relation, part in _find_targets(name, relations):

@@ -6,7 +6,7 @@ tracked insertions, text boxes and notes is found in its XML.
 
 import re
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -118,7 +118,7 @@ class _Reader:
             if rel.reltype == kind and not rel.is_external:
                 part = rel.target_part
                 name = part.partname.lstrip("/")
-                if (root := self._parts.read(name, partial(parse_xml, part.blob))) is not None:
+                if (root := self._parts.read(name, parse_xml, part.blob)) is not None:
                     yield root
 
     def margins(self) -> list[str]:
@@ -132,7 +132,7 @@ class _Reader:
         """Yield the blocks of the text, without those that can't be read."""
         for number, block in enumerate(_children(self._body, _PARAGRAPH, _TABLE), 1):
             what = "table" if block.tag == _TABLE else "paragraph"
-            blocks = self._parts.read(f"{what} {number}", partial(self._read, block)) or []
+            blocks = self._parts.read(f"{what} {number}", self._read, block) or []
             if blocks and blocks[0].startswith("#"):
                 yield from self._show_links()
             yield from blocks

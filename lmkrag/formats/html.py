@@ -5,7 +5,6 @@ import re
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from urllib.parse import unquote
 
 from lxml import etree
@@ -272,7 +271,7 @@ def read_epub(data: bytes, name: str) -> Loaded:
             href = unquote(items[key].get("href", "").partition("#")[0]).replace("\\", "/")
             path = posixpath.normpath(posixpath.join(base, href))
             chapters.append(
-                parts.read(f"chapter {path}", partial(_read_chapter, archive, names, path)) or ""
+                parts.read(f"chapter {path}", _read_chapter, archive, names, path) or ""
             )
         title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
         author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()

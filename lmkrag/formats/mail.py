@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
-from functools import lru_cache, partial
+from functools import lru_cache
 from mimetypes import MimeTypes
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -128,8 +128,8 @@ def read_mailbox(data: bytes, name: str) -> Loaded:
     for (_, start), end in zip(postmarks, borders[1:], strict=True):
         if len(messages) == _MOST_MESSAGES:
             raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
-        show = partial(_show_titled, data[start:end], inside)
-        messages.append(inside.parts.read(f"message {len(messages) + 1}", show) or "")
+        what = f"message {len(messages) + 1}"
+        messages.append(inside.parts.read(what, _show_titled, data[start:end], inside) or "")
     if not messages and is_message(data[:_HEAD]):
         return read(data, name)
     if not messages:
@@ -151,7 +151,7 @@ def read_page(data: bytes, name: str) -> Loaded:
     ]
     parts = Parts()
     pages = [
-        parts.read(f"page {number}", partial(_read_html, part)) or ""
+        parts.read(f"page {number}", _read_html, part) or ""
         for number, (kind, part) in enumerate(inside, 1)
         if "html" in kind
     ]
@@ -307,8 +307,7 @@ def _read_parts(
     subject = _header(part, "Subject")
     of_message = f" of {subject}" if subject else ""
     texts = [
-        inside.parts.read(f"part {number}{of_message}", partial(_read_part, inner, inside, names))
-        or []
+        inside.parts.read(f"part {number}{of_message}", _read_part, inner, inside, names) or []
         for number, inner in enumerate(payload, 1)
     ]
     if part.get_content_subtype() == "alternative":

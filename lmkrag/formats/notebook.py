@@ -5,7 +5,6 @@ in fences.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -28,7 +27,7 @@ def read(data: bytes, name: str) -> Loaded:
     cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
     parts = Parts()
     texts = [
-        parts.read(f"cell {number}", partial(_show_cell, cell)) or ""
+        parts.read(f"cell {number}", _show_cell, cell) or ""
         for number, cell in enumerate(cells, 1)
         if isinstance(cell, dict)
     ]

@@ -4,7 +4,6 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import chain
 
 from lxml import etree
@@ -90,12 +89,12 @@ def _read_parts(content: Element, styles: Element, about: Element) -> Loaded:
         sheets = []
         for sheet in content.iter(f"{_TABLE}table"):
             name = sheet.get(f"{_TABLE}name", "")
-            sheets.append(parts.read(f"sheet {name}", partial(_read_sheet, name, sheet)) or "")
+            sheets.append(parts.read(f"sheet {name}", _read_sheet, name, sheet) or "")
         kind, pages = "ods", [_join(sheets)]
     elif content.find(f"{body}text") is None:  # slides or drawings
         kind = "odp"
         pages = [
-            parts.read(f"slide {number}", partial(_read_page, slide)) or ""
+            parts.read(f"slide {number}", _read_page, slide) or ""
             for number, slide in enumerate(content.iter(f"{_DRAW}page"), 1)
         ]
     text, starts = join_pages(pages)

@@ -9,7 +9,6 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import pypdfium2
@@ -54,12 +53,12 @@ def read(data: bytes, name: str) -> Loaded:
     parts = Parts()
     with _open(data) as pdf:
         contents = [
-            parts.read(f"page {number + 1}", partial(_read_page, pdf, number)) or ("", "", "")
+            parts.read(f"page {number + 1}", _read_page, pdf, number) or ("", "", "")
             for number in range(len(pdf))
         ]
         metadata = pdf.get_metadata_dict(skip_empty=True)
         attached = [
-            parts.read(f"attachment {number + 1}", partial(_read_attachment, pdf, number))
+            parts.read(f"attachment {number + 1}", _read_attachment, pdf, number)
             for number in range(pdf.count_attachments())
         ]
     # Join the pages; those that only OCR can read are empty so far.

@@ -4,7 +4,6 @@ notes after it.
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pptx
@@ -29,7 +28,7 @@ def read(data: bytes, name: str) -> Loaded:
     parts = Parts()
     presentation = open_package(data, "PowerPoint", ".pptx", pptx.Presentation, parts)
     pages = [
-        parts.read(f"slide {number}", partial(_read_page, presentation, number, parts)) or ""
+        parts.read(f"slide {number}", _read_page, presentation, number, parts) or ""
         for number in range(1, len(_find_slides(presentation)) + 1)
     ]
     text, starts = join_pages(pages)
@@ -100,7 +99,7 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
         name = f"slide {number}, {shape.name}"
-        for text in parts.read(name, partial(_read_shape, shape, slide)) or ():
+        for text in parts.read(name, _read_shape, shape, slide) or ():
             yield text, shape
     # Shapes with equations, which python-pptx does not see: they have an alternative for other
     # programs.

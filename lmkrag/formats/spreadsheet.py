@@ -74,7 +74,7 @@ class _Reader(ExcelReader):  # type: ignore[misc]  # openpyxl has no types
         for sheet, relation in self.parser.find_sheets():
             if relation.target in self.valid_files and "chartsheet" not in relation.Type:
                 place = self.wb, sheet.name, relation.target, self.shared_strings
-                opened = parts.read(f"sheet {sheet.name}", partial(Sheet, *place))
+                opened = parts.read(f"sheet {sheet.name}", Sheet, *place)
                 if opened is not None:
                     opened.sheet_state = sheet.state
                     yield opened
@@ -220,7 +220,7 @@ def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile, parts: Parts) -> list[str]:
     path, name = sheet._worksheet_path.lstrip("/"), f"sheet {sheet.title}"
-    rows, lines = parts.read(name, partial(_read_cells, sheet, path, archive)) or ([], [])
+    rows, lines = parts.read(name, _read_cells, sheet, path, archive) or ([], [])
     beside = parts.read(f"comments of {name}", lambda: [*_read_beside(path, archive)]) or []
     for coordinate, text in beside:
         value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
