@@ -375,8 +375,15 @@ class _Grouping:
             self._fence = line.strip()
 
     def _find_ruled(self, line: str) -> tuple[int, SentenceKind] | None:
+        """The first line of the block that a rule below it closes, and what the rule makes of them:
+        a heading, or a slide's front matter.
+        """
         block = [] if self._blank else self._block
-        return _find_ruled(line, block, self._document_kind, is_marked=self._is_marked)
+        if self._is_marked and block and measure_matter([*block, line]):
+            return 0, "metadata"
+        if block and _underlines(line, block[-1], self._document_kind):
+            return len(block) - 1, "heading"
+        return None
 
     def _add_rule(self, line: str, first: int, kind: SentenceKind) -> Iterator[Part]:
         """Add a rule that makes the lines of the block from ``first`` on a part of their own."""
@@ -388,14 +395,7 @@ class _Grouping:
         self._blank = True
 
     def _add_text(self, line: str) -> Iterator[Part]:
-        kind = _line_kind(
-            line,
-            self._blank,
-            self._block,
-            self._unseen,
-            in_table=self._rules > 0,
-            document_kind=self._document_kind,
-        )
+        kind = self._find_kind(line)
         if _SIMPLE_RULE.match(line):
             self._rules = (self._rules + 1) % 3
         goes_on = self._kind == "record" and line[0].isspace()
@@ -404,6 +404,27 @@ class _Grouping:
         self._block.append(line)
         # one line is the whole block
         self._blank = kind in ("heading", "row", "metadata") or is_admonition(line)
+
+    def _find_kind(self, line: str) -> SentenceKind:
+        """The kind of a line by its beginning and by the block that it may belong to."""
+        begins = self._blank or not self._block
+        if self._unseen is not None and self._unseen.has(line):
+            return "metadata"
+        if self._document_kind == "rst" and _RST_DIRECTIVE.match(line):
+            return "code"
+        if self._rules or _SIMPLE_RULE.match(line):
+            return "row"
+        if _is_record(line, has_fields=self._document_kind == "markdown"):
+            return "record"
+        if _HEADING.match(line) and (begins or not _COMMENT.match(line)):
+            return "heading"
+        if _ROW.match(line):
+            return "row"
+        if _ITEM.match(line) or _LEADER.match(line) or is_navigation(line):
+            return "item"
+        if _TURN.match(line) and (begins or _ENDS_SENTENCE.search(self._block[-1])):
+            return "turn"
+        return "text"
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
@@ -466,19 +487,6 @@ def _find_property_kind(part: str) -> SentenceKind:
     return "record" if is_read else "metadata"
 
 
-def _find_ruled(
-    line: str, block: list[str], document_kind: str, *, is_marked: bool
-) -> tuple[int, SentenceKind] | None:
-    """The first line of a block that a rule below it closes, and what the rule makes of them: a
-    heading, or a slide's front matter.
-    """
-    if is_marked and block and measure_matter([*block, line]):
-        return 0, "metadata"
-    if block and _underlines(line, block[-1], document_kind):
-        return len(block) - 1, "heading"
-    return None
-
-
 def _underlines(line: str, title: str, document_kind: str) -> bool:
     """Return whether a line makes a heading of the one before it."""
     is_rst = document_kind == "rst"
@@ -497,35 +505,6 @@ def _is_asciidoc_rule(line: str, blank: bool, block: list[str]) -> bool:
     # of an attribute, or of the title of a block
     is_below = block and not blank and block[-1][0] not in "[."
     return not is_below or abs(len(line.strip()) - len(block[-1].strip())) > _ADOC_SLACK
-
-
-def _line_kind(
-    line: str,
-    blank: bool,
-    block: list[str],
-    unseen: UnseenLines | None,
-    *,
-    in_table: bool,
-    document_kind: str,
-) -> SentenceKind:
-    """Return the kind of a line by its beginning and by the block that it may belong to."""
-    if unseen is not None and unseen.has(line):
-        return "metadata"
-    if document_kind == "rst" and _RST_DIRECTIVE.match(line):
-        return "code"
-    if in_table or _SIMPLE_RULE.match(line):
-        return "row"
-    if _is_record(line, has_fields=document_kind == "markdown"):
-        return "record"
-    if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
-        return "heading"
-    if _ROW.match(line):
-        return "row"
-    if _ITEM.match(line) or _LEADER.match(line) or is_navigation(line):
-        return "item"
-    if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
-        return "turn"
-    return "text"
 
 
 def _is_record(line: str, *, has_fields: bool) -> bool:
