@@ -5,7 +5,7 @@ its column's name.
 import csv
 import io
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
@@ -257,8 +257,7 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     Blank rows divide tables.
     """
     lines: list[str] = []
-    sheet = _drop_margin([*map(_strip, rows)])
-    tables = chain.from_iterable(map(_read_tables, _split_beside(sheet)))
+    tables = chain.from_iterable(map(_read_tables, _split_beside([*map(_strip, rows)])))
     for table, caption in _name_tables(tables):
         lines += [_show_row([cell for cell, _ in groupby(row)]) for row in table.captions]
         for row, label in zip(table.records, _find_labels(table), strict=True):
@@ -284,25 +283,20 @@ def _find_labels(table: Table) -> list[str]:
     return labels
 
 
-def _drop_margin(rows: Rows) -> Rows:
-    """Return the rows of a sheet without the columns at its left that are blank in all of them."""
-    filled = ([place for place, cell in enumerate(row) if cell][:1] for row in rows)
-    margin = min(chain.from_iterable(filled), default=0)
-    return [row[margin:] for row in rows]
-
-
 def _split_beside(rows: Rows) -> list[Rows]:
     """Return the tables of a sheet that stand side by side, with blank columns between.
 
-    Columns that are set apart within one table stay in it.
+    Columns that are set apart within one table stay in it. Those at the left that are blank in all
+    rows are left out.
     """
     filled = {place for row in rows for place, cell in enumerate(row) if cell}
     columns = groupby(range(max(filled, default=0) + 1), key=filled.__contains__)
     bands = [[*places] for is_filled, places in columns if is_filled]
+    sheet = [row[min(filled, default=0) :] for row in rows]
     if len(bands) < 2 or min(map(len, bands)) < 2:
-        return [rows]
+        return [sheet]
     parts: list[Rows] = [[_strip(row[band[0] : band[-1] + 1]) for row in rows] for band in bands]
-    return parts if _are_apart(parts) else [rows]
+    return parts if _are_apart(parts) else [sheet]
 
 
 def _are_apart(parts: Sequence[Rows]) -> bool:
@@ -378,20 +372,19 @@ def _read_card(rows: Rows) -> Table | None:
 
 def _name_tables(tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
     """Yield tables, each with the caption that tells it from those with the same columns."""
-    tables, captions, caption = [*tables], [], ""
+    captioned: list[tuple[Table, str]] = []
+    different: dict[Row, set[str]] = defaultdict(set)  # captions by names of columns
+    caption = ""
     for table in tables:
         if table.captions:
             values = {*filter(None, table.captions[-1])}
             caption = "".join(values) if len(values) == 1 else ""
-        captions.append(caption if table.records and table.names else "")
-    columns = [tuple(table.names) for table in tables]
-    different = {
-        (names, caption) for names, caption in zip(columns, captions, strict=True) if caption
-    }
-    named = Counter(names for names, _ in different)
-    for table, caption in zip(tables, captions, strict=True):
-        is_needed = named[tuple(table.names)] > 1 and len(caption) <= _LONG_NAME
-        yield table, caption if is_needed else ""
+        own = caption if table.records and table.names else ""
+        captioned.append((table, own))
+        different[tuple(table.names)].update([own] if own else ())
+    for table, own in captioned:
+        is_needed = len(different[tuple(table.names)]) > 1 and len(own) <= _LONG_NAME
+        yield table, own if is_needed else ""
 
 
 def _is_remark(row: Row) -> bool:
