@@ -221,20 +221,17 @@ def open_package(
         return open_file(file)
     except (etree.XMLSyntaxError, zipfile.BadZipFile, zlib.error):
         with zipfile.ZipFile(file) as archive:
-            whole = [name for name in archive.namelist() if _is_whole(archive, name, parts)]
+            names = archive.namelist()
+            whole = [name for name in names if parts.read(name, _is_whole, archive, name)]
             return open_file(rewrite_archive(archive, _drop_dangling(archive, whole), whole))
 
 
-def _is_whole(archive: zipfile.ZipFile, name: str, parts: Parts) -> bool:
-    """Return whether a part of a file of Office can be unpacked, and is well-formed if it is one of
-    XML.
+def _is_whole(archive: zipfile.ZipFile, name: str) -> bool:
+    """Return whether a part of a file of Office can be unpacked, and has a root if it is one of
+    XML; parsers raise their errors.
     """
-
-    def check() -> bool:
-        content = archive.read(name)
-        return not name.endswith(_XML) or parse_xml(content) is not None
-
-    return parts.read(name, check) is True
+    content = archive.read(name)
+    return not name.endswith(_XML) or parse_xml(content) is not None
 
 
 def parse_xml(data: bytes) -> Any:
@@ -387,8 +384,10 @@ def fold(text: str) -> str:
 
 
 def read_whole(text: str | None, default: int) -> int:
-    """Return the whole number that an attribute has, or ``default`` if it has none."""
-    match = re.fullmatch(r"(-?\d{1,9})(?:\.0*)?", text or "")
+    """Return the whole number that an attribute begins with, as browsers read it, too, or
+    ``default`` if it has none.
+    """
+    match = re.match(r"\s*(-?\d{1,9})(?!\d)", text or "")
     return int(match[1]) if match else default
 
 

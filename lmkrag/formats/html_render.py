@@ -174,8 +174,10 @@ class _Renderer:
         self._around_page -= 1 if _is_around_page(element) else 0
         if tag in _CELLS and self._table:
             self._cells -= 1
-            spans = (_read_span(element.get(name, "")) for name in ("rowspan", "colspan"))
-            self._table.add(fold(self._lines.pop().text()), *spans)
+            # 0 are all that follow
+            spans = (read_whole(element.get(name), 1) for name in ("rowspan", "colspan"))
+            covered = (span or MOST_COVERED for span in spans)
+            self._table.add(fold(self._lines.pop().text()), *covered)
         elif tag == "tr" and self._table:
             self._table.end_row()
         elif tag == "a":
@@ -334,12 +336,6 @@ def _is_superscript(element: Element) -> bool:
     if element.tag == "sup" or "noteref" in element.get("epub:type", element.get("role", "")):
         return True
     return "vertical-align:super" in element.get("style", "").replace(" ", "")
-
-
-def _read_span(written: str) -> int:
-    """Return how many rows or columns a cell covers, as browsers read it: 0 are all that follow."""
-    digits = re.match(r"\s*(\d{1,9})", written)
-    return (int(digits[1]) or MOST_COVERED) if digits else 1
 
 
 def _holds_data(table: Element) -> bool:
