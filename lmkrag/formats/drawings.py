@@ -46,7 +46,7 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
             yield from _read_chart(_open(part, key))
     for ids in element.iter(f"{_DIAGRAM}relIds"):
         points = _open(part, ids.get(f"{_RELATIONSHIP}dm")).iter(f"{_DIAGRAM}pt")
-        if items := [f"- {text}" for text in map(_read_paragraphs, points) if text]:
+        if items := [f"- {text}" for text in map(read_paragraphs, points) if text]:
             yield "\n".join(items)
 
 
@@ -71,7 +71,8 @@ def read_paragraph(paragraph: Any) -> str:
     return fold(text)
 
 
-def _read_paragraphs(element: etree._Element) -> str:
+def read_paragraphs(element: Any) -> str:
+    """Return the text of the paragraphs in an element of a drawing, on one line."""
     return " ".join(map(read_paragraph, element.iter(f"{DRAWING}p"))).strip()
 
 
@@ -80,7 +81,7 @@ def _read_chart(root: etree._Element) -> Iterator[str]:
     of its series.
     """
     title = root.find(f"{_CHART}chart/{_CHART}title")
-    if title is not None and (text := _read_paragraphs(title)):
+    if title is not None and (text := read_paragraphs(title)):
         yield text
     names, categories = [""], _Points()
     columns: list[_Points] = []

@@ -11,7 +11,7 @@ from pptx.oxml.ns import qn
 
 from lmkrag.formats.base import Links, Loaded, Parts, join_pages, open_package, read_core_properties
 from lmkrag.formats.columns import Box
-from lmkrag.formats.drawings import read_drawings, read_paragraph
+from lmkrag.formats.drawings import read_drawings, read_paragraph, read_paragraphs
 from lmkrag.formats.tabular import Grid, bar_lines
 
 _GAP = "\n\n"  # between shapes
@@ -92,7 +92,7 @@ def _read_slide(presentation: Any, number: int, parts: Parts) -> Iterator[tuple[
     _show_addresses(slide)
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
-        yield "# " + _read_frame(heading), heading
+        yield "# " + read_paragraphs(heading.element), heading
     if slide.element.get("show") == "0":
         yield "(hidden slide)", None
     for shape in _shapes(slide.shapes):
@@ -147,15 +147,9 @@ def _read_shape(shape: Any, slide: Any) -> list[str]:
     for row in shape.table.rows:
         for cell in row.cells:
             if not cell.is_spanned:
-                grid.add(_read_frame(cell), cell.span_height, cell.span_width)
+                grid.add(read_paragraphs(cell._tc), cell.span_height, cell.span_width)
         grid.end_row()
     return ["\n".join(bar_lines(grid.rows))]
-
-
-def _read_frame(shape: Any) -> str:
-    """Return the text of a shape or a cell on one line."""
-    paragraphs = (paragraph._p for paragraph in shape.text_frame.paragraphs)
-    return " ".join(map(read_paragraph, paragraphs)).strip()
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
