@@ -171,7 +171,7 @@ def _read_object(value: dict[str, Any], name: str, depth: int) -> list[str]:
     """Return the lines of an object: those of a table, if it has a form of pandas, and those of its
     parts.
     """
-    columns = _find_columns(value)
+    columns = _read_split(value) or _read_nested(value) or _read_lists(value)
     names = [name for name, _ in columns]
     rows = zip_longest(*(cells for _, cells in columns))
     lines = [format_record(zip(names, map(_show, row), strict=True)) for row in rows]
@@ -192,16 +192,9 @@ def _are_alike(objects: list[dict[str, Any]]) -> bool:
     return len(objects) > 1 and 2 * counts.total() > len(objects) * len(counts)
 
 
-def _find_columns(value: _Object) -> _Columns:
-    """Return the columns of a table in one of the forms of pandas; an empty list if an object is no
-    table.
-    """
-    return _read_split(value) or _read_nested(value) or _read_lists(value)
-
-
 def _read_split(value: Mapping[str, Any]) -> _Columns:
     """Return the columns of a table like ``{"columns": ["size", "stock"], "data": [["M8", 340],
-    ["M10", 12]]}``.
+    ["M10", 12]]}``; an empty list if an object is none.
     """
     names, rows = _find_list(value, _NAMES), _find_list(value, _ROWS)
     if not all(isinstance(row, list | None) for row in rows):

@@ -22,6 +22,7 @@ _STYLES = {
 _WIDEST = 10_000  # characters of a line that no table fills
 _NARROW = 24  # characters of a column in which sentences are hard to read
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_BLOCKS = ("ul", "ol", "pre", "table")  # that may stand in an item
 
 
 def to_terminal(
@@ -124,15 +125,11 @@ class _Printer:
     def _item(self, item: Node, bullet: str) -> "Iterator[RenderableType]":
         from rich.padding import Padding
 
-        inline = [
-            child
-            for child in item["children"]
-            if child.get("tag") not in ("ul", "ol", "pre", "table")
-        ]
+        blocks = [child for child in item["children"] if child.get("tag") in _BLOCKS]
+        inline = [child for child in item["children"] if child not in blocks]
         yield Marked(self._inline(inline), f" {bullet} ", " " * (len(bullet) + 2))
-        for child in item["children"]:
-            if child.get("tag") in ("ul", "ol", "pre", "table"):
-                yield from (Padding(part, (0, 0, 0, 3), expand=False) for part in self.block(child))
+        for block in blocks:
+            yield from (Padding(part, (0, 0, 0, 3), expand=False) for part in self.block(block))
 
     def _table(self, node: Node) -> "RenderableType":
         from rich import box
