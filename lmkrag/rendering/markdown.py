@@ -25,6 +25,8 @@ _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s")
 _WRAPPED = 60  # a shorter line was ended by its author
 ROLE = re.compile(rf"{TEXT_ROLE}|{REFERENCE}|`([^`<]+)`__?")
+# adds the tokens of what an inline rule has matched
+_Push = Callable[[StateInline, "re.Match[str]"], None]
 _ROLES_OF_PROSE = (
     "ref",
     "doc",
@@ -61,7 +63,7 @@ def _parser(dialect: str) -> MarkdownIt:
         parser = MarkdownIt("zero").enable(
             ["newline", "table", "fence", "heading", "list", "blockquote"]
         )
-        parser.inline.ruler.before("text", "unseen", _skip_unseen)
+        parser.inline.ruler.before("text", "unseen", _make_rule(UNSEEN, _skip_unseen))
         return parser
     parser = (
         MarkdownIt("commonmark", {"html": False})
@@ -70,60 +72,54 @@ def _parser(dialect: str) -> MarkdownIt:
     )
     if dialect == "rst":
         parser.disable(["link", "image", "lheading", "code"])
-        parser.inline.ruler.before("backticks", "role", _read_role)
+        parser.inline.ruler.before("backticks", "role", _make_rule(ROLE, _read_role))
     else:
-        parser.inline.ruler.before("escape", "unseen", _skip_unseen)
-        parser.inline.ruler.before("escape", "tag", _skip_tag)
-        parser.inline.ruler.before("escape", "formula", _read_formula)
+        parser.inline.ruler.before("escape", "unseen", _make_rule(UNSEEN, _skip_unseen))
+        parser.inline.ruler.before("escape", "tag", _make_rule(TAG, _skip_tag))
+        parser.inline.ruler.before("escape", "formula", _make_rule(FORMULA, _read_formula))
     return parser
 
 
-def _read_role(state: StateInline, silent: bool) -> bool:
-    """Parse ``:func:`name``` and ```words <target>`_`` as the words that a reader sees."""
-    match = ROLE.match(state.src, state.pos)
-    if match is None:
-        return False
-    if not silent:
-        role, inside = match[1] or "ref", match[2] or match[3] or match[4]
-        kind = "text_special" if role.rpartition(":")[2] in _ROLES_OF_PROSE else "code_inline"
-        token = state.push(kind, "code", 0)
-        token.content = token.markup = inside.strip().lstrip("~!")
-    state.pos = match.end()
-    return True
+def _make_rule(pattern: re.Pattern[str], push: _Push) -> Callable[[StateInline, bool], bool]:
+    """Return an inline rule of markdown-it-py: what a pattern matches becomes the tokens that
+    ``push`` adds to its state.
+    """
 
-
-def _read_formula(state: StateInline, silent: bool) -> bool:
-    """Keep a formula together, whose marks are none of Markdown's."""
-    match = FORMULA.match(state.src, state.pos)
-    if match is None:
-        return False
-    if not silent:
-        state.push("text", "", 0).content = match[0]
-    state.pos = match.end()
-    return True
-
-
-def _skip_unseen(state: StateInline, silent: bool) -> bool:
-    """Leave ``{#anchor .class}`` and the like out."""
-    match = UNSEEN.match(state.src, state.pos)
-    if match is not None:
-        state.pending = state.pending.rstrip()
+    def read(state: StateInline, silent: bool) -> bool:
+        match = pattern.match(state.src, state.pos)
+        if match is None:
+            return False
         if not silent:
-            # divides the texts, whose places in the source are looked up
-            state.push("unseen", "", 0)
+            push(state, match)
         state.pos = match.end()
-    return match is not None
+        return True
+
+    return read
 
 
-def _skip_tag(state: StateInline, silent: bool) -> bool:
+def _read_role(state: StateInline, match: "re.Match[str]") -> None:
+    """Read ``:func:`name``` and ```words <target>`_`` as the words that a reader sees."""
+    role, inside = match[1] or "ref", match[2] or match[3] or match[4]
+    kind = "text_special" if role.rpartition(":")[2] in _ROLES_OF_PROSE else "code_inline"
+    token = state.push(kind, "code", 0)
+    token.content = token.markup = inside.strip().lstrip("~!")
+
+
+def _read_formula(state: StateInline, match: "re.Match[str]") -> None:
+    """Keep a formula together, whose marks are none of Markdown's."""
+    state.push("text", "", 0).content = match[0]
+
+
+def _skip_unseen(state: StateInline, match: "re.Match[str]") -> None:
+    """Leave ``{#anchor .class}`` and the like out, and the space before it."""
+    state.pending = state.pending.rstrip()
+    # divides the texts, whose places in the source are looked up
+    state.push("unseen", "", 0)
+
+
+def _skip_tag(state: StateInline, match: "re.Match[str]") -> None:
     """Leave tags of HTML out; some end a line."""
-    match = TAG.match(state.src, state.pos)
-    if match is None:
-        return False
-    if not silent:
-        state.push("softbreak" if ENDS_LINE.match(match[0]) else "unseen", "", 0)
-    state.pos = match.end()
-    return True
+    state.push("softbreak" if ENDS_LINE.match(match[0]) else "unseen", "", 0)
 
 
 def _build(tokens: Sequence[Token], make: Callable[[Token], list[Node]]) -> list[Node]:
