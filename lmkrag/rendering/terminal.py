@@ -148,7 +148,7 @@ class _Printer:
         from rich.text import Text
 
         shown = Text(no_wrap=no_wrap)
-        for text, styles in self._pieces(nodes, (style,) if style else ()):
+        for text, styles in self._pieces(nodes, (style,)):
             lines = text.expandtabs(4).split("\n")
             shown.append("\n".join(map(self._clean, lines)), style=" ".join(styles))
         shown.rstrip()
@@ -161,14 +161,9 @@ class _Printer:
             if "text" in node:
                 yield node["text"], styles
                 continue
-            tag = node["tag"]
-            if tag == "br":
+            own = [_STYLES.get(node["tag"], "")]
+            if node["tag"] == "br":
                 yield "\n", styles
-            elif tag == "mark":
-                kinds = str(node["attributes"]["kind"]).split()
-                yield from self._pieces(
-                    node["children"], (*styles, *(self._marks.get(kind, "") for kind in kinds))
-                )
-            else:
-                style = _STYLES.get(tag, "")
-                yield from self._pieces(node["children"], (*styles, style) if style else styles)
+            elif node["tag"] == "mark":
+                own = [self._marks.get(kind, "") for kind in node["attributes"]["kind"].split()]
+            yield from self._pieces(node["children"], (*styles, *own))
