@@ -15,10 +15,16 @@ import chardet
 # the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's
 # name
 BY_LABEL = {
-    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
-    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
-    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
-    **{"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-9": "cp1254"},
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
 }
 _COMMON = "cp1252"
 _COMMON_BONUS = 0.004  # by which another encoding must be likelier than the one of most files

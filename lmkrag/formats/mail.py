@@ -2,12 +2,11 @@
 attachments.
 """
 
-import base64
+import codecs
 import email
 import email.errors
 import email.header
 import email.policy
-import quopri
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,20 +44,28 @@ _OFFICE, _OPEN = (
     "application/vnd.oasis.opendocument.",
 )
 _SUFFIXES = {
-    **{"application/ics": ".ics", "application/rtf": ".rtf", "application/epub+zip": ".epub"},
-    **dict.fromkeys(("text/vcard", "text/x-vcard"), ".vcf"),
-    **{"application/xml": ".xml", "application/gzip": ".gz"},
+    "application/ics": ".ics",
+    "application/rtf": ".rtf",
+    "application/epub+zip": ".epub",
+    "application/xml": ".xml",
+    "application/gzip": ".gz",
+    "text/vcard": ".vcf",
+    "text/x-vcard": ".vcf",
     f"{_OFFICE}wordprocessingml.document": ".docx",
     f"{_OFFICE}spreadsheetml.sheet": ".xlsx",
     f"{_OFFICE}presentationml.presentation": ".pptx",
-    **{f"{_OPEN}text": ".odt", f"{_OPEN}spreadsheet": ".ods", f"{_OPEN}presentation": ".odp"},
+    f"{_OPEN}text": ".odt",
+    f"{_OPEN}spreadsheet": ".ods",
+    f"{_OPEN}presentation": ".odp",
 }
 # Kinds of text that are files, also without a name.
 _FILES = ("text/csv", "text/tab-separated-values", "text/vcard", "text/x-vcard")
 _BODIES = ("text/plain", "text/html", "text/calendar", "text/enriched", "text/rfc822-headers")
 # of what became of a message
-_REPORTS = tuple(
-    f"message/{kind}" for kind in ("delivery-status", "disposition-notification", "feedback-report")
+_REPORTS = (
+    "message/delivery-status",
+    "message/disposition-notification",
+    "message/feedback-report",
 )
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
@@ -290,13 +297,12 @@ def _read_forwarded(part: EmailMessage, name: str, inside: _Inside) -> str:
     """Return the text of a message in a message, under its subject."""
     payload: Any = part.get_payload()
     inner = payload[0] if isinstance(payload, list) else payload
-    decoders: dict[str, Any] = {
-        "base64": base64.b64decode,
-        "quoted-printable": quopri.decodestring,
-    }
-    if decode_body := decoders.get(_header(part, "Content-Transfer-Encoding").lower()):
+    encoding = _header(part, "Content-Transfer-Encoding").lower()
+    if encoding in ("base64", "quoted-printable"):
         with suppress(ValueError, TypeError):  # of what is not base64
-            inner = _parse(decode_body(inner.as_bytes(policy=email.policy.compat32)))
+            source = inner.as_bytes(policy=email.policy.compat32)
+            decoded: Any = codecs.decode(source, encoding)
+            inner = _parse(decoded)
     return f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, inside)}"
 
 

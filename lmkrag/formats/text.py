@@ -40,8 +40,10 @@ _MOST_NESTED = (
 )
 _MOST_BEFORE_TITLE = 20_000
 _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
-    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
-    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
 }
 _ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
@@ -54,13 +56,13 @@ _TOML_MATTER = re.compile(
 )
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_ADOC_TITLE, _LATEX_TITLE = (
-    re.compile(r"^= +(\S.*)", re.MULTILINE),
-    re.compile(r"\\title\{([^{}]+)\}"),
-)
+_ADOC_TITLE = re.compile(r"^= +(\S.*)", re.MULTILINE)
+_LATEX_TITLE = re.compile(r"\\title\{([^{}]+)\}")
 _TITLES = {
-    **dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE),
-    **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE),
+    ".adoc": _ADOC_TITLE,
+    ".asciidoc": _ADOC_TITLE,
+    ".tex": _LATEX_TITLE,
+    ".latex": _LATEX_TITLE,
 }
 _RST_HEADING = re.compile(
     r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*)\n"

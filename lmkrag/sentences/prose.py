@@ -22,7 +22,8 @@ avda aprox dhr fa hrn mevr sra srta""".split()
 # What stands before a number with a full stop that is an ordinal: "der 2. Vorsitzende".
 _BEFORE_ORDINALS = {
     "de": "der|die|das|dem|den|des|am|beim|im|vom|zum|zur",
-    **dict.fromkeys(("da", "no"), "den|det"),
+    "da": "den|det",
+    "no": "den|det",
 }
 _SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
 
