@@ -101,21 +101,19 @@ def find_lines(image: "Image") -> list[Line]:
 
     image = image.convert("RGB")
     image.thumbnail((_LARGEST, _LARGEST))
-    width, height = image.size
     # Without these switches, RapidOCR would use those of its last call.
     output = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)
     if output.boxes is None:
         return []
     lines: list[Line] = []
     for corners, text, score in zip(output.boxes, output.txts, output.scores, strict=True):
-        (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+        edges = np.concatenate([corners.min(axis=0), corners.max(axis=0)])
         if score < _MIN_BATCH_SCORE:
             alone, alone_score = _recognize_alone(image, corners)
             if alone_score > score:
                 text, score = alone, alone_score
         if score >= _MIN_SCORE and text.strip():
-            left, right = round(left / width, 5), round(right / width, 5)
-            top, bottom = round(top / height, 5), round(bottom / height, 5)
+            left, top, right, bottom = (edges / (*image.size, *image.size)).round(5).tolist()
             lines.append(Line(text.strip(), (left, top, right, bottom), float(score)))
     return lines
 
