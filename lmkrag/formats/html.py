@@ -22,7 +22,7 @@ _ENDS = re.compile(rb"</(?:html|body)\s*>", re.IGNORECASE)  # after which browse
 _NESTED = re.compile(
     rb"</?(?:a|b|big|center|div|em|font|i|small|span|strong|sup|u)\b[^>]*(?:>|\Z)", re.IGNORECASE
 )
-_RAISED_CLASS = re.compile(r"\.([\w-]+)\s*\{[^{}]*vertical-align:\s*super")
+_RAISED_STYLE = re.compile(r"\bvertical-align:\s*super")
 _BOX_STYLE = re.compile(r"\bdisplay:\s*(?:block|flex|grid|list-item|table)\b")
 _SIDE_BY_SIDE = re.compile(r"\bdisplay:\s*(?:inline-)?(?:flex|grid)\b")
 _LAST_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")  # of each of several selectors
@@ -179,7 +179,7 @@ def _read_styles(root: Element) -> None:
     Google Docs save it.
     """
     styles = "".join(style.text or "" for style in root.iter("style"))
-    raised, boxes = {*_RAISED_CLASS.findall(styles)}, _find_classes(styles, _BOX_STYLE)
+    raised, boxes = _find_classes(styles, _RAISED_STYLE), _find_classes(styles, _BOX_STYLE)
     side_by_side = _find_classes(styles, _SIDE_BY_SIDE).union(_OF_LIBRARIES)
     for part in root.xpath("//*[@class or @style][*[2]]"):
         names = part.get("class", "").split()

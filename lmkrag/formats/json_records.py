@@ -56,10 +56,11 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("broken JSON (nothing in it is whole)")
         return Loaded(text, "text")
     value = join_pieces(content[0])
+    broken = {"records": left_out} if left_out else {}
     if chats := read_chats(value):
-        return replace(chats, left_out={"records": left_out} if left_out else {})
+        return replace(chats, left_out=broken)
     lines = filter(None, value.split("\n") if isinstance(value, str) else _read_value(value))
-    return Loaded("\n".join(lines), "json", left_out={"records": left_out} if left_out else {})
+    return Loaded("\n".join(lines), "json", left_out=broken)
 
 
 def _read_text(text: str) -> tuple[tuple[Any] | None, str]:

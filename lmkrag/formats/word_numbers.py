@@ -169,13 +169,12 @@ def format_ordinal(count: int, kind: str) -> str:
         return ""
     if kind == "decimalZero":
         return f"{count:02}"
-    if kind in ("lowerLetter", "upperLetter") and count > 0:  # z, aa, bb
-        letters = chr(ord("a") + (count - 1) % 26) * min(1 + (count - 1) // 26, 10)
-        return letters.upper() if kind == "upperLetter" else letters
-    if kind in ("lowerRoman", "upperRoman") and 0 < count < 4_000:
-        numerals = ""
+    shown = str(count)
+    if kind.endswith("Letter") and count > 0:  # z, aa, bb
+        shown = chr(ord("a") + (count - 1) % 26) * min(1 + (count - 1) // 26, 10)
+    elif kind.endswith("Roman") and 0 < count < 4_000:
+        shown = ""
         for value, numeral in _ROMAN.items():
-            numerals += numeral * (count // value)
+            shown += numeral * (count // value)
             count %= value
-        return numerals.upper() if kind == "upperRoman" else numerals
-    return str(count)
+    return shown.upper() if kind.startswith("upper") else shown
