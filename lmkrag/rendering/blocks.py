@@ -56,12 +56,12 @@ def _parse(text: str, kind: str, start: int, header: str, name: str) -> list[Nod
     nodes: list[Node] = []
     for shape, group in groupby(lines, key=lambda line: _find_shape(line.source, kind)):
         if shape == "record":
-            nodes += _tabulate(list(group))
+            nodes += _tabulate(group)
             continue
         if shape == "cells":
-            nodes.append(_tabulate_cells(list(group)))
+            nodes.append(_tabulate_cells(group))
         elif shape == "tabbed":
-            nodes.append(_tabulate_tabbed(list(group), header))
+            nodes.append(_tabulate_tabbed(group, header))
         else:
             nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
         header = ""
@@ -94,7 +94,7 @@ def _make_table(rows: Iterable[_Cells], names: _Cells = ()) -> Node:
     return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
 
 
-def _tabulate_cells(lines: Sequence[Line]) -> Node:
+def _tabulate_cells(lines: Iterable[Line]) -> Node:
     """Return the table of rows without names of columns."""
     rows = []
     for line in lines:
@@ -105,7 +105,7 @@ def _tabulate_cells(lines: Sequence[Line]) -> Node:
     return _make_table([*row, *[_BLANK] * (width - len(row))] for row in rows)
 
 
-def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
+def _tabulate(records: Iterable[Line]) -> Iterator[Node]:
     """Yield tables of rows that carry their columns' names, a table for each run of the same
     columns.
     """
@@ -115,7 +115,7 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
         yield _make_table(body, [(column, -1) for column in columns])
 
 
-def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
+def _tabulate_tabbed(lines: Iterable[Line], header: str) -> Node:
     """Return the table of rows with tabs between their columns.
 
     A row with fewer columns is aligned to the right.

@@ -7,6 +7,7 @@ docutils and Sphinx, https://docutils.sourceforge.io/docs/ref/rst/directives.htm
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from lmkrag.formats.markup import (
@@ -172,12 +173,9 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
         elif _COMMENT.match(text):
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
-            stop = next(
-                (below for below in range(number, len(lines)) if not lines[below].shown.strip()),
-                len(lines),
-            )
-            yield from (Line(_FENCE), *lines[number - 1 : stop], Line(_FENCE))
-            number = stop
+            table = [line, *takewhile(lambda below: below.shown.strip(), lines[number:])]
+            yield from (Line(_FENCE), *table, Line(_FENCE))
+            number += len(table) - 1
         elif text.rstrip().endswith("::"):
             yield line._replace(shown=text.rstrip()[:-1] if text.strip() != "::" else "")
             number = yield from _fence(lines, number, _indent(text))
@@ -200,20 +198,18 @@ def _shape_directive(
     indent = _indent(line.shown)
     if name in _SHOWS_CODE:
         yield line._replace(shown="")
-        number = yield from _fence(lines, number, indent, options=True)
-    elif name in _HIDDEN:
-        number = yield from _hide(lines, number, indent)
-    else:
-        stop = _block_end(lines, number, indent)
-        title = name.rpartition(":")[2].capitalize()
-        is_picture = name in ("image", "figure")
-        yield line._replace(shown="" if is_picture else f"**{title}** {argument}".rstrip())
-        body = _dedent(lines[number:stop])
-        yield from shape_rst(
-            [inner._replace(shown="") if _FIELD.match(inner.shown) else inner for inner in body]
-        )
-        number = stop
-    return number
+        return (yield from _fence(lines, number, indent, options=True))
+    if name in _HIDDEN:
+        return (yield from _hide(lines, number, indent))
+    stop = _block_end(lines, number, indent)
+    title = name.rpartition(":")[2].capitalize()
+    is_picture = name in ("image", "figure")
+    yield line._replace(shown="" if is_picture else f"**{title}** {argument}".rstrip())
+    body = _dedent(lines[number:stop])
+    yield from shape_rst(
+        [inner._replace(shown="") if _FIELD.match(inner.shown) else inner for inner in body]
+    )
+    return stop
 
 
 def _fence(

@@ -153,15 +153,14 @@ class _Blocks:
         self._places: dict[int, int] = {}
 
     def make(self, token: Token) -> list[Node]:
+        first = (token.map or [0])[0]
         if token.type == "inline":
-            first = (token.map or [0])[0]
             lines = token.content.split("\n")
             starts = [self._find(first + number, line) for number, line in enumerate(lines)]
             return _build(
                 token.children or [], _Inline(token.content, lines, starts, joins=self._joins).make
             )
         if token.type in ("fence", "code_block"):
-            first = (token.map or [0])[0]
             if token.type == "fence":
                 first += 1  # the code follows the line of the fence
             numbered = enumerate(token.content.splitlines(keepends=True), first)
