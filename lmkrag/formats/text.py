@@ -48,11 +48,10 @@ _BOMS = {  # the mark of UTF-32 begins with that of UTF-16
 _ESCAPE = re.compile(rb"\x1b\$(?:B|\)C)")
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FEW_CONTROLS = 4  # in a small text: separators of records, the end of a file of DOS
-_FRONT_MATTER = re.compile(
-    rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL
-)
-_TOML_MATTER = re.compile(
-    rf"{BYTE_ORDER_MARK}?\+\+\+[ \t]*\r?\n(.*?)\r?\n\+\+\+[ \t]*(?:\r?\n|$)", re.DOTALL
+_FRONT_MATTER = re.compile(  # of YAML, which may end with dots, or of TOML
+    rf"{BYTE_ORDER_MARK}?(?:(---)|\+\+\+)[ \t]*\r?\n(.*?)\r?\n"
+    r"(?(1)(?:---|\.\.\.)|\+\+\+)[ \t]*(?:\r?\n|$)",
+    re.DOTALL,
 )
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(\S(?:.*[^\s#])?)|^(\S.*)\n=+[ \t]*\r?$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -192,21 +191,22 @@ def read_front_matter(text: str) -> dict[str, Any]:
     """Return the front matter (YAML or TOML) of a Markdown text, as JSON values; an empty
     dictionary if it has none.
     """
-    if toml := _TOML_MATTER.match(text, 0, _MOST_FRONT_MATTER):
-        with suppress(tomllib.TOMLDecodeError, RecursionError):
-            return dict(to_json_value(tomllib.loads(toml[1])))
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
-    if not match or sum(map(match[1].count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
+    if match is None:
+        return {}
+    source = match[2]
+    if match[1] is None:
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            return dict(to_json_value(tomllib.loads(source)))
+        return {}
+    if sum(map(source.count, ("[", "{", "? ", "?\n"))) > _MOST_NESTED:
         return {}
     import yaml
 
     try:
-        if any(
-            isinstance(event, yaml.AliasEvent)
-            for event in yaml.parse(match.group(1), yaml.SafeLoader)
-        ):
+        if any(isinstance(each, yaml.AliasEvent) for each in yaml.parse(source, yaml.SafeLoader)):
             return {}  # nested aliases could expand to gigabytes
-        loaded = yaml.safe_load(match.group(1))
+        loaded = yaml.safe_load(source)
         meta = to_json_value(loaded) if isinstance(loaded, dict) else {}
     except Exception:  # PyYAML's constructors raise many types for invalid values
         _logger.debug("front matter is not YAML", exc_info=True)
