@@ -58,7 +58,8 @@ _INLINE = re.compile(
     re.IGNORECASE,
 )
 _KEY = re.compile(r"[\w-]+:(?:\s|$)|\s+\S|-\s|#")
-_RULE = re.compile(r"\s?---\s*$")
+RULE = re.compile(r"\s?---\s*$")
+"""A line before or after front matter."""
 
 
 class UnseenLines:
@@ -97,10 +98,10 @@ def without_comments(text: str) -> str:
 
 def measure_matter(lines: Sequence[str]) -> int:
     """Return how many of the first lines are a slide's front matter: keys between rules."""
-    if _RULE.match(lines[0]) is None:
+    if RULE.match(lines[0]) is None:
         return 0
     for number, line in enumerate(lines[1:MOST_MATTER], 1):
-        if _RULE.match(line):
+        if RULE.match(line):
             return number + 1 if number > 1 else 0
         if _KEY.match(line) is None:
             return 0

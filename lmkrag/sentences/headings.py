@@ -191,11 +191,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
             and _CHAPTER.match(line.lstrip())
         ):
             continue  # "Chapter 1. " goes on
-        whole = (
-            len(parts) > 1
-            and LINE_END.search(line.strip()) is None
-            and len(line.strip()) <= _LONGEST
-        )
+        whole = LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
         for group in [parts] if whole else [[part] for part in parts]:
             body = "".join(part for _, part in group)
             stripped = body.strip()

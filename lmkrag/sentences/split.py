@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice, pairwise
 
-from lmkrag.formats.markup import UnseenLines, is_admonition, measure_matter
+from lmkrag.formats.markup import RULE, UnseenLines, is_admonition, measure_matter
 from lmkrag.language.messages import read_opener
 from lmkrag.sentences.code_lines import add_definitions, measure_indentation
 from lmkrag.sentences.headings import mark_headings
@@ -80,7 +80,6 @@ _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _OPENING = " \t\"'“‘„«»¿¡(["
 _LINE_BREAKS = ("  ", "\\", " +")  # ends of a line, of Markdown, of LaTeX, of AsciiDoc
-_RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = (
     re.compile(r"\s?---\s*$|\.\.\.\s*$"),
     re.compile(r"[ \t]{0,40}\\begin\{document\}"),
@@ -445,7 +444,7 @@ def _find_end_of_matter(first: str) -> re.Pattern[str] | None:
     """Return what ends the front matter that a line begins; None if it begins none."""
     if first.startswith(("%", "\\")):
         return _PREAMBLE_END
-    if _RULE.match(first):
+    if RULE.match(first):
         return _FRONT_MATTER_END
     return _TOML_RULE if _TOML_RULE.match(first) else None
 
