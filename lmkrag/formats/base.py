@@ -383,6 +383,11 @@ def fold(text: str) -> str:
     return " ".join(text.split())
 
 
+def is_inside(element: Any, *tags: str) -> bool:
+    """Return whether an element of lxml stands inside one of some kinds."""
+    return next(element.iterancestors(*tags), None) is not None
+
+
 def read_whole(text: str | None, default: int) -> int:
     """Return the whole number that an attribute begins with, as browsers read it, too, or
     ``default`` if it has none.

@@ -22,6 +22,7 @@ from lmkrag.formats.base import (
     Loaded,
     Parts,
     fold,
+    is_inside,
     mark_raised,
     open_package,
     read_core_properties,
@@ -182,7 +183,7 @@ class _Reader:
         """Return the text of a paragraph without what is hidden or struck through; note its
         links.
         """
-        if any(ancestor.tag in _NOT_READ for ancestor in paragraph.iterancestors()):
+        if is_inside(paragraph, *_NOT_READ):
             return ""
         text = words = address = field = ""
         for run in _inside(paragraph, _RUN, MATH_TEXT):
@@ -193,7 +194,7 @@ class _Reader:
                 address, words = target, ""
             shown = _show_run(run, text)
             text, words = text + shown, words + shown
-        is_alone = words.strip() == text.strip() or _is_in_cell(paragraph)
+        is_alone = words.strip() == text.strip() or is_inside(paragraph, qn("w:tc"))
         return (text + self._links.add(text, address, words, is_alone=is_alone)).strip()
 
     def _find_address(self, run: Any) -> str:
@@ -303,10 +304,6 @@ def _follow_field(run: Any, field: str) -> str:
         return link[1]
     kinds = [sign.get(qn("w:fldCharType")) for sign in run.iterfind(qn("w:fldChar"))]
     return "" if "end" in kinds else field
-
-
-def _is_in_cell(paragraph: Any) -> bool:
-    return next(paragraph.iterancestors(qn("w:tc")), None) is not None
 
 
 def _read_field(run: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lxml import etree
 
-from lmkrag.formats.base import INDENT, Links, fold, mark_raised, read_whole
+from lmkrag.formats.base import INDENT, Links, fold, is_inside, mark_raised, read_whole
 from lmkrag.formats.tabular import MOST_COVERED, Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
@@ -249,7 +249,7 @@ class _Renderer:
         self._lines[-1].write(code)
 
     def _break_line(self, element: Element) -> None:
-        if next(element.iterancestors(*_HEADINGS), None) is not None:
+        if is_inside(element, *_HEADINGS):
             self.write(" ")
         else:
             self._lines[-1].end(min(2, self._lines[-1].ends + 1))
@@ -289,7 +289,7 @@ def _stands_apart(element: Element) -> bool:
         return False
     sides = (fold("".join(each.itertext())) for each in (before, element))
     are_words = all(len(side) > 1 and any(map(str.isalnum, side)) for side in sides)
-    if not are_words or next(element.iterancestors(*_JOINED), None) is not None:
+    if not are_words or is_inside(element, *_JOINED):
         return False
     if element.tag == "a":
         return bool(before.get("href") != element.get("href"))

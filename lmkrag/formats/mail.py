@@ -208,7 +208,7 @@ def _header(message: EmailMessage, name: str) -> str:
         value = str(message.get(name, ""))
     except Exception:  # a header that can't be parsed
         return ""
-    return " ".join(value.split())
+    return fold(value)
 
 
 class _Inside:

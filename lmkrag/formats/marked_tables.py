@@ -2,6 +2,7 @@
 
 import re
 
+from lmkrag.formats.base import fold
 from lmkrag.formats.tabular import bar_lines
 
 _AROUND = r"(?:html|body|div|center)"  # tags that a line may have beside those of a table
@@ -19,7 +20,7 @@ _LIST_TABLE = re.compile(
 )
 _MAY_BE_TABLE = re.compile("<(?:table|dl)", re.IGNORECASE)
 _OPTION = re.compile(r"\s*:[\w-]+:")
-_CELL = re.compile(r"^[ \t]*(?P<row>\*[ \t]+)?-(?:[ \t]+|$)", re.MULTILINE)
+_CELL = re.compile(r"^[ \t]*(\*[ \t]+)?-(?:[ \t]+|$)", re.MULTILINE)
 
 
 def show_tables(text: str, kind: str) -> str:
@@ -53,12 +54,11 @@ def _show_list(match: re.Match[str]) -> str:
     lines = match["body"].split("\n")
     items = "\n".join(line for line in lines if not _OPTION.match(line))
     rows: list[list[str]] = []
-    starts = [*_CELL.finditer(items)]
-    for cell, following in zip(starts, [*starts[1:], None], strict=True):
-        value = items[cell.end() : following.start() if following else len(items)]
-        if cell["row"] or not rows:
+    _, *parts = _CELL.split(items)
+    for begins_row, value in zip(parts[::2], parts[1::2], strict=True):
+        if begins_row or not rows:
             rows.append([])
-        rows[-1].append(" ".join(value.split()))
+        rows[-1].append(fold(value))
     if not rows:
         return match[0]
     return _fill(

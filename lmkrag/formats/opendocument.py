@@ -15,6 +15,7 @@ from lmkrag.formats.base import (
     Parts,
     describe_properties,
     fold,
+    is_inside,
     join_pages,
     mark_raised,
     open_archive,
@@ -122,7 +123,7 @@ def _insert_equations(content: Element, archive: zipfile.ZipFile) -> None:
         frame = shape.getparent()
         if etree.QName(root).localname != "math" or frame.getparent() is None:
             continue
-        is_inline = next(frame.iterancestors(*_LINES), None) is not None
+        is_inline = is_inside(frame, *_LINES)
         shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
         shown.text, shown.tail = read_math(root), frame.tail
         frame.getparent().replace(frame, shown)
@@ -167,7 +168,7 @@ def _show_addresses(content: Element) -> None:
             if above is not paragraph:
                 paragraph, whole = above, _text(above)
             before = whole.partition(words)[0] + words
-            is_alone = words == whole or next(part.iterancestors(*inline), None) is not None
+            is_alone = words == whole or is_inside(part, *inline)
             address = links.add(before, part.get(_HREF, ""), words, is_alone=is_alone)
             part.tail = address + (part.tail or "")
 
