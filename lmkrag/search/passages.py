@@ -70,18 +70,23 @@ def complete_span(
 def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
     """The span with the rest of the text under its heading, where that is short and one unit."""
 
-    def is_near(ordinal: int) -> bool:
-        return measure(view, min(ordinal, first), max(ordinal + 1, stop)) <= most
+    def reaches(ordinal: int) -> bool:
+        low, high = min(ordinal, first), max(ordinal, stop - 1)
+        is_short = view.bounds(high)[1] - view.bounds(low)[0] <= most
+        return is_short and view.kind(ordinal) != "heading"
 
     top, bottom = first, stop
-    while not begins_unit(view, top) and view.kind(top - 1) != "heading" and is_near(top - 1):
+    while view.kind(top) != "heading" and top > 0 and reaches(top - 1):
         top -= 1
-    while bottom < view.row.sentences and not begins_unit(view, bottom) and is_near(bottom):
+    while bottom < view.row.sentences and reaches(bottom):
         bottom += 1
     is_headed = view.kind(top) == "heading" or (top > 0 and view.kind(top - 1) == "heading")
     is_ended = bottom == view.row.sentences or view.kind(bottom) == "heading"
-    is_short = measure(view, top, bottom) <= most
-    return (top, bottom) if is_headed and is_ended and is_short else (first, stop)
+    is_short = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    if not (is_headed and is_ended and is_short):
+        return first, stop
+    is_divided = any(begins_unit(view, ordinal) for ordinal in range(top + 1, bottom))
+    return (first, stop) if is_divided else (top, bottom)
 
 
 def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
