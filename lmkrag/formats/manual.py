@@ -19,6 +19,7 @@ _WITHIN_ITEMS = ("IP", "sp", "Sp", "br", "RS")  # breaks after which an item goe
 _DEPTHS, _LISTS = {"RS": 1, "RE": -1}, {"Bl": 1, "El": -1}
 _CODE = {"nf": True, "EX": True, "Vb": True, "Bd": True}
 _CODE |= {"fi": False, "EE": False, "Ve": False, "Ed": False}
+_AS_WRITTEN = frozenset(("-literal", "-unfilled"))  # displays of mdoc that keep their lines
 _BULLETS = ("•", "*", "-", "o")
 _ITEMS = ("TP", "TQ", "IP", "It")
 _ALTERNATING = ("BI", "BR", "IB", "IR", "RB", "RI")  # fonts, so that words are joined
@@ -37,10 +38,13 @@ _ESCAPE = re.compile(
     r"|(?P<sign>[-e\\ ~0.'`])|[^\n]?)"
 )
 _TAB = re.compile(r"\btab ?\((.)\)")  # the sign between the cells of a table
-_TABLE_HEAD = re.compile(r".*?\.[ \t]*\n", re.DOTALL)  # options, and formats up to a full stop
+_TABLE_HEAD = re.compile(r"\A.*?\.[ \t]*\n", re.DOTALL)  # options, and formats up to a full stop
 _TEXT_BLOCK = re.compile(r"T\{\n((?:(?!T[{}]).)*+)T\}", re.DOTALL)  # a cell of several lines
 _MACRO = re.compile(r"^[.']\w+", re.MULTILINE)
-_END = re.compile(r"[.'][ \t]*\.")  # of the definition of a macro, or of lines to ignore
+_DEFINITION = re.compile(r"[.'][ \t]*(?:de|ig|am)\b")  # of a macro, or lines to ignore
+_DEFINITION_END = re.compile(r"[.'][ \t]*\.")
+_BRANCH = re.compile(r"[.'][ \t]*ie\b[^\n]*\\\{\\?[ \t]*\Z")  # the other one is shown
+_BRANCH_END = re.compile(r"[.'][ \t]*\\\}")
 _SHOWN = {"e": "\\", "~": " ", "0": " "}
 _PUNCTUATION = re.compile(r" (?=[.,:;?!)\]](?:\s|$))|(?<=[(\[]) ")
 
@@ -68,7 +72,8 @@ class _Page:
         self._words: list[str] = []
         self._term: list[str] | None = None
         self._term_ends = ""  # the macro before which all words belong to the term
-        self._is_in_item = self._is_code = self._is_left_out = False
+        self._is_in_item = self._is_code = False
+        self._left_out_end: re.Pattern[str] | None = None
         self._depth = self._lists = 0
         self._program = ""
         self._table: list[str] = []  # with its macro
@@ -77,8 +82,12 @@ class _Page:
         """Take the next line of the source."""
         if self._table:
             self._add_to_table(line)
-        elif self._is_left_out:
-            self._is_left_out = _END.match(line) is None
+        elif self._left_out_end is not None:
+            self._left_out_end = None if self._left_out_end.match(line) else self._left_out_end
+        elif _DEFINITION.match(line):
+            self._left_out_end = _DEFINITION_END
+        elif _BRANCH.match(line):
+            self._left_out_end = _BRANCH_END
         elif line[:1] not in (".", "'"):
             if line[:1].isspace() and not self._is_code:
                 self.end_paragraph()
@@ -88,9 +97,7 @@ class _Page:
 
     def _obey(self, macro: str, words: Sequence[str]) -> None:
         """Do what a macro says."""
-        if macro in ("de", "ig", "am"):
-            self._is_left_out = True
-        elif macro == "TS":
+        if macro == "TS":
             self._table = [".TS"]
         elif macro in ("TH", "Dt"):
             self.title = f"{words[0].lower()}({words[1]})" if len(words) > 1 else "".join(words)
@@ -101,6 +108,9 @@ class _Page:
             self._begin_item(macro, words)
         elif macro in _TEXTS:
             self._write(self._show_text(macro, words))
+        elif macro in ("D1", "Dl"):
+            self.end_paragraph()
+            self.lines += ["```", _show_mdoc(words), "```"]
         elif macro in _HEADINGS:
             self.end_paragraph()
             self._is_in_item = False
@@ -112,7 +122,8 @@ class _Page:
             self._depth = max(0, self._depth + _DEPTHS.get(macro, 0))
             goes_on = self._lists > 0 or macro in _WITHIN_ITEMS
             self._is_in_item = self._is_in_item and goes_on
-            is_code = _CODE.get(macro, self._is_code) and (macro != "Bd" or "-literal" in words)
+            is_code = _CODE.get(macro, self._is_code)
+            is_code &= macro != "Bd" or not _AS_WRITTEN.isdisjoint(words)
             if is_code != self._is_code:
                 self.lines.append("```")
             elif macro not in ("RS", "br"):  # a definition stands right below its term
@@ -232,8 +243,8 @@ def _show_mdoc(words: Sequence[str]) -> str:
         before = words[number - 1] if number else ""
         if word == "Op":
             shown, closing = f"{shown} [", f"]{closing}"
-        elif word not in _SEMANTIC:
-            shown += f"-{word}" if before == "Fl" else f" {word}"
         elif word == "Fl":
-            shown += " "
+            shown += "-" if before == "Fl" else " -"
+        elif word not in _SEMANTIC:
+            shown += word if before == "Fl" else f" {word}"
     return _PUNCTUATION.sub("", shown + closing).strip()

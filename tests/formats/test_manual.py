@@ -106,6 +106,15 @@ def test_further_paragraphs_of_an_item_belong_to_it():
     )
 
 
+def test_of_two_branches_one_is_shown():
+    page = read(
+        ".TH LAMP 1\n.SH USE\n.RS 4\n.ie n \\{\\\n\\h'-04'\\(bu\\h'+03'\\c\n.\\}\n.el \\{\n.  sp -1\n.  IP \\(bu 2.3\n.\\}\n"
+        "Dim it.\n.RE\n.PP\nAsk.\n",
+        "lamp.1",
+    )
+    assert page.text.endswith("## USE\n\n  - Dim it.\n\nAsk.")
+
+
 def test_entries_of_mdoc_keep_their_terms_and_paragraphs():
     page = read(
         MDOC
@@ -124,7 +133,10 @@ Turn the lamp.
 .Xc
 Let another
 .Ar user
-in.
+in, or leave
+.Fl Fl all
+out:
+.Dl lampd -a ada
 .Pp
 .Fl a
 and
@@ -136,7 +148,7 @@ give and take access.
     )
     assert page.text.endswith(
         "- o: Show messages from lampd, if any.\n- Up, Left, Right: Turn the lamp.\n"
-        "- server-access [-ad] [user]: Let another user in.\n\n  -a and -d give and take access."
+        "- server-access [-ad] [user]: Let another user in, or leave --all out:\n```\nlampd -a ada\n```\n\n  -a and -d give and take access."
     )
 
 
