@@ -155,9 +155,9 @@ class Weights:
     """
 
     # Passages (2026-11-23)
-    paragraph_chars: int = 300
+    paragraph_chars: int = 500
     """Characters of a paragraph that is returned whole, at most."""
-    section_chars: int = 300
+    section_chars: int = 500
     """Characters of the text under a heading that is returned whole, at most."""
     lead_chars: int = 600
     """Characters between a table's header or a list's lead-in and the row or item, at most, for
