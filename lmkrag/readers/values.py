@@ -6,7 +6,8 @@ The model learns where values begin and end; here only what was cut in the midst
 import re
 
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)"
+    r"(?<![\w.,])(?:[-−+±] ?)?(?:(?:US|CA|AU)?[€$£] ?)?"
+    r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)"
     r"(?:[.,:/’'–-]\d+)*(?!\d)"
 )
 _CODE = re.compile(r"(?<!\w)\w+(?:[-_/.@]\w+)+")

@@ -313,7 +313,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
             "In which year was the harbour opened?",
             "1908",
         ),
-        ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "7:30 am"),
+        ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "at 7:30 am"),
         (
             "Ola Brandt went ashore. Ola's lamp was never lit again.",
             "Whose lamp was never lit again?",
