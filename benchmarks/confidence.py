@@ -37,7 +37,7 @@ from lmkrag.readers.values import complete_value
 from lmkrag.reranker.landmark import SentenceReading
 from pipelines.train.contrasts.notes import is_held_out
 
-STRANGE = 5  # questions of a corpus that the next one is asked, too
+STRANGE = 10  # questions of a corpus that the next one is asked, too
 LANGUAGES = "en,de,fr,es,it,pl,pt,ru,zh"
 
 

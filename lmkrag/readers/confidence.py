@@ -19,8 +19,8 @@ from lmkrag.results import STATED_DATES, Span, best_similarity
 class AnswerWeights:
     """The constants of an answer. Probabilities are those that the passages shown answer."""
 
-    bias: float = -0.3  # of the regression on :func:`confidence_features`, like the next
-    features: tuple[float, ...] = (0.675, 0.468, 2.385)
+    bias: float = -0.76  # of the regression on :func:`confidence_features`, like the next
+    features: tuple[float, ...] = (0.795, 0.951, 2.387)
     # The same in other languages than English: the mean of a fit on questions that their documents
     # nearly answer and of one on questions about something else.
     foreign_bias: float = -2.5
