@@ -28,23 +28,23 @@ PACKAGE = ROOT / "lmkrag"
 
 TOKENS = {
     "": 10_550,  # one module makes all HTTP clients; an answer warns of what it cites
-    "cli": 15_683,  # what is quoted is marked; left-overs and emptied folders are named; what searches
+    "cli": 15_681,  # what is quoted is marked; left-overs and emptied folders are named; what searches
     "encoder": 7_987,  # the device of the environment
     "evaluation": 5_676,
-    "evidence": 10_144,  # questions that an index answers, for the page
-    "formats": 60_410,  # exports of chats, manual pages; code pages by their words, definitions
+    "evidence": 10_105,  # questions that an index answers, for the page
+    "formats": 61_695,  # groups named once, tables side by side, cards, tables of manual pages
     "index": 31_027,  # words of messages count by pieces; vectors on a card, its memory, forks
-    "ingest": 15_723,  # a first answer says what it searches
+    "ingest": 15_662,  # a first answer says what it searches
     "integrations": 1_510,
-    "language": 8_321,  # who speaks in a message, whatever program wrote it; the order of dates
+    "language": 8_302,  # who speaks in a message, whatever program wrote it; the order of dates
     "models": 5_419,  # the device of the environment
-    "qdrant": 6_127,
-    "readers": 14_256,  # whose server answers; a check within a request's time
-    "rendering": 8_298,  # highlighted code, symbols of LaTeX
+    "qdrant": 6_118,
+    "readers": 14_257,  # whose server answers; a check within a request's time
+    "rendering": 8_135,  # highlighted code, symbols of LaTeX
     "reranker": 6_316,
-    "search": 29_418,  # messages, who speaks in them and when; whole entries and listings
-    "sentences": 10_407,  # borders and pieces of messages; listings and terms in other markup
-    "server": 24_831,  # what the first screen and the document panel show
+    "search": 29_496,  # whole sections and items, signatures of references
+    "sentences": 10_368,  # borders and pieces of messages; listings and terms in other markup
+    "server": 24_705,  # what the first screen and the document panel show
     "system": 2_096,  # what only some systems have, which six rooms asked for; a card's memory
     "training": 10_390,
     "types": 1_852,  # arrays and values of JSON, too
@@ -52,7 +52,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 286_441,  # conversations, the page, macOS, manual pages, entries and listings
+    "tokens": 287_347,  # groups, cards and tables beside each other; whole sections and items
     "tokens of pipelines": 29_923,
     "tokens of benchmarks": 62_391,  # public sets by their own rules, conversations, a card
     "lines of JavaScript": 1_599,  # history, all indexes, filters, find in a document
@@ -60,7 +60,7 @@ LIMITS = {
     "files at the top": 11,
     "functions of radon's rank D": 1,
     "functions of rank E or F": 0,
-    "mean complexity, in hundredths": 396,
+    "mean complexity, in hundredths": 399,  # manual pages, tables side by side
     "private attributes in tests": 146,  # two are of python-docx, to write an odd table
     "base dependencies": 27,  # pygments, which rich brings anyway
     "members of Engine": 23,  # three of them attributes that an engine is given
@@ -70,7 +70,7 @@ LIMITS = {
     "environment variables": 12,  # LMKRAG_DEVICE
 }
 
-LEAST = {"words of docstrings per 1,000 tokens": 243}
+LEAST = {"words of docstrings per 1,000 tokens": 245}
 
 LAYOUT = {
     tokenize.NL,
