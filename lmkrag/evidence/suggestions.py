@@ -42,9 +42,9 @@ class Suggestion(NamedTuple):
     heading: Heading
 
     def is_answered(self, engine: Answering) -> bool:
-        """Return whether the question gets a strong answer from under its heading."""
+        """Return whether the question gets a strong or likely answer from under its heading."""
         answer = engine.ask(self.question)
-        return answer.label == "strong" and any(
+        return answer.label in ("strong", "likely") and any(
             cited.span.doc_id == self.doc_id
             and self.heading.start <= cited.start < self.heading.end
             for cited in answer.citations[:1]

@@ -59,7 +59,7 @@ def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
 
 def test_a_language_model_is_named_only_where_passages_may_answer(on_terminal, index):
     arguments = ("--index", index, "--reader", "extractive")
-    perhaps = on_terminal("ask", "How many turns wind the clockwork?", *arguments, errors=True)
+    perhaps = on_terminal("ask", "How far have the coping stones moved?", *arguments, errors=True)
     assert "--llm lets a language model" in perhaps
     nothing = on_terminal("ask", "Who rules the parliament of Peru?", *arguments, errors=True)
     assert "Closest:" in nothing and "--llm" not in nothing
@@ -337,7 +337,7 @@ def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):
 def test_the_sentence_that_answers_is_cited(lmkrag, engine, index):
     question = "How long must the lamp burn before the wick may be trimmed?"
     result = lmkrag("ask", question, "--index", index)
-    assert result.stdout.splitlines()[0] == "> 1. The lamp"
+    assert result.stdout.splitlines()[0] == "four hours"
     answer = json.loads(
         lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout
     )
