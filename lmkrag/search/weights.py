@@ -155,7 +155,7 @@ class Weights:
     """
 
     # Passages (2026-11-23)
-    paragraph_chars: int = 500
+    paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
     section_chars: int = 500
     """Characters of the text under a heading that is returned whole, at most."""

@@ -337,7 +337,7 @@ def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):
 def test_the_sentence_that_answers_is_cited(lmkrag, engine, index):
     question = "How long must the lamp burn before the wick may be trimmed?"
     result = lmkrag("ask", question, "--index", index)
-    assert result.stdout.splitlines()[0] == "four hours"
+    assert result.stdout.splitlines()[0] == "> 1. The lamp"
     answer = json.loads(
         lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout
     )

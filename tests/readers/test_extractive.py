@@ -96,7 +96,6 @@ def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
             "The warranty lasts 24 months; for spare parts it lasts 6 months.",
             "How long does the warranty for spare parts last?",
         ),
-        ("The ferry calls at Skerry, Cork and Hull.", "Which ports does the ferry call at?"),
     ],
 )
 def test_what_is_no_short_answer(encoder, tmp_path, text, question):
