@@ -26,7 +26,7 @@ _LEGAL = re.compile(r"licen[cs]e|copying|notice|changelog|authors|makefile", re.
 class Overview:
     """What the first screen shows; ``preparing`` while questions are tried.
 
-    ``questions`` are made of headings, and each gets a strong or likely answer from under its heading.
+    ``questions`` are made of headings, each with a strong or likely answer from under its heading.
     ``recent`` has the documents that were changed last, ``folders`` how many documents lie in each
     of the largest folders.
     """
