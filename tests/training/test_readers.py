@@ -372,7 +372,7 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(packed):
         other = scores._replace(passages=scores.passages.flip(0), ends=scores.ends.flip(2))
     same, apart = (teacher_losses(step, each, scores, 2.0) for each in (scores, other))
     assert all(float(loss) == pytest.approx(0, abs=1e-5) for loss in same.values())
-    assert apart["teacher's passages"] > 0.01 < apart["teacher's ends"]
+    assert apart["teacher's passages"] > 0.005 < apart["teacher's ends"]
 
 
 def test_losses_of_passages_of_which_little_is_known(packed):
