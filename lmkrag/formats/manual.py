@@ -21,6 +21,7 @@ _CODE = {"nf": True, "EX": True, "Vb": True, "Bd": True}
 _CODE |= {"fi": False, "EE": False, "Ve": False, "Ed": False}
 _AS_WRITTEN = frozenset(("-literal", "-unfilled"))  # displays of mdoc that keep their lines
 _BULLETS = ("•", "*", "-", "o")
+_NEXT_LINE = "the next line"  # with which the term of an item may end
 _ITEMS = ("TP", "TQ", "IP", "It")
 _ALTERNATING = ("BI", "BR", "IB", "IR", "RB", "RI")  # fonts, so that words are joined
 _WORDS = ("B", "I", "SM", "SB", "Nd", "UR", "MT")
@@ -61,9 +62,10 @@ def read(data: bytes, name: str) -> Loaded:
 class _Page:
     """The paragraphs of a page, each on a line of its own.
 
-    State: the words of the open paragraph, the term of the item that it begins, if any, and whether
-    the term may still grow; whether it belongs to an item, how deep it is indented, how many lists
-    of mdoc are open, whether lines are code or left out, and the program's name.
+    State: the words of the open paragraph, the term of the item that it begins, if any, and until
+    when lines belong to the term; whether the paragraph belongs to an item, how deep it is
+    indented, how many lists of mdoc are open, whether lines are code or left out, and the program's
+    name.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,7 @@ class _Page:
         self.title = ""
         self._words: list[str] = []
         self._term: list[str] | None = None
-        self._term_ends = ""  # the macro before which all words belong to the term
+        self._term_until = ""  # the macro or line with which the term ends; empty if it ended
         self._is_in_item = self._is_code = False
         self._left_out_end: re.Pattern[str] | None = None
         self._depth = self._lists = 0
@@ -103,7 +105,7 @@ class _Page:
             self.title = f"{words[0].lower()}({words[1]})" if len(words) > 1 else "".join(words)
             self.lines = [f"# {self.title}", ""]
         elif macro == "Xc":
-            self._term_ends = ""
+            self._term_until = ""
         elif macro in _ITEMS and (words or macro != "IP"):
             self._begin_item(macro, words)
         elif macro in _TEXTS:
@@ -122,8 +124,8 @@ class _Page:
             self._depth = max(0, self._depth + _DEPTHS.get(macro, 0))
             goes_on = self._lists > 0 or macro in _WITHIN_ITEMS
             self._is_in_item = self._is_in_item and goes_on
-            is_code = _CODE.get(macro, self._is_code)
-            is_code &= macro != "Bd" or not _AS_WRITTEN.isdisjoint(words)
+            keeps_lines = macro != "Bd" or not _AS_WRITTEN.isdisjoint(words)
+            is_code = _CODE.get(macro, self._is_code) and keeps_lines
             if is_code != self._is_code:
                 self.lines.append("```")
             elif macro not in ("RS", "br"):  # a definition stands right below its term
@@ -153,12 +155,12 @@ class _Page:
             self.end_paragraph()
         self._term, self._is_in_item = terms, True
         if macro == "It":
-            self._term_ends = "Xc" if "Xo" in words else ""
+            self._term_until = "Xc" if "Xo" in words else ""
             self._term.append(_show_mdoc(words))
         elif macro == "IP":
             self._term.append("" if words[0] in _BULLETS else words[0])
         else:
-            self._term_ends = "text"
+            self._term_until = _NEXT_LINE
 
     def _show_text(self, macro: str, words: Sequence[str]) -> str:
         """What a macro shows in the line of text that it is."""
@@ -167,9 +169,9 @@ class _Page:
         if macro == "Nd":
             return " ".join(("-", *words))
         if macro == "Nm":
-            is_named = any(map(str.isalnum, "".join(words[:1])))
-            self._program = words[0] if is_named else self._program
-            return _show_mdoc([self._program, *words[is_named:]])
+            if words and any(map(str.isalnum, words[0])):  # else a sign after the name
+                self._program, *words = words
+            return _show_mdoc([self._program, *words])
         return " ".join(words) if macro in _WORDS else _show_mdoc([macro, *words])
 
     def _write(self, text: str) -> None:
@@ -180,9 +182,10 @@ class _Page:
         elif not text:
             self.end_paragraph()
             self.lines.append("")
-        elif self._term is not None and self._term_ends:
+        elif self._term is not None and self._term_until:
             self._term.append(text)
-            self._term_ends = self._term_ends.removeprefix("text")
+            if self._term_until == _NEXT_LINE:
+                self._term_until = ""
         else:
             self._words.append(text)
 
@@ -197,7 +200,7 @@ class _Page:
             mark = INDENT if self._is_in_item else ""
         if words:
             self.lines.append(depth * INDENT + mark + words)
-        self._words, self._term, self._term_ends = [], None, ""
+        self._words, self._term, self._term_until = [], None, ""
 
 
 def _show_table(source: str) -> list[str]:

@@ -496,14 +496,16 @@ def _fill_groups(records: Rows, names: Row) -> Rows:
     """
     columns = range(len(names) - 1)
     groups = len([*takewhile(lambda column: _names_groups(records, column), columns)])
+    if groups == 0:
+        return records
     filled: list[Row] = []
     above: Row = ()
-    for row in records if groups else ():
+    for row in records:
         first = next((place for place, cell in enumerate(row) if cell), 0)
         is_named = any(row[groups : groups + 1])  # else it is a total, and of no group
         filled.append([*above[:first], *row[first:]] if is_named and first <= groups else row)
         above = filled[-1] if is_named else above
-    return filled or records
+    return filled
 
 
 def _names_groups(records: Rows, column: int) -> bool:
@@ -518,7 +520,7 @@ def _names_groups(records: Rows, column: int) -> bool:
         if len(row) > column + 1 and row[column] and row[column + 1]
     ]
     blank = sum(not any(below[column : column + 1]) for _, below in named)
-    if 3 * blank < 2 * len(named) or [row for row, _ in named[:1]] != [*records[:1]]:
+    if not named or named[0][0] != records[0] or 3 * blank < 2 * len(named):
         return False
     groups = [row[: column + 1] for row, _ in named]
     return all(left != right for left, right in pairwise(groups)) and all(

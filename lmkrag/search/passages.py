@@ -71,8 +71,7 @@ def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tupl
     """The span with the rest of the text under its heading, where that is short and one unit."""
 
     def reaches(ordinal: int) -> bool:
-        low, high = min(ordinal, first), max(ordinal, stop - 1)
-        is_short = view.bounds(high)[1] - view.bounds(low)[0] <= most
+        is_short = measure(view, min(ordinal, first), max(ordinal + 1, stop)) <= most
         return is_short and view.kind(ordinal) != "heading"
 
     top, bottom = first, stop
@@ -82,7 +81,7 @@ def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tupl
         bottom += 1
     is_headed = view.kind(top) == "heading" or (top > 0 and view.kind(top - 1) == "heading")
     is_ended = bottom == view.row.sentences or view.kind(bottom) == "heading"
-    is_short = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    is_short = measure(view, top, bottom) <= most
     if not (is_headed and is_ended and is_short):
         return first, stop
     is_divided = any(begins_unit(view, ordinal) for ordinal in range(top + 1, bottom))
