@@ -105,7 +105,7 @@ def test_code_of_the_folder_is_not_run_by_workers(hostile, tmp_path, encoder, mo
 def test_code_of_the_folder_is_not_run_behind_grep(hostile, tmp_path, lmkrag, monkeypatch):
     (hostile / "long.txt").write_text("The gate is green. " * 2_000)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert lmkrag("grep", "when does the gate open?", cwd=hostile).returncode == 0
+    assert lmkrag("grep", "what colour is the gate?", cwd=hostile).returncode == 0
     wait_for(lambda: documents(cached_index([hostile])) == len(MODULES) + 5)
     assert not (tmp_path / "run").exists()
 
