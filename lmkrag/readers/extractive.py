@@ -136,7 +136,7 @@ class ExtractiveReader(Reader):
         prepare = prepare_unchanged if foreign else prepare_passage
         reranker = load_ours(MULTILINGUAL_RERANKER) if foreign else self._reranker or load_ours()
         inputs = [prepare(span) for span in spans]
-        readings = reranker.read(question, [each.passage for each in inputs])
+        readings = reranker.judge(question, [each.passage for each in inputs])
         numbers = range(1, len(spans) + 1)
         return [*map(ReadPassage, numbers, spans, inputs, readings)]
 

@@ -110,5 +110,11 @@ class ReadingReranker(ABC):
 
     @abstractmethod
     def read(self, question: str, passages: Sequence[PlacedText]) -> Sequence[AnyReading]:
-        """Read passages with a question."""
+        """Read passages with a question, to order them."""
         ...
+
+    def judge(self, question: str, passages: Sequence[PlacedText]) -> Sequence[AnyReading]:
+        """Read passages with a question, to say what they answer; as :meth:`read` does, where a
+        model has no layers of its own for that.
+        """
+        return self.read(question, passages)

@@ -3,6 +3,10 @@
 It reads `[CLS] question [SEP] place passage [SEP]`. One reading gives all that is said about a
 passage: whether it answers, whether it has the whole answer, which of its sentences answers, and
 where a short answer begins and ends (Devlin et al., "BERT", 2019, section 4.3).
+
+The last layers of a model may be there twice: one set orders all passages of a search, the other
+judges the first of them, from the same states of the layers below. Trained for both, one set loses
+in order what it gains in telling an answer from what nearly answers.
 """
 
 from collections.abc import Sequence
@@ -21,7 +25,7 @@ from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.base import DEFAULT_RERANKER, PlacedText, ReadingReranker, Words
-from lmkrag.reranker.folders import find_reranker, read_folder
+from lmkrag.reranker.folders import ANSWERS, find_reranker, read_answer_layers, read_folder
 from lmkrag.types.arrays import Ids, Scores, Vectors
 
 PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
@@ -29,6 +33,11 @@ PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
 
 `[1, 2]`: that the passage answers, and that it has the whole answer. `[tokens, 3]`: that a short
 answer begins at the token, that it ends there, and that the token's sentence answers.
+"""
+
+STATES = "states"
+"""Output of the graph, ``[tokens, dimensions]`` float32, and ``[1, tokens, dimensions]`` input of
+that of the layers that judge: the states of the layers below these.
 """
 
 HEADS = {"passage": ("classifier", "complete"), "token": ("ends", "sentence")}
@@ -52,6 +61,9 @@ class Reading:
         offsets: ``[tokens, 2]``, the characters of each of its tokens.
         logits: ``[tokens, 3]`` float32, of the last axis of :data:`TOKEN_LOGITS`.
         no_answer: the sum of the logits of no short answer.
+        places: ``[tokens]``, where its tokens stand in what was read.
+        states: ``[all tokens, dimensions]`` float16, which the layers that judge read; None where
+            there are none, and where these have read.
     """
 
     score: float
@@ -59,6 +71,8 @@ class Reading:
     offsets: Ids
     logits: Vectors
     no_answer: float
+    places: Ids
+    states: Vectors | None
 
     def score_sentence(self, start: int, end: int) -> float:
         """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not read.
@@ -117,9 +131,13 @@ class PassageReranker(ReadingReranker):
     1
     """
 
-    def __init__(self, name: str, session: Session, tokenizer: Tokenizer) -> None:
-        """Take the model, and its tokenizer, whose settings are changed: see :meth:`load`."""
-        self.name, self._session, self._tokenizer = name, session, tokenizer
+    def __init__(
+        self, name: str, session: Session, tokenizer: Tokenizer, judge: Session | None = None
+    ) -> None:
+        """Take the model, its tokenizer, whose settings are changed, and the layers that judge:
+        see :meth:`load`.
+        """
+        self.name, self._session, self._tokenizer, self._judge = name, session, tokenizer, judge
         # Replaced, never changed: threads share it.
         self._readings: dict[tuple[str, PlacedText], Reading] = {}
         prepare_tokenizer(tokenizer)
@@ -134,8 +152,13 @@ class PassageReranker(ReadingReranker):
         """
         folder = find_reranker(name)
         try:
-            _, tokenizer, graph, weights = read_folder(folder)
-            return cls(name, Session(graph, weights | read_heads(folder)), tokenizer)
+            settings, tokenizer, graph, weights = read_folder(folder)
+            session = Session(graph, weights | read_heads(folder))
+            if not (layers := settings.get("answer_layers")):
+                return cls(name, session, tokenizer)
+            graph, weights = read_answer_layers(folder, layers)
+            judge = Session(graph, weights | read_heads(folder / ANSWERS))
+            return cls(name, session, tokenizer, judge)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
@@ -151,14 +174,27 @@ class PassageReranker(ReadingReranker):
             inputs = [
                 bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each, _ in encoded
             ]
-            outputs = self._session.run_each(list(OUTPUTS), inputs)
+            names = OUTPUTS if self._judge is None else (*OUTPUTS, STATES)
+            outputs = self._session.run_each(names, inputs)
             readings = dict(readings)
-            for pair, (encoding, place), (passage, tokens) in zip(
-                new, encoded, outputs, strict=True
-            ):
-                readings[pair] = _make_reading(encoding, place, passage[0], tokens)
+            for pair, (encoding, place), output in zip(new, encoded, outputs, strict=True):
+                # The passage's tokens follow those of its place; the last one is a border.
+                places = np.flatnonzero(np.array(encoding.type_ids) == 1)[place:-1]
+                offsets = np.array(encoding.offsets, np.int64)[places].reshape(-1, 2)
+                readings[pair] = _make_reading(offsets, places, *output)
             self._readings = dict(list(readings.items())[-_REMEMBERED:])
         return [readings[pair] for pair in pairs]
+
+    def judge(self, question: str, passages: Sequence[PlacedText]) -> list[Reading]:
+        """Read passages with a question by the layers that learnt what only nearly answers."""
+        readings = self.read(question, passages)
+        if self._judge is None:
+            return readings
+        runs = [{STATES: np.asarray(each.states, np.float32)[None]} for each in readings]
+        return [
+            _make_reading(reading.offsets, reading.places, *output)
+            for reading, output in zip(readings, self._judge.run_each(OUTPUTS, runs), strict=True)
+        ]
 
     def _encode(self, question: str, passage: PlacedText) -> tuple[Encoding, int]:
         """A question and a passage as tokens, and how many of these are the place."""
@@ -171,16 +207,18 @@ class PassageReranker(ReadingReranker):
         return self._tokenizer.post_process(asked, told), len(place)
 
 
-def _make_reading(encoding: Encoding, place: int, passage: Scores, tokens: Vectors) -> Reading:
-    """A reading from the outputs of the graph; the passage's tokens follow those of its place."""
-    told = np.flatnonzero(np.array(encoding.type_ids) == 1)[place:-1]  # without the border
-    offsets = np.array(encoding.offsets, np.int64)[told].reshape(-1, 2)
+def _make_reading(
+    offsets: Ids, places: Ids, passage: Scores, tokens: Vectors, states: Vectors | None = None
+) -> Reading:
+    """A reading from outputs of a graph for a passage whose tokens stand at some places."""
     return Reading(
-        score=float(passage[0]),
-        complete=float(passage[1]),
+        score=float(passage[0, 0]),
+        complete=float(passage[0, 1]),
         offsets=offsets,
-        logits=tokens[told],
+        logits=tokens[places],
         no_answer=float(tokens[0, :2].sum()),
+        places=places,
+        states=None if states is None else states.astype(np.float16),
     )
 
 

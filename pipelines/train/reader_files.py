@@ -8,12 +8,15 @@ and all weights that did not change, as they are stored there. Layers are writte
 last four in 8 (:mod:`lmkrag.models.packing`). With `--share S` each weight is S of the one after
 training and the rest of the one before, which keeps more of what was known (Wortsman et al.,
 "Robust fine-tuning of zero-shot models", arXiv 2109.01903). The ranges for int8 are measured on
-passages of PACK.
+passages of PACK. With `--answers` OUT is a reader whose lower layers are those that the training
+began with. Only the last layers of what was trained are written, into OUT/answers: they judge then,
+and OUT goes on to order.
 """
 
 import argparse
-import json
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +25,20 @@ from safetensors.numpy import load_file, save_file
 
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
-from lmkrag.models.bert import AFTER, bert_inputs, read_weights
+from lmkrag.models.bert import bert_inputs, fuse_layers, read_weights
 from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.graph import (
+    BERT_INPUTS,
+    bert_nodes,
+    build_model,
+    layer_nodes,
+    shape_nodes,
+)
 from lmkrag.models.packing import SCALES, WORDS, pack_matrices, unpacked_names
 from lmkrag.models.quantization import quantize, read_ranges, write_ranges
+from lmkrag.models.session import AFTER, BEFORE
 from lmkrag.reranker import passages
-from lmkrag.reranker.folders import FORMAT, read_body
+from lmkrag.reranker.folders import ANSWERS, FORMAT, read_body, read_settings
 from lmkrag.training.calibration import RangeMeter
 from lmkrag.types.arrays import Vectors
 from pipelines.train.four_bits import pack_blocks
@@ -72,6 +82,32 @@ def write_reader(
     make_readable(out)
 
 
+def write_answers(whole: Path, out: Path) -> None:
+    """Write the last layers of a reader's folder as those of another reader that judge."""
+    settings = read_settings(out)
+    first = settings["layers"] - EXACT_LAYERS
+
+    def rename(name: str) -> str | None:
+        """Return the name among the last layers; None for what is below them."""
+        layer = find_layer(name)
+        if name.startswith("embeddings.") or 0 <= layer < first:
+            return None
+        return name.replace(f".layer.{layer}.", f".layer.{layer - first}.")
+
+    def cut(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new: each for name, each in values.items() if (new := rename(name))}
+
+    folder = out / ANSWERS
+    folder.mkdir(exist_ok=True)
+    save_file(cut(load_file(whole / "model.safetensors")), folder / "model.safetensors")
+    ranges = read_ranges(whole)
+    assert ranges is not None
+    write_ranges(folder, cut(ranges))
+    write_json(out / "reranker.json", settings | {"answer_layers": EXACT_LAYERS})
+    write_graphs(out)
+    shutil.copymode(out / "model.safetensors", folder / "model.safetensors")
+
+
 def keep_unchanged(
     path: Path, weights: dict[str, Vectors]
 ) -> tuple[dict[str, Any], dict[str, Vectors]]:
@@ -106,18 +142,52 @@ def measure_ranges(meter: RangeMeter, pack: Path) -> dict[str, Vectors]:
 
 
 def write_graphs(folder: Path) -> None:
-    """Write the graph of a reader's folder, and where it has ranges that for int8."""
-    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
+    """Write the graphs of a reader's folder: in float32, and where it has ranges in int8."""
+    settings = read_settings(folder)
     layers = int(settings["layers"])
     config, body = read_body(folder, find_model(settings["base"]), layers)
-    head, ranges = passages.read_heads(folder), read_ranges(folder)
-    bodies = {"float32": body}
+    count = int(settings.get("answer_layers", 0))
+    outputs, below = list(passages.OUTPUTS), ""
+    if count:
+        outputs.append(passages.STATES)
+        below = f'''{passages.STATES} = Identity("{layers - count - 1}.states")'''
+    for precision, weights in quantize_each(folder, body, layers):
+        nodes = bert_nodes(config, weights, int8=precision == "int8") + below
+        write_graph(folder, precision, nodes, BERT_INPUTS, outputs, weights)
+    if count:
+        config = {**config, "num_hidden_layers": count}
+        judging = folder / ANSWERS
+        upper = fuse_layers(read_weights(judging / "model.safetensors", only="encoder."), count)
+        inputs = f"float[texts, length, dimensions] {passages.STATES}"
+        for precision, weights in quantize_each(judging, upper, count):
+            nodes = f"""{shape_nodes(config, passages.STATES)}
+                {BEFORE} = Reshape({passages.STATES}, flat)
+                {layer_nodes(config, int8=precision == "int8")}"""
+            write_graph(judging, precision, nodes, inputs, passages.OUTPUTS, weights)
+
+
+def quantize_each(
+    folder: Path, fused: dict[str, Vectors], layers: int
+) -> Iterator[tuple[str, dict[str, Vectors]]]:
+    """Yield the precisions that a model is run in, and its weights in each."""
+    yield "float32", fused
+    ranges = read_ranges(folder)
     if ranges is not None:
-        bodies["int8"] = quantize(body, ranges, layers)
-    for precision, weights in bodies.items():
-        nodes = bert_nodes(config, weights, int8=precision == "int8") + head_nodes()
-        graph = build_model(nodes, BERT_INPUTS, passages.OUTPUTS, weights | head)
-        (folder / f"{precision}.onnx").write_bytes(graph)
+        yield "int8", quantize(fused, ranges, layers)
+
+
+def write_graph(
+    folder: Path,
+    precision: str,
+    nodes: str,
+    inputs: str,
+    outputs: Sequence[str],
+    weights: dict[str, Vectors],
+) -> None:
+    """Write a graph with the heads above it."""
+    heads = passages.read_heads(folder)
+    graph = build_model(nodes + head_nodes(), inputs, outputs, weights | heads)
+    (folder / f"{precision}.onnx").write_bytes(graph)
 
 
 def head_nodes() -> str:
@@ -142,12 +212,18 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("pack", type=Path)
     parser.add_argument("--start", help="instead of the recipe's")
+    parser.add_argument("--answers", action="store_true", help="only the last layers, into OUT")
     parser.add_argument("--share", type=float, default=1.0, help="of what was trained, to 1")
     options = parser.parse_args()
     settings = load_settings(options.recipe)
     start = find_start(options.start or settings.start)
     trained = load_file(options.trained)
-    write_reader(trained, start, settings.base, options.out, options.pack, share=options.share)
+    if not options.answers:
+        write_reader(trained, start, settings.base, options.out, options.pack, share=options.share)
+        return
+    with tempfile.TemporaryDirectory() as whole:
+        write_reader(trained, start, settings.base, Path(whole), options.pack, share=options.share)
+        write_answers(Path(whole), options.out)
 
 
 if __name__ == "__main__":

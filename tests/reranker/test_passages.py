@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -13,13 +14,13 @@ from lmkrag.models.bert import bert_inputs, read_weights
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, unpack_weights
 from lmkrag.models.quantization import write_ranges
 from lmkrag.models.session import Session
-from lmkrag.reranker.base import PlacedText
-from lmkrag.reranker.folders import read_body
+from lmkrag.reranker.base import DEFAULT_RERANKER, PlacedText
+from lmkrag.reranker.folders import find_reranker, read_body
 from lmkrag.reranker.loading import load_ours
-from lmkrag.reranker.passages import OUTPUTS, PassageReranker
+from lmkrag.reranker.passages import PASSAGE_LOGITS, STATES, PassageReranker
 from lmkrag.training.calibration import RangeMeter
 from pipelines.train.four_bits import Rounding, pack_blocks
-from pipelines.train.reader_files import write_graphs
+from pipelines.train.reader_files import write_answers, write_graphs
 
 QUESTION = "When are apples picked?"
 TEXTS = [
@@ -159,7 +160,8 @@ def runs(monkeypatch):
     run_each = Session.run_each
 
     def record(session, outputs, inputs):
-        read.extend(inputs if outputs == list(OUTPUTS) else [])
+        is_read = PASSAGE_LOGITS in outputs and STATES not in inputs[0]
+        read.extend(inputs if is_read else [])
         return run_each(session, outputs, inputs)
 
     monkeypatch.setattr(Session, "run_each", record)
@@ -191,6 +193,32 @@ def test_an_answer_reads_nothing_that_its_search_has_read(encoder, tmp_path, run
             searched = len(runs)
             assert engine.ask(question, rerank=True).spans
             assert len(runs) == searched > 0
+
+
+def test_the_last_layers_judge_from_the_states_below_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMKRAG_PRECISION", "float32")
+    shipped, same = find_reranker(DEFAULT_RERANKER), tmp_path / "same"
+    shutil.copytree(shipped, same, ignore=shutil.ignore_patterns("answers", "*.onnx"))
+    write_answers(shipped, same)
+    passages = [PlacedText("Orchard > Harvest", text) for text in TEXTS]
+    twice, other = (PassageReranker.load(str(folder)) for folder in (same, shipped))
+    for read, judged, differently in zip(
+        twice.read(QUESTION, passages),
+        twice.judge(QUESTION, passages),
+        other.judge(QUESTION, passages),
+        strict=True,
+    ):
+        assert judged.score == pytest.approx(read.score, abs=0.02)
+        assert judged.complete == pytest.approx(read.complete, abs=0.02)
+        np.testing.assert_allclose(judged.logits, read.logits, atol=0.05)
+        np.testing.assert_array_equal(judged.offsets, read.offsets)
+        assert abs(differently.score - read.score) > 0.1
+
+
+def test_a_reader_without_layers_that_judge_judges_as_it_reads(folder):
+    reranker = PassageReranker.load(str(folder))
+    judged, read = reranker.judge(QUESTION, place(TEXTS)), reranker.read(QUESTION, place(TEXTS))
+    assert judged == read
 
 
 def test_damaged_weights(folder, tmp_path):
