@@ -19,8 +19,8 @@ from lmkrag.results import STATED_DATES, Span, best_similarity
 class AnswerWeights:
     """The constants of an answer. Probabilities are those that the passages shown answer."""
 
-    bias: float = -0.76  # of the regression on :func:`confidence_features`, like the next
-    features: tuple[float, ...] = (0.795, 0.951, 2.387)
+    bias: float = -0.94  # of the regression on :func:`confidence_features`, like the next
+    features: tuple[float, ...] = (0.823, 0.416, 2.591)
     # The same in other languages than English: the mean of a fit on questions that their documents
     # nearly answer and of one on questions about something else.
     foreign_bias: float = -2.5
@@ -30,7 +30,7 @@ class AnswerWeights:
     log_odds: tuple[float, float] = (-6.0, 6.0)  # least and greatest of a reading that count
     value_bias: float = -1.09  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.011, 0.262, 0.067)
-    min_value: float = 0.7  # the least probability of a value that is shown
+    min_value: float = 0.8  # the least probability of a value that is shown
     near: float = 2.0  # by how much others may read worse than the first of a likely answer
     partial: float = -0.5  # log-odds of completeness below which others complete a passage
 

@@ -16,7 +16,7 @@ and OUT goes on to order.
 import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from lmkrag.models.session import AFTER, BEFORE
 from lmkrag.reranker import passages
 from lmkrag.reranker.folders import ANSWERS, FORMAT, read_body, read_settings
 from lmkrag.training.calibration import RangeMeter
-from lmkrag.types.arrays import Vectors
+from lmkrag.types.arrays import Vectors, Weights
 from pipelines.train.four_bits import pack_blocks
 from pipelines.train.passages import Passages
 from pipelines.train.reader import read_start
@@ -84,25 +84,21 @@ def write_reader(
 
 def write_answers(whole: Path, out: Path) -> None:
     """Write the last layers of a reader's folder as those of another reader that judge."""
-    settings = read_settings(out)
-    first = settings["layers"] - EXACT_LAYERS
-
-    def rename(name: str) -> str | None:
-        """Return the name among the last layers; None for what is below them."""
-        layer = find_layer(name)
-        if name.startswith("embeddings.") or 0 <= layer < first:
-            return None
-        return name.replace(f".layer.{layer}.", f".layer.{layer - first}.")
+    settings, folder = read_settings(out), out / ANSWERS
+    below = settings["layers"] - EXACT_LAYERS
 
     def cut(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {new: each for name, each in values.items() if (new := rename(name))}
+        """Return those of the last layers, numbered from 0, and of the heads."""
+        kept = {}
+        for name, value in values.items():
+            layer = find_layer(name)
+            if layer >= below or not name.startswith(("embeddings.", "encoder.")):
+                kept[name.replace(f".{layer}.", f".{layer - below}.", 1)] = value
+        return kept
 
-    folder = out / ANSWERS
     folder.mkdir(exist_ok=True)
     save_file(cut(load_file(whole / "model.safetensors")), folder / "model.safetensors")
-    ranges = read_ranges(whole)
-    assert ranges is not None
-    write_ranges(folder, cut(ranges))
+    write_ranges(folder, cut(read_ranges(whole) or {}))
     write_json(out / "reranker.json", settings | {"answer_layers": EXACT_LAYERS})
     write_graphs(out)
     shutil.copymode(out / "model.safetensors", folder / "model.safetensors")
@@ -144,50 +140,44 @@ def measure_ranges(meter: RangeMeter, pack: Path) -> dict[str, Vectors]:
 def write_graphs(folder: Path) -> None:
     """Write the graphs of a reader's folder: in float32, and where it has ranges in int8."""
     settings = read_settings(folder)
-    layers = int(settings["layers"])
+    layers, count = int(settings["layers"]), int(settings.get("answer_layers", 0))
     config, body = read_body(folder, find_model(settings["base"]), layers)
-    count = int(settings.get("answer_layers", 0))
-    outputs, below = list(passages.OUTPUTS), ""
+    states = passages.STATES
+    kept = f'{states} = Identity("{layers - count - 1}.states")' if count else ""
+
+    def read(weights: Weights, *, int8: bool) -> str:
+        return bert_nodes(config, weights, int8=int8) + kept
+
+    def judge(_: Weights, *, int8: bool) -> str:
+        upper = {**config, "num_hidden_layers": count}
+        before = f"{BEFORE} = Reshape({states}, flat)"
+        return shape_nodes(upper, states) + before + layer_nodes(upper, int8=int8)
+
+    outputs = [*passages.OUTPUTS, *([states] if count else [])]
+    write_precisions(folder, body, layers, read, BERT_INPUTS, outputs)
     if count:
-        outputs.append(passages.STATES)
-        below = f'''{passages.STATES} = Identity("{layers - count - 1}.states")'''
-    for precision, weights in quantize_each(folder, body, layers):
-        nodes = bert_nodes(config, weights, int8=precision == "int8") + below
-        write_graph(folder, precision, nodes, BERT_INPUTS, outputs, weights)
-    if count:
-        config = {**config, "num_hidden_layers": count}
-        judging = folder / ANSWERS
-        upper = fuse_layers(read_weights(judging / "model.safetensors", only="encoder."), count)
-        inputs = f"float[texts, length, dimensions] {passages.STATES}"
-        for precision, weights in quantize_each(judging, upper, count):
-            nodes = f"""{shape_nodes(config, passages.STATES)}
-                {BEFORE} = Reshape({passages.STATES}, flat)
-                {layer_nodes(config, int8=precision == "int8")}"""
-            write_graph(judging, precision, nodes, inputs, passages.OUTPUTS, weights)
+        judging, inputs = folder / ANSWERS, f"float[texts, length, dimensions] {states}"
+        body = fuse_layers(read_weights(judging / "model.safetensors", only="encoder."), count)
+        write_precisions(judging, body, count, judge, inputs, passages.OUTPUTS)
 
 
-def quantize_each(
-    folder: Path, fused: dict[str, Vectors], layers: int
-) -> Iterator[tuple[str, dict[str, Vectors]]]:
-    """Yield the precisions that a model is run in, and its weights in each."""
-    yield "float32", fused
-    ranges = read_ranges(folder)
-    if ranges is not None:
-        yield "int8", quantize(fused, ranges, layers)
-
-
-def write_graph(
+def write_precisions(
     folder: Path,
-    precision: str,
-    nodes: str,
+    body: Weights,
+    layers: int,
+    write_nodes: Callable[..., str],
     inputs: str,
     outputs: Sequence[str],
-    weights: dict[str, Vectors],
 ) -> None:
-    """Write a graph with the heads above it."""
-    heads = passages.read_heads(folder)
-    graph = build_model(nodes + head_nodes(), inputs, outputs, weights | heads)
-    (folder / f"{precision}.onnx").write_bytes(graph)
+    """Write a graph of some layers and the heads above them for each precision."""
+    heads, ranges = passages.read_heads(folder), read_ranges(folder)
+    bodies = {"float32": body}
+    if ranges is not None:
+        bodies["int8"] = quantize(body, ranges, layers)
+    for precision, weights in bodies.items():
+        nodes = write_nodes(weights, int8=precision == "int8") + head_nodes()
+        graph = build_model(nodes, inputs, outputs, weights | heads)
+        (folder / f"{precision}.onnx").write_bytes(graph)
 
 
 def head_nodes() -> str:
