@@ -99,6 +99,16 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
             id="no",
         ),
         pytest.param(
+            "Contract no. HX-4471 is valid. See Nr. B22, ref. AB/7. We said no. B is right.",
+            [
+                "Contract no. HX-4471 is valid.",
+                "See Nr. B22, ref. AB/7.",
+                "We said no.",
+                "B is right.",
+            ],
+            id="no-before-a-code",
+        ),
+        pytest.param(
             "See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"
         ),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),
