@@ -109,6 +109,16 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
             id="no-before-a-code",
         ),
         pytest.param(
+            "Call tel. +44 20 7946 or pay max. €45. Tel.: 7181. See it. :ref:`More` is there.",
+            [
+                "Call tel. +44 20 7946 or pay max. €45.",
+                "Tel.: 7181.",
+                "See it.",
+                ":ref:`More` is there.",
+            ],
+            id="figures-with-a-sign",
+        ),
+        pytest.param(
             "See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"
         ),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),
