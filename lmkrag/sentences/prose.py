@@ -26,8 +26,11 @@ _BEFORE_ORDINALS = {
     "no": "den|det",
 }
 _SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
-_NUMBER_WORD = re.compile(r"\b(?:nos?|nrs?|refs?)\.\s{1,9}$", re.IGNORECASE)
-_CODE, _FIGURE = re.compile(r"[A-Z]{1,6}[-/]?\d"), re.compile(r"[+±€$£¥]?\d")
+# What stands before the number of something, and what goes on then.
+_NUMBER_WORD = re.compile(
+    r"\b(?:nos?|nrs?|refs?|tel|reg|acct|inv|lic|ser|rm|apt|bldg|abb)\.\s{1,9}$", re.IGNORECASE
+)
+_CODE, _FIGURE = re.compile(r"(?:No\.\s)?[A-Z]{0,6}[-/]?\d"), re.compile(r"[+±€$£¥]?\d")
 
 
 def find_starts(text: str, language: str = ENGLISH) -> list[int]:

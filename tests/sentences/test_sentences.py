@@ -119,6 +119,16 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
             id="figures-with-a-sign",
         ),
         pytest.param(
+            "Tel. No. 7181 is that of Rm. B12. Reg. No. HX-4 ended. It is red. No. 5 is blue.",
+            [
+                "Tel. No. 7181 is that of Rm. B12.",
+                "Reg. No. HX-4 ended.",
+                "It is red.",
+                "No. 5 is blue.",
+            ],
+            id="labels-of-numbers",
+        ),
+        pytest.param(
             "See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"
         ),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),
