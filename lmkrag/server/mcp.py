@@ -35,7 +35,7 @@ from lmkrag.search.request import (
 )
 from lmkrag.serialization import answer_to_json
 from lmkrag.server import mcp_replies as replies
-from lmkrag.server.asking import answer, find_evidence
+from lmkrag.server.asking import find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank, find_info
@@ -255,7 +255,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         evidence = await find_evidence(served, reader, question, {"filter": filter})
         await _check_filter(served, filter, evidence.spans)
-        record = answer_to_json(question, await answer(served, evidence))
+        record = answer_to_json(question, await evidence.answer())
         return replies.AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
