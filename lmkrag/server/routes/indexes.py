@@ -90,7 +90,6 @@ async def log_in(
 ) -> None:
     """Begin a session: a cookie takes the place of the token, which a page's images can't send."""
     guard = service.guard
-    assert guard is not None
     if not await guard.is_token(body.token, request.scope):
         raise Problem(401, "unauthorized", "this is not the server's token")
     if service.settings.token is not None:
@@ -103,7 +102,6 @@ async def log_in(
 @router.post("/logout", status_code=204)
 async def log_out(request: Request, response: Response, service: TheService) -> None:
     """End a session, here and in the browser."""
-    assert service.guard is not None
     service.guard.sessions.end(request.cookies.get(COOKIE, ""))
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
