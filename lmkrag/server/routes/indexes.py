@@ -58,10 +58,9 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
 
 @router.get(
     "/overview",
-    response_model=Overview,
     response_model_exclude={"recent": {"__all__": {"page_starts"}}},
 )
-async def read_overview(service: TheService, index: TheIndex) -> Any:
+async def read_overview(service: TheService, index: TheIndex) -> Overview:
     """Return what the first screen shows of an index: questions that it answers, its latest
     documents, its folders.
     """
