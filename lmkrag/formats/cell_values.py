@@ -9,6 +9,7 @@ from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
 from openpyxl.utils.escape import unescape as unescape_text
 
 from lmkrag.formats.base import fold
+from lmkrag.formats.html import read_value
 
 _MIDNIGHT = datetime.time()
 _DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
@@ -54,7 +55,7 @@ def show_value(value: Any, number_format: str) -> str:
         if literal and not re.search(r"[#0?@]|General", _LITERAL.sub("", section)):
             return literal  # Yes, No
         return _show_number(value, "General" if _CONDITION.search(number_format) else positive)
-    return str(unescape_text(str(value))).strip()
+    return read_value(str(unescape_text(str(value))).strip())
 
 
 def _show_number(value: float, number_format: str) -> str:

@@ -126,10 +126,11 @@ def _read_copied(text: str, position: int) -> tuple[list[list[str]], int]:
 
 
 def _show(tokens: list[str], has_escapes: bool) -> str:
-    """Return a value: of a call or a cast its first string, as in ``CAST('2024' AS date)``."""
+    """Return a value: of a call its first string, of ``CAST(12.5 AS int)`` the number."""
     strings = [token for token in tokens if token.endswith(("'", '"'))]
     if not strings:
-        value = "".join(tokens)
+        is_cast = len(tokens) > 1 and tokens[0].upper() == "CAST"
+        value = tokens[1] if is_cast else "".join(tokens)
         return "" if value.upper() in ("NULL", "DEFAULT") else value
     is_joined = "||" in tokens
     has_escapes |= tokens[0].lower() == "replace"  # of SQLite: replace('...', '\\n', char(10))

@@ -60,6 +60,8 @@ def read_csv(data: bytes, name: str) -> Loaded:
         data: the bytes of the file.
         name: its name; in a .tsv file tabs are tried first.
     """
+    from lmkrag.formats.html import read_value  # which imports this module
+
     text = decode(data).replace("\0", "")
     delimiters = "\t,;|" if name.lower().endswith(".tsv") else ",;\t|"
     if said := _SAYS_DELIMITER.match(text):
@@ -80,7 +82,7 @@ def read_csv(data: bytes, name: str) -> Loaded:
         opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
         rest = text[text.rfind("\n", 0, opened) + 1 :]
         rows[-1:] = _parse(rest, {**dialect, "quoting": csv.QUOTE_NONE})
-    lines = table_lines([_EXCEL_TEXT.sub(r"\1", cell) for cell in row] for row in rows)
+    lines = table_lines([read_value(_EXCEL_TEXT.sub(r"\1", cell)) for cell in row] for row in rows)
     return Loaded("\n".join(lines), "csv")
 
 

@@ -26,13 +26,18 @@ _BEFORE_ORDINALS = {
     "no": "den|det",
 }
 _SHORT_WORD = re.compile(r"(?<![^\W_])[^\W_]{1,4}\.\s{1,9}$")
+# What stands before the number of something, and what goes on then.
+_NUMBER_WORD = re.compile(
+    r"\b(?:nos?|nrs?|refs?|tel|reg|acct|inv|lic|ser|rm|apt|bldg|abb)\.\s{1,9}$", re.IGNORECASE
+)
+_CODE, _FIGURE = re.compile(r"(?:No\.\s)?[A-Z]{0,6}[-/]?\d"), re.compile(r"[+±€$£¥]?\d")
 
 
 def find_starts(text: str, language: str = ENGLISH) -> list[int]:
     """Return the offsets at which sentences of a text begin, in order.
 
-    A short word before a number or a small letter is an abbreviation: ``rys. 5``, ``bzw. am``. The
-    first call imports NLTK.
+    A short word before a number or a small letter is an abbreviation: ``rys. 5``, ``bzw. am``; so
+    is ``no.`` before a code, and what has a colon after its full stop. The first call imports NLTK.
     """
     starts = {start for start, _ in _load_punkt(language).span_tokenize(text)}
     starts -= _find_after_ordinals(text, language)
@@ -49,9 +54,18 @@ def _find_after_ordinals(text: str, language: str) -> set[int]:
 
 
 def _is_abbreviated(text: str, start: int) -> bool:
-    """Whether what ends before a position is a short word with a full stop that goes on."""
-    goes_on = text[start].islower() or text[start].isdigit()
-    return goes_on and _SHORT_WORD.search(text, max(0, start - 16), start) is not None
+    """Whether what ends before a position is a short word with a full stop that goes on, or one
+    that stands before a code.
+    """
+    if text[start] in ":;," and text[start - 1 : start] == ".":
+        return True
+    if text[start].islower() or _FIGURE.match(text, start):
+        abbreviation = _SHORT_WORD
+    elif _CODE.match(text, start):
+        abbreviation = _NUMBER_WORD
+    else:
+        return False
+    return abbreviation.search(text, max(0, start - 16), start) is not None
 
 
 @cache

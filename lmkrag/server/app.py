@@ -190,7 +190,7 @@ class _Connection(H11Protocol):
         self.handle_events()
 
 
-def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
+def serve(settings: ServerSettings, *, announce: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound,
     StorageError.
     """

@@ -21,8 +21,9 @@ GRACE = 25.0  # seconds that streams may take to end when the server stops
 
 
 class Evidence(NamedTuple):
-    """The question as it is searched for, the reader, and the spans it answers from."""
+    """An index, the question as it is searched for, the reader, and the spans it answers from."""
 
+    served: ServedIndex
     question: str
     reader: Reader
     spans: SpanList
@@ -30,6 +31,14 @@ class Evidence(NamedTuple):
     def stream(self) -> AsyncAnswerStream:
         """Return the reader's answer, as it is written."""
         return self.reader.astream(self.question, self.spans).with_notes(self.spans.notes)
+
+    async def answer(self) -> Answer:
+        """Return the reader's answer. Raises Problem: the reader failed."""
+        try:
+            answer = await self.reader.aanswer(self.question, self.spans)
+        except LmkragError as error:
+            raise self.served.to_problem(error) from error
+        return answer.with_notes(self.spans.notes)
 
 
 async def find_evidence(
@@ -48,23 +57,13 @@ async def find_evidence(
     def search(engine: Engine) -> Evidence:
         standalone = make_standalone(reader, history, question)
         (spans,) = engine.finder.search_for(reader, [standalone], SearchRequest(**options))
-        return Evidence(standalone, reader, spans)
+        return Evidence(index, standalone, reader, spans)
 
     return await index.run(search)
 
 
-async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
-    """Return the reader's answer from the retrieved spans. Raises Problem: the reader failed."""
-    try:
-        return (await evidence.reader.aanswer(evidence.question, evidence.spans)).with_notes(
-            evidence.spans.notes
-        )
-    except LmkragError as error:
-        raise index.to_problem(error) from error
-
-
 async def answer_events(
-    index: ServedIndex, question: str, evidence: Evidence, *, blocks: bool
+    question: str, evidence: Evidence, *, blocks: bool
 ) -> AsyncIterator[ServerSentEvent]:
     """Yield the answer to a question as events: ``spans``, ``text`` piece by piece, ``answer`` or
     ``error``.
@@ -79,7 +78,7 @@ async def answer_events(
         reply = answer_reply(question, await stream.answer(), blocks=blocks)
         yield event(reply, event="answer")
     except LmkragError as error:
-        yield event(index.to_problem(error).body, event="error")
+        yield event(evidence.served.to_problem(error).body, event="error")
     finally:
         await stream.aclose()
 

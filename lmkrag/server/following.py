@@ -18,7 +18,7 @@ _WATCH = (
     "from lmkrag.cli import main; main()"
 )
 # Seconds before the process is started again: after its first end, and at most.
-_PAUSES = (1.0, 60.0)
+_SHORTEST, _LONGEST = 1.0, 60.0
 
 _logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class FolderFollower:
         return self._state
 
     def _run(self) -> None:
-        pause, most = _PAUSES
+        pause = _SHORTEST
         while True:
             with self._guard:
                 if self._stopping.is_set():
@@ -64,7 +64,7 @@ class FolderFollower:
                     start_new_session=True,
                 )
             if self._listen(process):
-                pause = _PAUSES[0]
+                pause = _SHORTEST
             code = process.wait()
             if self._stopping.is_set():
                 return
@@ -74,7 +74,7 @@ class FolderFollower:
             )
             if self._stopping.wait(pause):
                 return
-            pause = min(most, 2 * pause)
+            pause = min(_LONGEST, 2 * pause)
 
     def _listen(self, process: "subprocess.Popen[str]") -> bool:
         """Read the process's output until it ends; return whether it brought the index up to

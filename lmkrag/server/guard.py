@@ -23,7 +23,6 @@ COOKIE = "lmkrag_session"
 _PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 _HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
 _LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
-_UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -51,7 +50,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
-        self._tokens = None if settings.token is None else TokenCheck(settings.token)
+        self._tokens = TokenCheck(settings.token)
         self.sessions = Sessions()
         self._hosts = {"localhost", *map(str.lower, (settings.host, *settings.allowed_hosts))}
         self._places = CapacityLimiter(settings.limits.requests)
@@ -79,11 +78,11 @@ class Guard:
         try:
             await self._check(scope, headers)
             limits = self._settings.limits
-            is_put = scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
+            is_put = scope["method"] == "PUT" and scope["path"].startswith("/api/documents/")
             limit = limits.upload if is_put and self._settings.writable else limits.body
             if int(headers.get("content-length", 0)) > limit:
                 raise _too_large(limit)
-            body: Receive = _LimitedBody(receive, limit, limits)
+            body = _limit_body(receive, limit, limits)
             async with self._admit(scope["path"]):
                 if _is_mcp(scope):
                     body = await _read_ahead(body)  # else it logs an aborted body as an error
@@ -107,11 +106,11 @@ class Guard:
         return places
 
     async def _check(self, scope: Scope, headers: Headers) -> None:
-        host = _PORT.sub("", headers.get("host", "").lower())
+        place = headers.get("host", "").lower()
+        host = _PORT.sub("", place)
         if not self._is_allowed(host) and (host or scope["path"] not in _HEALTH):
             raise Problem(421, "host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        place = headers.get("host", "").lower()
         # "https://example.org:8700" is of the host "example.org:8700"
         if origin is not None and origin.partition("://")[2].lower() != place:
             raise Problem(403, "origin", f"pages of {origin!r} may not use this server")
@@ -134,7 +133,7 @@ class Guard:
 
     async def _is_known(self, scope: Scope, headers: Headers) -> bool:
         """Whether a request carries the token, or the cookie of a session that began with it."""
-        if self._tokens is None:
+        if self._settings.token is None:
             return True
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
@@ -146,7 +145,7 @@ class Guard:
         Problem: too many do.
         """
         host, _ = scope.get("client") or ("", 0)
-        return self._tokens is None or await self._tokens.is_right(value, host)
+        return await self._tokens.is_right(value, host)
 
 
 def _is_mcp(scope: Scope) -> bool:
@@ -162,32 +161,32 @@ def _too_large(limit: int) -> Problem:
     return Problem(413, "too-large", f"the body is larger than {limit:,} bytes", headers=_CLOSE)
 
 
-class _LimitedBody:
-    """Receives a body within limits on its size, on pauses and on the total time."""
+def _limit_body(receive: Receive, limit: int, limits: ServerLimits) -> Receive:
+    """Return what receives a body within limits on its size, on pauses and on the total time."""
+    read, is_whole = 0, False
+    began = time.monotonic()
 
-    def __init__(self, receive: Receive, limit: int, limits: ServerLimits) -> None:
-        self._receive, self._limit, self._limits = receive, limit, limits
-        self._read, self._whole = 0, False
-        self._began = time.monotonic()
-
-    async def __call__(self) -> Message:
-        if self._whole:  # only a disconnect can follow
-            return await self._receive()
-        left = self._began + self._limits.arrival + self._read / _LEAST_RATE - time.monotonic()
+    async def receive_within() -> Message:
+        nonlocal read, is_whole
+        if is_whole:  # only a disconnect can follow
+            return await receive()
+        left = began + limits.arrival + read / _LEAST_RATE - time.monotonic()
         try:
-            async with asyncio.timeout(min(self._limits.stall, left)):
-                message = await self._receive()
+            async with asyncio.timeout(min(limits.stall, left)):
+                message = await receive()
         except TimeoutError:
-            stalled = f"nothing came for {self._limits.stall:g} seconds"
-            detail = stalled if left > self._limits.stall else "the body comes too slowly"
+            stalled = f"nothing came for {limits.stall:g} seconds"
+            detail = stalled if left > limits.stall else "the body comes too slowly"
             raise Problem(408, "slow", detail, headers=_CLOSE) from None
         if message["type"] == "http.disconnect":
             raise Problem(400, "disconnected", "the client left before its body ended")
-        self._read += len(message.get("body", b""))
-        self._whole = not message.get("more_body", False)
-        if self._read > self._limit:
-            raise _too_large(self._limit)
+        read += len(message.get("body", b""))
+        is_whole = not message.get("more_body", False)
+        if read > limit:
+            raise _too_large(limit)
         return message
+
+    return receive_within
 
 
 async def _read_ahead(body: Receive) -> Receive:

@@ -25,6 +25,7 @@ from lmkrag.results import Span, SpanList
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
+    Function,
     SearchOptions,
     SearchRequest,
     add_parameters,
@@ -35,7 +36,7 @@ from lmkrag.search.request import (
 )
 from lmkrag.serialization import answer_to_json
 from lmkrag.server import mcp_replies as replies
-from lmkrag.server.asking import answer, find_evidence
+from lmkrag.server.asking import find_evidence
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank, find_info
@@ -58,7 +59,6 @@ _INSTRUCTIONS = (
     "a picture of its page."
 )
 
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
@@ -73,6 +73,7 @@ _Filter = Annotated[
         description="Documents to look in, such as 'kind=pdf and path=reports/*'.",
     ),
 ]
+_Start = Annotated[int, Field(ge=0, description="First character.")]
 _DocId = Annotated[
     str, Field(max_length=2_000, description="As search and list_documents give it.")
 ]
@@ -88,6 +89,11 @@ class _DocumentServer(MCPServer[Any]):
         super().__init__(*args, **kwargs)
         self._indexes = indexes
 
+    def reading_tool(self, title: str) -> Callable[[Function], Function]:
+        """Return a decorator that adds a tool which changes nothing."""
+        reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return self.tool(title=title, annotations=reads)
+
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool; arguments that it does not have are refused with a hint, blank ones that
         may be left out are. What it says is also its text, without indentation, and an error of
@@ -100,7 +106,7 @@ class _DocumentServer(MCPServer[Any]):
                     arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
             result = await super().call_tool(name, arguments, *context)
         except (UsageError, ToolError) as error:
-            ours = error.__cause__ if isinstance(error, ToolError) else error
+            ours = error.__cause__ or error
             if isinstance(ours, (Problem, LmkragError)):
                 raise ToolError(str(ours)) from error
             raise
@@ -113,18 +119,18 @@ class _DocumentServer(MCPServer[Any]):
         """Return the documents of every index, 200 at most."""
         listed: list[Resource] = []
         for index in self._indexes.by_name.values():
-            for info in await index.run(lambda engine: engine.documents(limit=_LISTED)):
-                if len(listed) == _LISTED:
-                    return listed
-                address = f"lmkrag://{index.name}/{quote(info.doc_id)}"
-                listed.append(
-                    Resource(
-                        uri=address,
-                        name=info.doc_id,
-                        title=info.title or None,
-                        mime_type="text/plain",
-                    )
+            documents = await index.run(
+                lambda engine: engine.documents(limit=_LISTED - len(listed))
+            )
+            listed.extend(
+                Resource(
+                    uri=f"lmkrag://{index.name}/{quote(info.doc_id)}",
+                    name=info.doc_id,
+                    title=info.title or None,
+                    mime_type="text/plain",
                 )
+                for info in documents
+            )
         return listed
 
 
@@ -134,13 +140,12 @@ def create_mcp_server(
     """Return a server of tools and resources over some indexes; adding and removing only where
     there are uploads.
     """
-    title = f"Documents: {', '.join(indexes.by_name)}"
     # Else MCPServer would install a handler of its own.
     logging.basicConfig(format="%(name)s: %(message)s")
     server = _DocumentServer(
         indexes,
         "lmkrag",
-        title=title,
+        title=f"Documents: {', '.join(indexes.by_name)}",
         version=__version__,
         instructions=_INSTRUCTIONS,
         log_level="WARNING",
@@ -157,15 +162,14 @@ async def _check_filter(index: ServedIndex, filter: str | None, results: Sequenc
     """Explain a filter without results. Raises UsageError: no document matches it."""
     if not filter or results:
         return
-
-    def explain(engine: Engine) -> str:
-        return explain_filter(engine.documents, filter, for_owner=index.for_owner)
-
-    if why := await index.run(explain):
+    why = await index.run(
+        lambda engine: explain_filter(engine.documents, filter, for_owner=index.for_owner)
+    )
+    if why:
         raise UsageError(why)
 
 
-def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
+def _with_search_options(tool: Function) -> Function:
     """Give a tool the options of a search that are for assistants."""
     declared = find_options(SearchOptions.__annotations__).items()
     names = [name for name, option in declared if option_of(option).agents]
@@ -176,8 +180,8 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
     return add_parameters(tool, options)
 
 
-def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
-    @server.tool(title="Search documents", annotations=_READS)
+def _add_search_tools(server: _DocumentServer, indexes: ServedIndexes, reader: Reader) -> None:
+    @server.reading_tool("Search documents")
     @_with_search_options
     async def search(query: _Query, index: _Index = None, **options: Any) -> replies.Passages:
         """Find the passages of the user's documents that answer a question, best first, with their
@@ -188,9 +192,9 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
         spans = await served.run(lambda engine: engine.search(query, **options))
         await _check_filter(served, options["filter"], spans)
-        return replies.Passages(passages=list(map(_to_passage, spans)), notes=spans.notes)
+        return replies.Passages.of(spans)
 
-    @server.tool(title="Gather evidence", annotations=_READS)
+    @server.reading_tool("Gather evidence")
     async def gather_evidence(
         question: _Query,
         max_tokens: Annotated[
@@ -207,24 +211,24 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
 
         def gather(engine: Engine) -> SpanList:
             def cost(_: int, span: Span) -> int:  # of all that is said of a passage
-                return engine.encoders.count_tokens(_to_passage(span).model_dump_json())
+                passage = replies.Passage.model_validate(span)
+                return engine.encoders.count_tokens(passage.model_dump_json())
 
             return engine.finder.search([question], request, cost=cost)[0]
 
         spans = await served.run(gather)
         await _check_filter(served, filter, spans)
-        return replies.Evidence(
+        return replies.Evidence.of(
+            spans,
             question=question,
-            passages=list(map(_to_passage, spans)),
-            missing=list(find_missing(question, spans)),
+            missing=find_missing(question, spans),
             generation=await served.run(lambda engine: engine.status().generation),
-            notes=spans.notes,
         )
 
-    @server.tool(title="Find related passages", annotations=_READS)
+    @server.reading_tool("Find related passages")
     async def find_related(
         doc_id: _DocId,
-        start: Annotated[int, Field(ge=0, description="First character of the passage.")],
+        start: _Start,
         end: Annotated[int, Field(ge=1, description="After its last character.")],
         top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 5,
         index: _Index = None,
@@ -239,13 +243,11 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
                 for span in spans
                 if span.doc_id != doc_id or span.end <= start or end <= span.start
             ]
-            return replies.Passages(
-                passages=list(map(_to_passage, others[:top_k])), notes=spans.notes
-            )
+            return replies.Passages.of(SpanList(others[:top_k], spans.notes))
 
         return await indexes.run(index, find)
 
-    @server.tool(title="Ask documents", annotations=_READS)
+    @server.reading_tool("Ask documents")
     async def ask(
         question: _Query, filter: _Filter = None, index: _Index = None
     ) -> replies.AnswerWithQuotations:
@@ -255,42 +257,39 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         served = indexes.find(index)
         evidence = await find_evidence(served, reader, question, {"filter": filter})
         await _check_filter(served, filter, evidence.spans)
-        record = answer_to_json(question, await answer(served, evidence))
+        record = answer_to_json(question, await evidence.answer())
         return replies.AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
-def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
-    @server.tool(title="Read a document", annotations=_READS)
+def _add_document_tools(server: _DocumentServer, indexes: ServedIndexes) -> None:
+    @server.reading_tool("Read a document")
     async def read_document(
         doc_id: _DocId,
-        start: Annotated[int, Field(ge=0, description="First character.")] = 0,
+        start: _Start = 0,
         end: Annotated[
             int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")
         ] = None,
         index: _Index = None,
     ) -> replies.Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        excerpt = await indexes.run(
+        return await indexes.run(
             index, lambda engine: Excerpt.read(engine, doc_id, start, end or None, most=_READ)
         )
-        return replies.Excerpt.model_validate(excerpt, from_attributes=True)
 
-    @server.tool(title="Outline a document", annotations=_READS)
+    @server.reading_tool("Outline a document")
     async def document_outline(doc_id: _DocId, index: _Index = None) -> Outline:
         """List the first 200 headings of a document, or functions and classes of source code, with
         their places.
         """
         return await indexes.run(index, lambda e: Outline.read(e, doc_id, most=_LISTED))
 
-    @server.tool(title="Show a page", annotations=_READS)
+    @server.reading_tool("Show a page")
     async def page_image(
         doc_id: _DocId,
         page: Annotated[
             int | None, Field(ge=1, description="From 1; that of the characters without it.")
         ] = None,
-        start: Annotated[
-            int, Field(ge=0, description="First of the characters that are outlined.")
-        ] = 0,
+        start: _Start = 0,
         end: Annotated[
             int | None, Field(ge=1, description="After the last; nothing is outlined without it.")
         ] = None,
@@ -306,7 +305,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
         return await indexes.run(index, draw)
 
-    @server.tool(title="Check citations", annotations=_READS)
+    @server.reading_tool("Check citations")
     async def check(
         text: Annotated[
             str,
@@ -321,7 +320,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e))
         )
 
-    @server.tool(title="List documents", annotations=_READS)
+    @server.reading_tool("List documents")
     async def list_documents(
         filter: _Filter = None,
         cursor: Annotated[
@@ -335,20 +334,12 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
         )
         await _check_filter(served, filter, documents)
-        listed = [
-            replies.Listed.model_validate(info, from_attributes=True)
-            for info in documents[:_LISTED]
-        ]
-        return replies.Listing(
-            documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None
-        )
+        listed = documents[:_LISTED]
+        cursor = listed[-1].doc_id if len(documents) > _LISTED else None
+        return replies.Listing.model_validate({"documents": listed, "cursor": cursor})
 
 
-def _to_passage(span: Span) -> replies.Passage:
-    return replies.Passage.model_validate(span, from_attributes=True)
-
-
-def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
+def _add_resources(server: _DocumentServer, indexes: ServedIndexes) -> None:
     @server.resource(
         "lmkrag://{index}/{+doc_id}",
         title="A document",
@@ -365,7 +356,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             raise ResourceError(str(problem)) from problem
 
 
-def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: Uploads) -> None:
+def _add_writing_tools(server: _DocumentServer, indexes: ServedIndexes, uploads: Uploads) -> None:
     @server.tool(title="Add a document", annotations=_WRITES)
     async def add_document(
         doc_id: Annotated[str, Field(max_length=2_000, description="Such as notes/today.md.")],
@@ -386,12 +377,10 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
             raise ToolError(
                 f"{doc_id} is accepted and still being indexed; search for it in a while"
             )
-        return replies.Change.model_validate(job.report, from_attributes=True)
+        return replies.Change.model_validate(job.report)
 
     @server.tool(title="Remove a document", annotations=_WRITES)
-    async def remove_document(
-        doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None
-    ) -> replies.Change:
+    async def remove_document(doc_id: _DocId, index: _Index = None) -> replies.Change:
         """Remove a document from the index; a file that was not uploaded is left where it is."""
         served = indexes.find(index)
         return await served.run(lambda _: replies.Change(removed=uploads.remove(served, doc_id)))

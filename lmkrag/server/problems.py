@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -66,23 +66,20 @@ class Problem(HTTPException):
     def __str__(self) -> str:
         return self.detail
 
+    def to_openai(self) -> dict[str, Any]:
+        """Return it as OpenAI's API describes an error."""
+        error = {"message": self.detail, "type": self.kind, "param": None, "code": self.kind}
+        return {"error": error}
+
     def to_response(self, path: str) -> JSONResponse:
         """Return it as a response, in the shape that clients of ``path`` expect."""
+        body, media_type = self.body, "application/problem+json"
         if path.startswith("/v1/"):
-            error = {
-                "message": self.detail,
-                "type": self.kind,
-                "param": None,
-                "code": self.kind,
-            }
-            return JSONResponse({"error": error}, self.status_code, self.headers)
-        if path == "/retrieval":
+            body, media_type = self.to_openai(), "application/json"
+        elif path == "/retrieval":
             code = {401: 1002, 403: 1002, 404: 2001}.get(self.status_code, self.status_code)
-            body = {"error_code": code, "error_msg": self.detail}
-            return JSONResponse(body, self.status_code, self.headers)
-        return JSONResponse(
-            self.body, self.status_code, self.headers, media_type="application/problem+json"
-        )
+            body, media_type = {"error_code": code, "error_msg": self.detail}, "application/json"
+        return JSONResponse(body, self.status_code, self.headers, media_type)
 
 
 def busy(detail: str, seconds: int = 5) -> Problem:
@@ -112,37 +109,37 @@ def handle_errors(app: "FastAPI") -> None:
     """Let an application answer every error as a problem."""
     from fastapi.exceptions import RequestValidationError
 
-    @app.exception_handler(Problem)
-    async def on_problem(request: Request, error: Problem) -> JSONResponse:
-        return error.to_response(request.url.path)
-
-    @app.exception_handler(RequestValidationError)
-    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        details = [
-            {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
-            for item in error.errors()
-        ]
-        unreadable = any(item["type"] == "json_invalid" for item in error.errors())
-        detail = "; ".join(
-            f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5]
-        )
-        kind = request.headers.get("content-type", "none")
-        if any(item["loc"] == ["body"] for item in details) and "json" not in kind:
-            wanted = "send the body as JSON with the header Content-Type: application/json"
-            detail = f"{wanted}, not {kind}"
-        problem = Problem(400 if unreadable else 422, "invalid", detail, errors=details[:20])
+    async def respond(request: Request, error: Exception) -> JSONResponse:
+        match error:
+            case Problem():
+                problem = error
+            case RequestValidationError():
+                kind = request.headers.get("content-type", "none")
+                problem = _describe_invalid(error.errors(), kind)
+            case HTTPException():
+                kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+                status, kind = error.status_code, kinds.get(error.status_code, "http")
+                problem = Problem(status, kind, error.detail, headers=error.headers)
+            case _:
+                _logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+                problem = Problem(500, "internal", "this is a bug; the server's log says more")
         return problem.to_response(request.url.path)
 
-    @app.exception_handler(HTTPException)
-    async def on_http(request: Request, error: HTTPException) -> JSONResponse:
-        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(
-            error.status_code, "http"
-        )
-        problem = Problem(error.status_code, kind, str(error.detail), headers=error.headers)
-        return problem.to_response(request.url.path)
+    for kind in (RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, respond)
 
-    @app.exception_handler(Exception)
-    async def on_bug(request: Request, error: Exception) -> JSONResponse:
-        _logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        problem = Problem(500, "internal", "this is a bug; the server's log says more")
-        return problem.to_response(request.url.path)
+
+def _describe_invalid(errors: Sequence[Any], media_type: str) -> Problem:
+    """Return the problem of a request that pydantic has refused, with a body of some type."""
+    details = [
+        {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
+        for item in errors
+    ]
+    unreadable = any(item["type"] == "json_invalid" for item in errors)
+    detail = "; ".join(
+        f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5]
+    )
+    if any(item["loc"] == ["body"] for item in details) and "json" not in media_type:
+        wanted = "send the body as JSON with the header Content-Type: application/json"
+        detail = f"{wanted}, not {media_type}"
+    return Problem(400 if unreadable else 422, "invalid", detail, errors=details[:20])

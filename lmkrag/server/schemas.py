@@ -13,7 +13,13 @@ from lmkrag.evidence.checking import CitationCheck
 from lmkrag.evidence.quotations import read_quotations
 from lmkrag.results import Answer, CitationRecord, Span, SpanList
 from lmkrag.search.outline import Heading, outline
-from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
+from lmkrag.search.request import (
+    AskOptions,
+    SearchOptions,
+    SearchRequest,
+    refuse_unknown,
+    to_pydantic,
+)
 from lmkrag.serialization import TextReply
 from lmkrag.server.settings import IndexingProgress
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
@@ -43,7 +49,13 @@ def drop_blank(given: Mapping[str, Any], required: Collection[str]) -> dict[str,
     }
 
 
-class Lenient(BaseModel):
+class Described(BaseModel):
+    """A model that the strings below its fields describe, and that reads attributes, too."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
+
+
+class Lenient(Described):
     """A request in which options may be blank."""
 
     @model_validator(mode="before")
@@ -67,35 +79,35 @@ class _Request(Lenient):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(
-            exclude={"q", "query", "queries", "question", "index", "stream", "history", "blocks"}
-        )
+        return self.model_dump(include={option.name for option in fields(SearchRequest)})
+
+
+class _IndexRequest(_Request):
+    index: IndexName = None
 
 
 WithBlocks = Annotated[
     StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")
 ]
 AskFields: Any = create_model(
-    "AskFields", __base__=_Request, **to_pydantic(AskOptions.__annotations__)
+    "AskFields", __base__=_IndexRequest, **to_pydantic(AskOptions.__annotations__)
 )
 SearchFields: Any = create_model(
-    "SearchFields", __base__=_Request, **to_pydantic(SearchOptions.__annotations__)
+    "SearchFields", __base__=_IndexRequest, **to_pydantic(SearchOptions.__annotations__)
 )
 
 
 class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of a search
     """A search."""
 
-    index: IndexName = None
     query: Question
     blocks: WithBlocks = False
 
 
-class SearchQuery(_Request):
+class SearchQuery(_IndexRequest):
     """A search in the address of a request."""
 
     q: Question
-    index: IndexName = None
     top_k: int | None = None
     filter: str | None = Field(None, max_length=MAX_QUERY)
     since: str | None = None
@@ -105,7 +117,6 @@ class SearchQuery(_Request):
 class BatchBody(SearchFields):  # type: ignore[misc]
     """Several searches, in one state of the index."""
 
-    index: IndexName = None
     queries: list[str] = Field(
         min_length=1,
         max_length=MAX_BATCH,
@@ -127,17 +138,13 @@ class BatchBody(SearchFields):  # type: ignore[misc]
 class AskBody(AskFields):  # type: ignore[misc]
     """A question to be answered."""
 
-    index: IndexName = None
     question: Question
-    explain: StrictBool = Field(False, description="Explain why each passage was found.")
-    history: list[tuple[Question, str]] = Field(
-        [],
-        max_length=MAX_HISTORY,
-        description="Questions and answers before this one, oldest first.",
-    )
-    stream: StrictBool = Field(
-        False, description="Answer as server-sent events: spans, text, ..., answer (or error)."
-    )
+    explain: StrictBool = False
+    """Explain why each passage was found."""
+    history: list[tuple[Question, str]] = Field([], max_length=MAX_HISTORY)
+    """Questions and answers before this one, oldest first."""
+    stream: StrictBool = False
+    """Answer as server-sent events: spans, text, ..., answer (or error)."""
     blocks: WithBlocks = False
 
 
@@ -177,7 +184,9 @@ def to_model(kind: type, **types: Any) -> Any:
         kind: the dataclass, which gives the model its name and description.
         types: of fields whose JSON is of another type than the dataclass has.
     """
-    return create_model(kind.__name__, __doc__=kind.__doc__, **describe(kind, **types))
+    return create_model(
+        kind.__name__, __base__=Described, __doc__=kind.__doc__, **describe(kind, **types)
+    )
 
 
 SpanModel: Any = create_model("Span", **describe(Span))
@@ -214,8 +223,8 @@ class Excerpt(TextReply):
         """
         info = find_info(engine, doc_id)
         first = min(start, info.characters)
-        last = info.characters if end is None else min(max(end, first), info.characters)
-        text = engine.read(doc_id, first, min(last, first + most))
+        last = first + most if end is None else min(end, first + most)
+        text = engine.read(doc_id, first, last)
         return cls(doc_id, first, first + len(text), text, info.characters, info.title)
 
 
@@ -267,14 +276,12 @@ class Outline(BaseModel):
 class DocumentBody(_Request):
     """A document that is in no file."""
 
-    text: str = Field(
-        min_length=1, description="What is indexed; offsets of results are offsets into it."
-    )
+    text: str = Field(min_length=1)
+    """What is indexed; offsets of results are offsets into it."""
     title: str = Field("", max_length=1_000)
     kind: Literal["text", "markdown", "rst", "code"] = "text"
-    path: str = Field(
-        "", max_length=2_000, description="Where it comes from, such as a URL; its id without one."
-    )
+    path: str = Field("", max_length=2_000)
+    """Where it comes from, such as a URL; its id without one."""
     meta: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
 
 
@@ -284,7 +291,7 @@ class RemovedReply(BaseModel):
     removed: int
 
 
-class StatusReply(BaseModel):
+class StatusReply(Described):
     """What an index holds, and what may be done with it here."""
 
     model_config = ConfigDict(extra="allow")
@@ -297,12 +304,10 @@ class StatusReply(BaseModel):
     reader: str
     generation: int
     indexing: IndexingProgress | None = None
-    follows: bool = Field(
-        False, description="Whether the index is of a folder that is served and followed."
-    )
-    not_followed_since: str | None = Field(
-        None, description="From when on changes of the folder may be missing."
-    )
+    follows: bool = False
+    """Whether the index is of a folder that is served and followed."""
+    not_followed_since: str | None = None
+    """From when on changes of the folder may be missing."""
 
 
 class IndexModel(BaseModel):
@@ -315,13 +320,14 @@ class IndexModel(BaseModel):
     error: str | None = None
 
 
-class IndexesReply(BaseModel):
+class IndexesReply(Described):
     """All indexes of this server."""
 
     indexes: list[IndexModel]
     writable: bool
     reader: str
-    feedback: bool = Field(description="Whether `POST /api/feedback` is answered.")
+    feedback: bool
+    """Whether `POST /api/feedback` is answered."""
 
 
 class CitedBody(_Request):
@@ -333,14 +339,12 @@ class CitedBody(_Request):
     quote: str = Field(min_length=1, max_length=MAX_QUOTE)
 
 
-class CheckBody(_Request):
+class CheckBody(_IndexRequest):
     """Citations, or a text with quotations."""
 
-    index: IndexName = None
     citations: list[CitedBody] = Field([], max_length=MAX_CITATIONS)
-    text: str = Field(
-        "", max_length=200_000, description="Whose quotations are looked for, instead of citations."
-    )
+    text: str = Field("", max_length=200_000)
+    """Whose quotations are looked for, instead of citations."""
 
     def check(self, engine: Engine) -> list[CitationCheck]:
         """Check the citations. Raises UsageError: the text has too many quotations, or one that is
@@ -369,9 +373,8 @@ class FeedbackBody(_Request):
     index: str = Field(max_length=200)
     question: Question
     answer: str = Field("", max_length=20_000)
-    places: list[Annotated[str, Field(max_length=MAX_DOC_ID)]] = Field(
-        [], max_length=MAX_CITATIONS, description="What it cites."
-    )
+    places: list[Annotated[str, Field(max_length=MAX_DOC_ID)]] = Field([], max_length=MAX_CITATIONS)
+    """What it cites."""
 
 
 class LoginBody(_Request):

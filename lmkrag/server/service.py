@@ -25,7 +25,7 @@ class Service:
     metrics: Metrics
     uploads: Uploads | None
     overviews: Overviews = field(default_factory=Overviews)
-    guard: Guard | None = None
+    guard: Guard = field(init=False)  # set before the first request
     ready: bool = False
 
 

@@ -113,6 +113,12 @@ def test_rows_of_a_dump_stand_beside_the_names_of_their_columns(dump, expected):
             id="sqlite-line-end",
         ),
         pytest.param(
+            "INSERT [Fee] ([Id], [Amount], [Due])\n"
+            "VALUES (1, CAST(12.50 AS Decimal(18, 2)), CAST(NULL AS Date))\n",
+            ["# Fee", "Id: 1 | Amount: 12.50"],
+            id="sql-server-casts",
+        ),
+        pytest.param(
             "-- On hold\nINSERT INTO a VALUES (1, (2, 'x');\nINSERT INTO a VALUES (3, 'y');\n",
             ["# a", "3 | y"],
             id="row-that-is-not-closed",

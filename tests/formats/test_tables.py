@@ -580,3 +580,10 @@ def test_columns_that_are_blank_throughout_are_no_part_of_a_table():
 )
 def test_a_comma_inside_figures_divides_no_columns(rows, expected):
     assert expected in lines_of(rows.encode(), "a.csv")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
+def test_cells_that_are_pages_are_read_without_their_marks(name):
+    rows = [("Id", "Body"), (1, "<p>Dues are paid in <b>May</b>.</p><p>By card</p>"), (2, "a < b")]
+    table = book(*rows) if name == "a.xlsx" else "\n".join(f"{a},{b}" for a, b in rows).encode()
+    assert "Id: 1 | Body: Dues are paid in May. By card" in lines_of(table, name)

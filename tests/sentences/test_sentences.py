@@ -99,6 +99,36 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
             id="no",
         ),
         pytest.param(
+            "Contract no. HX-4471 is valid. See Nr. B22, ref. AB/7. We said no. B is right.",
+            [
+                "Contract no. HX-4471 is valid.",
+                "See Nr. B22, ref. AB/7.",
+                "We said no.",
+                "B is right.",
+            ],
+            id="no-before-a-code",
+        ),
+        pytest.param(
+            "Call tel. +44 20 7946 or pay max. €45. Tel.: 7181. See it. :ref:`More` is there.",
+            [
+                "Call tel. +44 20 7946 or pay max. €45.",
+                "Tel.: 7181.",
+                "See it.",
+                ":ref:`More` is there.",
+            ],
+            id="figures-with-a-sign",
+        ),
+        pytest.param(
+            "Tel. No. 7181 is that of Rm. B12. Reg. No. HX-4 ended. It is red. No. 5 is blue.",
+            [
+                "Tel. No. 7181 is that of Rm. B12.",
+                "Reg. No. HX-4 ended.",
+                "It is red.",
+                "No. 5 is blue.",
+            ],
+            id="labels-of-numbers",
+        ),
+        pytest.param(
             "See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"
         ),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),

@@ -65,7 +65,7 @@ class RetrievalReply(BaseModel):
     records: list[Record]
 
 
-@router.post("/retrieval", response_model=RetrievalReply)
+@router.post("/retrieval")
 async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
     index = service.indexes.find(body.knowledge_id)

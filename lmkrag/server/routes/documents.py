@@ -94,8 +94,10 @@ async def list_documents(
     return await index.run(read)
 
 
-@router.get("/{doc_id:path}/text", response_model=TextReply)
-async def read_text(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None) -> Any:
+@router.get("/{doc_id:path}/text")
+async def read_text(
+    doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None
+) -> TextReply:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
     return await index.run(read)
@@ -152,8 +154,8 @@ def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore
     return [max(run, key=lambda sentence: sentence.score) for run in runs]
 
 
-@router.get("/{doc_id:path}/outline", response_model=schemas.Outline)
-async def read_outline(doc_id: DocId, index: TheIndex) -> Any:
+@router.get("/{doc_id:path}/outline")
+async def read_outline(doc_id: DocId, index: TheIndex) -> schemas.Outline:
     """List the first 1,000 headings of a document, its slides, or the functions and classes of
     source code.
     """
@@ -251,8 +253,8 @@ async def draw_page(
     return Response(image, media_type="image/webp", headers=headers)
 
 
-@router.get("/{doc_id:path}", response_model=DocumentInfo)
-async def describe(doc_id: DocId, index: TheIndex) -> Any:
+@router.get("/{doc_id:path}")
+async def describe(doc_id: DocId, index: TheIndex) -> DocumentInfo:
     """Return what the index knows of a document, its text aside."""
     return await index.run(lambda engine: schemas.find_info(engine, doc_id))
 
@@ -268,13 +270,12 @@ _BODIES = {
 
 @router.put(
     "/{doc_id:path}",
-    response_model=UploadJob,
     status_code=status.HTTP_202_ACCEPTED,
     openapi_extra={"requestBody": _BODIES},
 )
 async def put_document(
     doc_id: DocId, request: Request, response: Response, uploads: TheUploads, index: TheIndex
-) -> Any:
+) -> UploadJob:
     """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a
     job.
     """
@@ -317,7 +318,7 @@ async def _read_json(request: Request) -> bytes:
     return bytes(data)
 
 
-@jobs.get("/{job_id}", response_model=UploadJob)
-async def find_job(job_id: str, uploads: TheUploads) -> Any:
+@jobs.get("/{job_id}")
+async def find_job(job_id: str, uploads: TheUploads) -> UploadJob:
     """Return a job."""
     return uploads.find(job_id)

@@ -58,10 +58,9 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
 
 @router.get(
     "/overview",
-    response_model=Overview,
     response_model_exclude={"recent": {"__all__": {"page_starts"}}},
 )
-async def read_overview(service: TheService, index: TheIndex) -> Any:
+async def read_overview(service: TheService, index: TheIndex) -> Overview:
     """Return what the first screen shows of an index: questions that it answers, its latest
     documents, its folders.
     """
@@ -90,7 +89,6 @@ async def log_in(
 ) -> None:
     """Begin a session: a cookie takes the place of the token, which a page's images can't send."""
     guard = service.guard
-    assert guard is not None
     if not await guard.is_token(body.token, request.scope):
         raise Problem(401, "unauthorized", "this is not the server's token")
     if service.settings.token is not None:
@@ -103,7 +101,6 @@ async def log_in(
 @router.post("/logout", status_code=204)
 async def log_out(request: Request, response: Response, service: TheService) -> None:
     """End a session, here and in the browser."""
-    assert service.guard is not None
     service.guard.sessions.end(request.cookies.get(COOKIE, ""))
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 

@@ -15,7 +15,7 @@ from sse_starlette import ServerSentEvent
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer
-from lmkrag.server.asking import Evidence, answer, event, find_evidence, stream_events
+from lmkrag.server.asking import Evidence, event, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
@@ -98,8 +98,8 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
         counted = sent if (body.stream_options or {}).get("include_usage") else ""
-        return stream_events(_chunks(index, evidence, base, head, counted))
-    reply = await answer(index, evidence)
+        return stream_events(_chunks(evidence, base, head, counted))
+    reply = await evidence.answer()
     message = {
         "role": "assistant",
         "content": reply.text,
@@ -135,7 +135,7 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
 
 
 async def _chunks(
-    index: ServedIndex, evidence: Evidence, base: str, head: Any, counted: str
+    evidence: Evidence, base: str, head: Any, counted: str
 ) -> AsyncIterator[ServerSentEvent]:
     def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> ServerSentEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
@@ -143,7 +143,7 @@ async def _chunks(
         return event(body)
 
     yield chunk({"role": "assistant", "content": ""})
-    stream = evidence.stream()
+    index, stream = evidence.served, evidence.stream()
     try:
         async for piece in stream:
             yield chunk({"content": piece})
@@ -156,9 +156,7 @@ async def _chunks(
         yield ServerSentEvent("[DONE]", sep="\n")
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
-        yield event(
-            {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
-        )
+        yield event(problem.to_openai())
     finally:
         await stream.aclose()
 
@@ -182,13 +180,13 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
     return exchanges, question
 
 
-def _find_mark(mark: str, answer: Answer) -> int:
-    """Where the mark of a citation is in the text of an answer; -1 where it is not."""
-    if not answer.quotes:
-        return answer.text.find(mark)
+def _find_mark(mark: str, answer: Answer) -> tuple[int, int]:
+    """Where the mark of a citation is in the text of an answer; (0, 0) where it is not."""
     # A quoted text may have the same words. The mark ends the quote, and only between quotes a line
     # is empty.
-    return f"{answer.text}\n\n".find(f"{mark}\n\n")
+    end = "\n\n" if answer.quotes else ""
+    start = f"{answer.text}{end}".find(f"{mark}{end}")
+    return (0, 0) if start < 0 else (start, start + len(mark))
 
 
 def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
@@ -197,8 +195,7 @@ def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, A
     """
     annotations = []
     for citation in answer.citations:
-        mark = f"[{citation.number}]"
-        position = _find_mark(mark, answer)
+        start, end = _find_mark(f"[{citation.number}]", answer)
         state = {
             "index": index.name,
             "doc": citation.span.doc_id,
@@ -208,8 +205,8 @@ def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, A
         link = {
             "url": f"{base}?{urlencode(state)}",
             "title": citation.place,
-            "start_index": max(0, position),
-            "end_index": max(0, position) + (len(mark) if position >= 0 else 0),
+            "start_index": start,
+            "end_index": end,
         }
         annotations.append({"type": "url_citation", "url_citation": link})
     return annotations

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from lmkrag.results import SpanList
-from lmkrag.serialization import to_json
 from lmkrag.server import schemas
-from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence, stream_events
+from lmkrag.server.asking import answer_events, answer_reply, find_evidence, stream_events
 from lmkrag.server.service import TheService
 
 router = APIRouter(prefix="/api", tags=["search"])
@@ -19,7 +18,7 @@ async def search(body: schemas.SearchBody, service: TheService) -> Any:
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
     blocks = [span.to_blocks() for span in spans] if body.blocks else None
-    return {"spans": to_json(spans), "notes": spans.notes, "blocks": blocks}
+    return {"spans": spans, "notes": spans.notes, "blocks": blocks}
 
 
 @router.get("/search", response_model=schemas.SpansReply)
@@ -29,7 +28,7 @@ async def search_by_address(
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(asked.index)
     spans = await index.run(lambda engine: engine.search(asked.q, **asked.options()))
-    return {"spans": to_json(spans), "notes": spans.notes}
+    return {"spans": spans, "notes": spans.notes}
 
 
 @router.post("/search/batch", response_model=schemas.BatchReply)
@@ -39,7 +38,7 @@ async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     results = await index.run(body.search)
     return {
         "results": [
-            {"spans": to_json(spans), "notes": spans.notes}
+            {"spans": spans, "notes": spans.notes}
             if isinstance(spans, SpanList)
             else {"spans": [], "error": str(spans)}
             for spans in results
@@ -66,9 +65,8 @@ async def ask(body: schemas.AskBody, service: TheService) -> Any:
         index, service.reader, body.question, body.options(), history=body.history
     )
     if body.stream:
-        return stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
-    reply = await answer(index, evidence)
-    return answer_reply(body.question, reply, blocks=body.blocks)
+        return stream_events(answer_events(body.question, evidence, blocks=body.blocks))
+    return answer_reply(body.question, await evidence.answer(), blocks=body.blocks)
 
 
 @router.post("/check", response_model=schemas.CheckReply)
