@@ -11,7 +11,7 @@ import numpy as np
 
 from lmkrag.language.terms import split_words
 from lmkrag.reranker.base import PlacedText
-from lmkrag.results import STATED_DATES, Span
+from lmkrag.results import Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, split_row
 from lmkrag.types.arrays import Ids
 
@@ -78,13 +78,12 @@ def prepare_unchanged(span: Span) -> PassageInput:
 def find_place(span: Span) -> str:
     """Return what tells a passage's document and section from others, outermost first.
 
-    The title; the file's name and a date that the document states, where the title has not their
-    words; a mail's sender; the headings.
+    The title; the file's name and a mail's sender, where the title has not their words; the
+    headings. All of it is known while passages are ranked, so none is read again for an answer.
     """
     name = PurePath(span.doc_id).stem
-    date = span.date if span.date_source in STATED_DATES else ""
     parts = [span.title]
-    for part in (name, date, str(span.meta.get("from") or "")):
+    for part in (name, str(span.meta.get("from") or "")):
         if not set(split_words(part)) <= set(split_words(" ".join(parts))):
             parts.append(part)
     return " > ".join(dict.fromkeys(part for part in (*parts, *span.headings) if part))
