@@ -8,7 +8,9 @@ from lmkrag.readers.extractive import (
     INTRODUCTIONS,
     NOT_FOUND,
     ExtractiveReader,
+    cite_read,
     cite_sentence,
+    find_words,
 )
 from lmkrag.readers.quotes import write_quotes
 from lmkrag.readers.values import complete_value
@@ -74,12 +76,12 @@ def test_a_question_is_no_answer_but_what_follows_is():
     assert quote("Can I bring my dog?", "Can I") == []
 
 
-@pytest.mark.parametrize("hit_at", ["Ann:", "Bob:"])
-def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
+@pytest.mark.parametrize("said", ["Ann: When does the ferry leave?", "Bob: At seven."])
+def test_a_question_in_a_dialogue_is_quoted_with_its_reply(said):
     text = "Bob: It is late.\nAnn: When does the ferry leave?\nBob: At seven."
-    assert quote(text, f"{hit_at} When" if hit_at == "Ann:" else "Bob: At") == [
-        text[text.index("Ann:") :]
-    ]
+    start = text.index(said)
+    cited = cite_sentence(1, make_span(text=text, start=0), start, start + len(said))
+    assert cited.quote == text[text.index("Ann:") :]
 
 
 @pytest.mark.parametrize(
@@ -223,12 +225,12 @@ def test_a_question_of_how_or_why_has_no_short_answer():
     assert ExtractiveReader().answer("How do I open the hatch?", [span]).short == ()
 
 
-def test_an_hour_in_words_is_a_short_answer():
+def test_an_hour_in_words_may_be_a_value():
     text = "The signs come first. The ferry leaves at seven sharp. Dogs travel free."
-    answer = ExtractiveReader().answer(
-        "when does the ferry leave?", [make_span(hit(122, 153, 1.0), text=text)]
-    )
-    assert "seven" in answer.short[0].text
+    span = make_span(hit(122, 153, 1.0), text=text)
+    (read,) = ExtractiveReader().read("when does the ferry leave?", [span])
+    words = find_words(read, next(cite_read([read])))
+    assert "seven" in text[words.start : words.end]
 
 
 def test_a_weak_answer_says_so_and_shows_one_sentence():

@@ -24,13 +24,21 @@ REPAIRS = (
     "# Repairs\n\nThe tenant pays for repairs up to 150 euros; the landlord pays for the roof, the "
     "boiler and the windows.\n"
 )
+PIER = "# Pier\n\nThe pier is 140 metres long.\n"
 LEASES = "# Leases\n\nThe lease of the mill begins on 1 May 2023 and ends on 30 April 2028.\n"
 
 
 @pytest.fixture(scope="module")
 def engine(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("contrasts")
-    texts = {"pumps": PUMPS, "motors": MOTORS, "seats": SEATS, "repairs": REPAIRS, "leases": LEASES}
+    texts = {
+        "pumps": PUMPS,
+        "motors": MOTORS,
+        "seats": SEATS,
+        "repairs": REPAIRS,
+        "leases": LEASES,
+        "pier": PIER,
+    }
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(text)
     (folder / "boats.csv").write_text(BOATS)
@@ -63,10 +71,10 @@ def test_a_value_is_right_or_not_given(engine, question, values):
 
 
 def test_a_sure_value_is_given(engine):
-    answer = engine.ask("Which boat has a fee of 38?")
+    answer = engine.ask("How long is the pier?")
     (short,), (citation, *_) = answer.short, answer.citations
-    assert short.text == "Plover" == engine.read("boats.csv")[short.start : short.end]
-    assert answer.text.splitlines()[0].endswith("Plover")
+    assert short.text == "140 metres" == engine.read("pier.md")[short.start : short.end]
+    assert answer.text.splitlines()[0].endswith("140 metres")
     assert citation.start <= short.start < short.end <= citation.end
     assert short.number == citation.number
 
