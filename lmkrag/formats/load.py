@@ -50,7 +50,7 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "manual.read": ("manual page", ".man"),
     "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
-    "tabular.read_csv": ("table", ".csv .tsv"),
+    "delimited.read_csv": ("table", ".csv .tsv"),
     "sql_dumps.read": ("SQL file", ".sql"),
     "json_records.read": ("JSON", ".json .jsonl .ndjson .geojson .jsonld"),
 }

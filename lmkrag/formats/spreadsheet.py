@@ -34,8 +34,9 @@ from lmkrag.formats.base import (
 )
 from lmkrag.formats.cell_values import show_value
 from lmkrag.formats.damaged_cells import Sheet
+from lmkrag.formats.delimited import read_csv
 from lmkrag.formats.drawings import DRAWING, read_paragraph
-from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, read_csv, table_lines
+from lmkrag.formats.tabular import MOST_COVERED, Grid, Repeats, table_lines
 from lmkrag.specs import NOT_COMPUTED
 
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")

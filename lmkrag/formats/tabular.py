@@ -1,27 +1,20 @@
-"""Tables: their headers, captions and merged cells; CSV, a line for each record, each value beside
-its column's name.
+"""Tables: their headers, captions and merged cells; a line for each record, each value beside its
+column's name.
 """
 
-import csv
-import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile, zip_longest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, fold, table_row
+from lmkrag.formats.base import fold, table_row
 from lmkrag.formats.columns import YEAR
-from lmkrag.formats.text import decode
 
 Row = Sequence[str]
 Rows = Sequence[Row]
 
-_SAMPLE = 100_000  # characters that tell the delimiter
-_LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
-# The first line of a file that says its delimiter, as Excel has it.
-_SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)
 # A number, date, address: no column's name.
 _VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S[^\s@]*@\S[^\s.]*\.\S+$|https?://")
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
@@ -32,7 +25,6 @@ _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figure
 )
 _SPAN = re.compile(r"\d[\d.,]*\s?(?:%|[-–]\s?\d[\d.,]*)$")  # 5%, 100-499: columns of figures, too
 _DIGIT = re.compile(rf"{YEAR}|\d")
-_DECIMAL = re.compile(r"[^\d,]{0,3}\d[\d.' ]{0,40},\d{1,20}[^\d,]{0,4}$|\w{1,20} \d\d?, \d{4}$")
 _LETTERS, _NUMBER = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _VALUES = frozenset(
     "value values wert valeur valor valore waarde data content details answer setting".split()
@@ -46,77 +38,9 @@ _BORDER = 3  # characters between two cells
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
-# A text that looks like a number, as Excel exports it.
-_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
 
 
-def read_csv(data: bytes, name: str) -> Loaded:
-    """Read a table: a line for each row, ``column: value`` between bars.
-
-    The delimiter is the one that divides most rows into the same number of cells, but no figures
-    such as ``1,50``.
-
-    Args:
-        data: the bytes of the file.
-        name: its name; in a .tsv file tabs are tried first.
-    """
-    from lmkrag.formats.html import read_value  # which imports this module
-
-    text = decode(data).replace("\0", "")
-    delimiters = "\t,;|" if name.lower().endswith(".tsv") else ",;\t|"
-    if said := _SAYS_DELIMITER.match(text):
-        delimiters, text = said[1], text[said.end() :]
-    sample = text[:_SAMPLE].rpartition("\n")[0] if len(text) > _SAMPLE else text
-    csv.field_size_limit(_LONGEST_CELL)
-    dialect = _find_dialect(sample)
-    divided = {sign: _parse(sample, {**dialect, "delimiter": sign}) for sign in delimiters}
-    regular = {sign: _are_regular(rows) for sign, rows in divided.items()}
-    others = (sign for sign in regular if sign != "," and regular[sign][0])
-    if any(_has_decimals(divided[sign]) for sign in others):
-        regular.pop(",", None)
-    dialect["delimiter"] = max(regular, key=lambda sign: regular[sign])
-    rows = _parse(text, dialect)
-    quote = dialect["quotechar"]
-    is_open = text.count(quote) % 2 and rows and rows[-1] and "\n" in rows[-1][-1]
-    if is_open:  # a quotation mark is never closed: from its line on none counts
-        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
-        rest = text[text.rfind("\n", 0, opened) + 1 :]
-        rows[-1:] = _parse(rest, {**dialect, "quoting": csv.QUOTE_NONE})
-    lines = table_lines([read_value(_EXCEL_TEXT.sub(r"\1", cell)) for cell in row] for row in rows)
-    return Loaded("\n".join(lines), "csv")
-
-
-def _find_dialect(sample: str) -> dict[str, Any]:
-    """Return how cells are quoted, as options of the csv module."""
-    dialect: dict[str, Any] = {"skipinitialspace": True, "quotechar": '"'}
-    if '\\"' in sample and '""' not in sample:
-        dialect |= {"escapechar": "\\", "doublequote": False}
-    lines = filter(str.strip, sample.split("\n"))
-    if '"' not in sample and all(line.startswith("'") for line in lines):
-        dialect["quotechar"] = "'"
-    return dialect
-
-
-def _parse(lines: str, dialect: dict[str, Any]) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(lines, newline=""), **dialect))
-
-
-def _are_regular(rows: Rows) -> tuple[bool, float, int]:
-    """Return whether rows have several cells, the share of those with the usual number of cells,
-    and that number.
-    """
-    counts = Counter(len(_strip(row)) for row in rows if any(row))
-    usual = _most_frequent(counts)
-    return usual > 1, counts[usual] / max(1, counts.total()), usual
-
-
-def _has_decimals(rows: Rows) -> bool:
-    """Return whether most cells with a comma are figures with decimals, or days."""
-    cells = [cell for row in rows[1:] for cell in row if "," in cell]
-    return 2 * _count_matches(_DECIMAL, cells) > len(cells)
-
-
-def _most_frequent(counts: Counter[int]) -> int:
+def most_frequent(counts: Counter[int]) -> int:
     """Return the most frequent number, the largest of several; 0 if there is none."""
     return max(counts, key=lambda number: (counts[number], number), default=0)
 
@@ -259,7 +183,7 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
     Blank rows divide tables.
     """
     lines: list[str] = []
-    tables = chain.from_iterable(map(_read_tables, _split_beside([*map(_strip, rows)])))
+    tables = chain.from_iterable(map(_read_tables, _split_beside([*map(strip_row, rows)])))
     for table, caption in _name_tables(tables):
         lines += [_show_row([cell for cell, _ in groupby(row)]) for row in table.captions]
         for row, label in zip(table.records, _find_labels(table), strict=True):
@@ -297,7 +221,7 @@ def _split_beside(rows: Rows) -> list[Rows]:
     sheet = [row[min(filled, default=0) :] for row in rows]
     if len(bands) < 2 or min(map(len, bands)) < 2:
         return [sheet]
-    parts: list[Rows] = [[_strip(row[band[0] : band[-1] + 1]) for row in rows] for band in bands]
+    parts: list[Rows] = [[strip_row(row[band[0] : band[-1] + 1]) for row in rows] for band in bands]
     return parts if _are_apart(parts) else [sheet]
 
 
@@ -595,7 +519,7 @@ class _Column(NamedTuple):
     cells: list[str]
 
     def count_figures(self) -> int:
-        return _count_matches(_VALUE, self.cells)
+        return count_matches(_VALUE, self.cells)
 
 
 def _read_columns(row: Row, below: Rows) -> list[_Column]:
@@ -739,7 +663,7 @@ def _names_column(column: _Column, row: Row) -> bool:
     """
     name, cells = column
     figures = column.count_figures()
-    if 2 * _count_matches(_PERIOD, cells) > len(cells):
+    if 2 * count_matches(_PERIOD, cells) > len(cells):
         return False  # a date above dates
     if len(row) == 2 and not 1 < len(cells) == figures:
         return False  # the first of several labels and their values
@@ -757,7 +681,8 @@ def _is_series(row: Row) -> bool:
     return len(digits) > 2 and digits[0] < 2 and steps == {1}
 
 
-def _count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
+def count_matches(pattern: re.Pattern[str], cells: Iterable[str]) -> int:
+    """Return how many cells begin with what a pattern matches."""
     return sum(pattern.match(cell) is not None for cell in cells)
 
 
@@ -783,7 +708,7 @@ def _count(row: Row) -> int:
 
 def _usual_count(rows: Rows) -> int:
     """Return the most frequent number of values in a row."""
-    return _most_frequent(Counter(sum(map(bool, row)) for row in rows))
+    return most_frequent(Counter(sum(map(bool, row)) for row in rows))
 
 
 def _has_groups(row: Row) -> bool:
@@ -791,7 +716,7 @@ def _has_groups(row: Row) -> bool:
     return any(left and left == right for left, right in pairwise(row))
 
 
-def _strip(row: Row) -> list[str]:
+def strip_row(row: Row) -> list[str]:
     """Return the cells of a row without white space at their ends, and without the blank cells at
     its end.
     """
