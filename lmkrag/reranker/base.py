@@ -19,8 +19,8 @@ _UNREAD = -30.0  # log-odds of a sentence that was not read
 class PlacedText(NamedTuple):
     """A passage, and the place that tells it from passages of other documents.
 
-    ``place`` holds the document's title, date and sender as far as they are known, and the headings
-    that the passage stands under.
+    ``place`` holds the document's title, file name and sender as far as they are known, and the
+    headings that the passage stands under.
     """
 
     place: str

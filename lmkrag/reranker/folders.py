@@ -1,9 +1,12 @@
 """The folders of our re-rankers: settings, weights and graphs."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.loading import read_config
@@ -33,9 +36,16 @@ def find_reranker(name: str | None) -> Path:
 
 def reads_sentences(folder: Path) -> bool:
     """Return whether a re-ranker scores the sentences of a passage alone. Raises EncoderError."""
-    try:
+    with refuse_broken(folder):
         return "landmark" in read_settings(folder)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+
+
+@contextmanager
+def refuse_broken(folder: Path) -> Iterator[None]:
+    """Raise EncoderError where what a re-ranker's folder holds can't be loaded."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
 

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.tokens import prepare_tokenizer
-from lmkrag.errors import EncoderError
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import AFTER, BEFORE, Session
 from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, PlacedText, ReadingReranker, Words
-from lmkrag.reranker.folders import find_reranker, read_folder
+from lmkrag.reranker.folders import find_reranker, read_folder, refuse_broken
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types.arrays import Ids, Scores, Vectors
 
@@ -121,12 +120,10 @@ class LandmarkReranker(ReadingReranker):
             EncoderError: it is broken.
         """
         folder = find_reranker(name)
-        try:
+        with refuse_broken(folder):
             settings, tokenizer, graph, weights = read_folder(folder)
             head, match = _read_head(folder)
             return cls(name, Session(graph, weights | head), match, tokenizer, settings["landmark"])
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
     def read(self, question: str, passages: Sequence[PlacedText]) -> list[SentenceReading]:
         """Read passages together with a question."""

@@ -9,23 +9,30 @@ judges the first of them, from the same states of the layers below. Trained for 
 in order what it gains in telling an answer from what nearly answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from tokenizers import Encoding, Tokenizer
 
 from lmkrag.encoder.tokens import prepare_tokenizer
-from lmkrag.errors import EncoderError
 from lmkrag.language.quantities import respell
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import Session
 from lmkrag.models.tokens import tokenize
 from lmkrag.reranker.base import DEFAULT_RERANKER, PlacedText, ReadingReranker, Words
-from lmkrag.reranker.folders import ANSWERS, find_reranker, read_answer_layers, read_folder
+from lmkrag.reranker.folders import (
+    ANSWERS,
+    find_reranker,
+    read_answer_layers,
+    read_folder,
+    refuse_broken,
+)
+from lmkrag.system.processes import computed_once
 from lmkrag.types.arrays import Ids, Scores, Vectors
 
 PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
@@ -132,12 +139,17 @@ class PassageReranker(ReadingReranker):
     """
 
     def __init__(
-        self, name: str, session: Session, tokenizer: Tokenizer, judge: Session | None = None
+        self,
+        name: str,
+        session: Session,
+        tokenizer: Tokenizer,
+        start_judge: Callable[[], Session] | None = None,
     ) -> None:
-        """Take the model, its tokenizer, whose settings are changed, and the layers that judge:
-        see :meth:`load`.
+        """Take the model, its tokenizer, whose settings are changed, and what starts the layers
+        that judge, if there are any: see :meth:`load`.
         """
-        self.name, self._session, self._tokenizer, self._judge = name, session, tokenizer, judge
+        self.name, self._session, self._tokenizer = name, session, tokenizer
+        self._start_judge = start_judge
         # Replaced, never changed: threads share it.
         self._readings: dict[tuple[str, PlacedText], Reading] = {}
         prepare_tokenizer(tokenizer)
@@ -151,16 +163,18 @@ class PassageReranker(ReadingReranker):
             EncoderError: it is broken.
         """
         folder = find_reranker(name)
-        try:
+        with refuse_broken(folder):
             settings, tokenizer, graph, weights = read_folder(folder)
             session = Session(graph, weights | read_heads(folder))
-            if not (layers := settings.get("answer_layers")):
-                return cls(name, session, tokenizer)
-            graph, weights = read_answer_layers(folder, layers)
-            judge = Session(graph, weights | read_heads(folder / ANSWERS))
-            return cls(name, session, tokenizer, judge)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
+            layers = settings.get("answer_layers")
+            start = partial(_start_judge, folder, layers) if layers else None
+            return cls(name, session, tokenizer, start)
+
+    @computed_once
+    def _judge(self) -> Session:
+        """The layers that judge, which a search without an answer does not need."""
+        assert self._start_judge is not None
+        return self._start_judge()
 
     def read(self, question: str, passages: Sequence[PlacedText]) -> list[Reading]:
         """Read passages with a question; one that was read lately with it is not read again."""
@@ -174,7 +188,7 @@ class PassageReranker(ReadingReranker):
             inputs = [
                 bert_inputs(np.array([each.ids]), np.array([each.type_ids])) for each, _ in encoded
             ]
-            names = OUTPUTS if self._judge is None else (*OUTPUTS, STATES)
+            names = OUTPUTS if self._start_judge is None else (*OUTPUTS, STATES)
             outputs = self._session.run_each(names, inputs)
             readings = dict(readings)
             for pair, (encoding, place), output in zip(new, encoded, outputs, strict=True):
@@ -186,9 +200,12 @@ class PassageReranker(ReadingReranker):
         return [readings[pair] for pair in pairs]
 
     def judge(self, question: str, passages: Sequence[PlacedText]) -> list[Reading]:
-        """Read passages with a question by the layers that learnt what only nearly answers."""
+        """Read passages with a question by the layers that judge.
+
+        Raises EncoderError: these can't be loaded, the first time.
+        """
         readings = self.read(question, passages)
-        if self._judge is None:
+        if self._start_judge is None:
             return readings
         runs = [{STATES: np.asarray(each.states, np.float32)[None]} for each in readings]
         return [
@@ -205,6 +222,13 @@ class PassageReranker(ReadingReranker):
         room = _TOKENS - special - len(asked) - len(place)
         told = Encoding.merge([place, tokenize(self._tokenizer, passage.text, room)], False)
         return self._tokenizer.post_process(asked, told), len(place)
+
+
+def _start_judge(folder: Path, layers: int) -> Session:
+    """Start the layers that judge. Raises EncoderError: they can't be loaded."""
+    with refuse_broken(folder):
+        graph, weights = read_answer_layers(folder, layers)
+        return Session(graph, weights | read_heads(folder / ANSWERS))
 
 
 def _make_reading(

@@ -41,10 +41,10 @@ TOKENS = {
     "qdrant": 6_118,
     "readers": 14_256,  # whose server answers; a check within a request's time
     "rendering": 8_135,  # highlighted code, symbols of LaTeX
-    "reranker": 6_662,  # last layers that judge
+    "reranker": 6_720,  # last layers that judge, started when something is judged
     "search": 29_465,  # whole sections and items, signatures of references
     "sentences": 10_436,  # borders and pieces of messages; listings and terms in other markup
-    "server": 24_167,  # what the first screen and the document panel show
+    "server": 24_174,  # errors of tools by their own kind; what the first screen and the document panel show
     "system": 2_096,  # what only some systems have, which six rooms asked for; a card's memory
     "training": 10_390,
     "types": 1_852,  # arrays and values of JSON, too
@@ -52,7 +52,7 @@ TOKENS = {
 """Tokens of Python in each room of the package."""
 
 LIMITS = {
-    "tokens": 287_265,  # groups, cards and tables beside each other; whole sections and items
+    "tokens": 287_330,  # groups, cards and tables beside each other; whole sections and items
     "tokens of pipelines": 30_404,  # files of the layers that judge
     "tokens of benchmarks": 62_391,  # public sets by their own rules, conversations, a card
     "lines of JavaScript": 1_599,  # history, all indexes, filters, find in a document
@@ -60,7 +60,7 @@ LIMITS = {
     "files at the top": 11,
     "functions of radon's rank D": 1,
     "functions of rank E or F": 0,
-    "mean complexity, in hundredths": 399,  # manual pages, tables side by side
+    "mean complexity, in hundredths": 398,  # manual pages, tables side by side
     "private attributes in tests": 146,  # two are of python-docx, to write an odd table
     "base dependencies": 27,  # pygments, which rich brings anyway
     "members of Engine": 23,  # three of them attributes that an engine is given
