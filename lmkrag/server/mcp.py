@@ -106,7 +106,7 @@ class _DocumentServer(MCPServer[Any]):
                     arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
             result = await super().call_tool(name, arguments, *context)
         except (UsageError, ToolError) as error:
-            ours = error.__cause__ or error
+            ours = error.__cause__ if isinstance(error, ToolError) else error
             if isinstance(ours, (Problem, LmkragError)):
                 raise ToolError(str(ours)) from error
             raise
