@@ -96,8 +96,9 @@ def test_the_date_of_a_sentence_is_no_second_value(tmp_path):
         for question in ("which release is the current stable one?", "what is the latest release?"):
             found = engine.search(question)
             assert [span.doc_id for span in found] == ["new.md", "old.md"]
-            assert found[1].superseded_by == "new.md:3"
-            assert all(release in found.notes[0] for release in ("14 (2024)", "17 (2026)"))
+            assert (
+                found[1].superseded_by == "new.md:3" and "14 (2024) and 17 (2026)" in found.notes[0]
+            )
 
 
 def test_a_question_about_a_year_turns_it_round(engine):
