@@ -103,9 +103,10 @@ class Grid:
             DocumentError: cells repeat too much.
         """
         self._fill()
-        while len(self._row) + 1 < min(place, MOST_COVERED):
-            self._repeats.count("", 1)
-            self._append("", 1)
+        while (gap := min(place, MOST_COVERED) - 1 - len(self._row)) > 0:
+            times = 1 if self._above else gap
+            self._repeats.count("", times)
+            self._row += [""] * times
             self._fill()
         rows, columns = (max(1, min(MOST_COVERED, count)) for count in (rows, columns))
         self._values += 1 if text else 0

@@ -79,7 +79,9 @@ def test_status_checks_the_encoder_and_the_index(lmkrag, index, tmp_path):
     checks = {item["check"]: item for item in record["checks"]}
     assert checks.keys() == {"encoder", "files", "disk", "vectors", "extras"}
     assert all(item["ok"] for item in checks.values())
-    assert re.search(r"Onnx on cpu in (int8|float32)", checks["encoder"]["detail"])
+    assert re.search(
+        r"(Onnx on cpu in (int8|float32)|Torch on cpu in bfloat16)", checks["encoder"]["detail"]
+    )
     assert checks["vectors"]["detail"] == "searched on the CPU"
     assert "checks" not in json.loads(lmkrag("status", "--index", index, "--json").stdout)
     segment = next((index / "segments").iterdir())

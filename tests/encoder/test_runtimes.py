@@ -205,8 +205,10 @@ def test_one_question_is_read_without_onnx_runtime(name, questions, monkeypatch)
 def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     from lmkrag.encoder import loading
 
-    monkeypatch.setattr(device, "has_amx", lambda: False)
     monkeypatch.setattr(device, "has_card", lambda: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "has_amx", lambda: True)
+        assert prefers_torch() and prefers_torch("cpu")
     assert not prefers_torch()
     assert isinstance(LandmarkEncoder.load().model, OnnxModel)
     monkeypatch.setattr(device, "has_card", lambda: True)
