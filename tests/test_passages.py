@@ -322,3 +322,27 @@ def test_an_entry_is_not_joined_by_the_next(encoder, tmp_path):
         engine.add(Document("keys.html", "keys.html", f"{shift}\n\n{both}\n", kind="html"))
         first = engine.search("What happens if I hold Shift while I draw a lane?")[0]
     assert first.text == shift
+
+
+RULES = """RULES OF THE QUARRY
+They hang beside the gate. Whoever breaks one of them talks to the foreman.
+
+1. Driving. Nobody drives faster than fifteen kilometres an hour. The road to the crusher has one lane, and who comes
+down lets the other pass. Loads are covered as soon as the wind lifts the dust from the heap.
+
+2. Blasting. Stay four hundred metres from the face when the siren has sounded. Whoever is nearer goes into the shelter.
+Nobody leaves it before the long tone.
+
+3. Dust. Wear the mask with two filters at the crusher, and change them when breathing becomes hard. The water is turned
+on before the belt starts. If the pump fails, the belt stands still until it runs again.
+
+4. Ladders. They are tied at the top and reach three rungs above the edge. A ladder with a cracked rung is sawn through,
+so that nobody takes it again. Aluminium is not used near the overhead line.
+"""
+
+
+def test_a_rule_of_several_sentences_is_not_joined_by_the_next(encoder, tmp_path):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("rules.txt", "rules.txt", RULES))
+        first = engine.search("how far from the face must people stay when it is blasted?")[0]
+    assert first.text == RULES[RULES.index("2. B") : RULES.index("\n\n3.")]

@@ -183,7 +183,7 @@ def _take_after(
     answer to a question.
     """
     last, kind = view.sentence(stop - 1), view.kind(stop - 1)
-    if kind == "item" and stop - 1 > first:  # within a list that was announced: the rest of it
+    if kind == "item" and view.kind(first) != "item":  # in a list with what announces it
         return _take_group_after(view, stop, "item", weights)
     if not (_ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last)):
         return stop
