@@ -31,8 +31,7 @@ class AnswerWeights:
     value_bias: float = -1.09  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.011, 0.262, 0.067)
     min_value: float = 0.8  # the least probability of a value that is shown
-    near: float = 4.0  # by how much others may read worse than the first of a likely answer
-    partial: float = 0.5  # log-odds of completeness below which others complete a passage
+    near: float = 3.0  # by how much others may read worse than the first of a sure answer
 
     max_passages: int = 3  # passages that are read and shown, at most
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it

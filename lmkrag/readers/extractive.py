@@ -108,7 +108,7 @@ class ExtractiveReader(Reader):
         citations = leave_out_unnamed(question, citations)
         value = None
         if label in ("strong", "likely"):
-            citations = choose_citations(citations, read, is_strong=label == "strong")
+            citations = choose_citations(citations, read)
             value = find_value(question, read[citations[0].number - 1], citations[0])
         words = " ".join(value.text.split()) if value else ""
         first = f"{INTRODUCTIONS[label]} {words}".strip()
@@ -215,19 +215,12 @@ def leave_out_unnamed(question: str, citations: Sequence[Citation]) -> list[Cita
 
 
 def choose_citations(
-    citations: Sequence[Citation], read: Sequence[ReadPassage], *, is_strong: bool
+    citations: Sequence[Citation], read: Sequence[ReadPassage]
 ) -> list[Citation]:
-    """Return the citations of the passages that a sure answer shows, the first one among them.
-
-    Others are shown if they read nearly as well, but for a strong answer whose first passage reads
-    best and has the whole answer.
+    """Return the citations of the passages that a sure answer shows: the first one, and others
+    that read nearly as well.
     """
-    best = citations[0]
-    first = read[best.number - 1].reading
-    is_best = first.score == max(each.reading.score for each in read)
-    if is_strong and is_best and first.complete > ANSWERS.partial:
-        return [best]
-    least = first.score - ANSWERS.near
+    least = read[citations[0].number - 1].reading.score - ANSWERS.near
     return [each for each in citations if read[each.number - 1].reading.score >= least]
 
 
