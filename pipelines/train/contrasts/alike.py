@@ -18,6 +18,7 @@ from pipelines.train.contrasts.passages import (
     name_document,
     shared_names,
 )
+from pipelines.train.mined import make_negative
 
 SETS = {"cuad": 2_000, "medquad": 2_000, "policyqa": 1_500, "eips": 700, "peps": 700, "rfcs": 700}
 _FEWEST = 4  # documents that answer one question
@@ -54,10 +55,10 @@ def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> It
         for other in others:
             query = group[other]
             passage, _ = cut_passage(documents[query.doc_id], query.spans, rng, is_short=is_short)
-            passages.append(passage.as_negative()._replace(place=other))
+            passages.append(make_negative(other, passage.sentences))
         # Without its place nobody can tell whose the answer is: another document's name before it.
         if not _names_document("".join(own.sentences), about):
-            passages.append(own.as_negative()._replace(place=others[0]))
+            passages.append(make_negative(others[0], own.sentences))
         if own.answers:
             key = f"{name}/alike/{group[about].query_id}"
             question = _phrase(subject, about, rng)
