@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.dataset import Query
 from lmkrag.types import Document
 from pipelines.train.contrasts.alone import SHORT
 from pipelines.train.contrasts.passages import (
-    MOST,
     Contrast,
     cut_beside,
     cut_passage,
+    load_set,
     name_document,
     shared_names,
 )
@@ -33,9 +33,8 @@ _MEDICAL = re.compile(
 
 def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> Iterator[Contrast]:
     """Yield questions about one document, with passages of others that answer for themselves."""
-    dataset = load_dataset(data / name)
-    documents = {document.doc_id: document for document in dataset.documents}
-    groups = _group_questions(name, dataset, documents)
+    documents, queries = load_set(data / name)
+    groups = _group_questions(name, queries, documents)
     usable = [
         (subject, about)
         for subject, group in groups.items()
@@ -66,13 +65,11 @@ def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> It
 
 
 def _group_questions(
-    name: str, dataset: Dataset, documents: Mapping[str, Document]
+    name: str, queries: Sequence[Query], documents: Mapping[str, Document]
 ) -> dict[str, dict[str, Query]]:
     """Return the questions by what they ask for, and by what they ask it about."""
     groups: dict[str, dict[str, Query]] = defaultdict(dict)
-    for query in dataset.queries:
-        if not query.spans or query.spans[0][1] - query.spans[0][0] > MOST:
-            continue
+    for query in queries:
         subject, about = _split_question(name, query.query, documents[query.doc_id])
         if subject and about:
             groups[subject].setdefault(about, query)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lmkrag.evaluation.dataset import Query, load_dataset
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage, Span, is_evidence, make_negative
@@ -29,6 +30,18 @@ class Contrast(NamedTuple):
 
 Family = Callable[[str, Path, int, np.random.Generator], Iterator[Contrast]]
 """Yields contrasts of a kind: of a set, the folder of all sets, so many questions."""
+
+
+def load_set(folder: Path) -> tuple[dict[str, Document], list[Query]]:
+    """Return the documents of a set by their names, and the questions whose evidence is used."""
+    dataset = load_dataset(folder)
+    documents = {document.doc_id: document for document in dataset.documents}
+    queries = [
+        query
+        for query in dataset.queries
+        if query.spans and query.spans[0][1] - query.spans[0][0] <= MOST
+    ]
+    return documents, queries
 
 
 @cache
