@@ -6,8 +6,8 @@ sentence answers; each token, whether a short answer begins or ends there (Devli
 the first where there is none.
 """
 
-import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,9 @@ from transformers import BertConfig, BertModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import read_weights
 from lmkrag.models.packing import WORDS, unpack_weights
+from lmkrag.reranker.folders import read_settings
 from pipelines.train.four_bits import Rounding
+from pipelines.train.loop import Build, Compute, Loop
 from pipelines.train.mined import ANSWERS, UNKNOWN
 from pipelines.train.passages import Step
 from pipelines.train.settings import Training, find_start
@@ -54,17 +56,18 @@ class Reader(nn.Module):
         numbers = {int(name.split(".")[3]) for name in weights if ".layer." in name}
         kept = list(layers) or sorted(numbers)
         words, size = weights[f"bert.{WORDS}"].shape
-        tables = {
-            name: f"bert.embeddings.{name}_embeddings.weight" for name in ("position", "token_type")
-        }
+
+        def count(table: str) -> int:
+            return len(weights[f"bert.embeddings.{table}_embeddings.weight"])
+
         config = BertConfig(
             vocab_size=words,
             hidden_size=size,
             num_hidden_layers=len(kept),
             num_attention_heads=size // _HEAD_SIZE,
             intermediate_size=4 * size,
-            max_position_embeddings=len(weights[tables["position"]]),
-            type_vocab_size=len(weights[tables["token_type"]]),
+            max_position_embeddings=count("position"),
+            type_vocab_size=count("token_type"),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             # For texts this short the fused attention is half as fast on a CPU.
@@ -151,15 +154,21 @@ def read_start(name: str) -> dict[str, Tensor]:
     folder = find_start(name)
     weights = unpack_weights(load_file(folder / "model.safetensors"))
     if WORDS not in weights:
-        base = json.loads((folder / "reranker.json").read_text("utf-8"))["base"]
-        weights |= read_weights(find_model(base) / "model.safetensors", only=WORDS)
-    floats = {key: torch.from_numpy(np.array(value, np.float32)) for key, value in weights.items()}
-    return {key if key.startswith(HEADS) else f"bert.{key}": floats[key] for key in floats}
-
-
-def weigh_losses(training: Training) -> dict[str, float]:
-    """Return the weights of the losses."""
+        base = find_model(read_settings(folder)["base"])
+        weights |= read_weights(base / "model.safetensors", only=WORDS)
     return {
+        name if name.startswith(HEADS) else f"bert.{name}": torch.from_numpy(
+            np.array(values, np.float32)
+        )
+        for name, values in weights.items()
+    }
+
+
+def train_reader(
+    model: Reader, build: Build, compute: Compute, training: Training, out: Path
+) -> None:
+    """Train a reader by the losses that ``compute`` returns, and write its weights."""
+    weights = {
         "passages": 1.0,
         "sentences": _HALF,
         "single passages": 1.0,
@@ -169,6 +178,15 @@ def weigh_losses(training: Training) -> dict[str, float]:
         "teacher's sentences": training.imitate,
         "teacher's ends": training.imitate,
     }
+    loop = Loop(
+        folder=out,
+        learning_rate=training.learning_rate,
+        warmup=training.warmup,
+        steps=training.steps,
+        minutes=training.minutes,
+    )
+    loop.run(model, build, compute, weights)
+    loop.write_parts(model.trained_weights())
 
 
 def label_losses(step: Step, scores: Scores) -> dict[str, Tensor]:
