@@ -6,9 +6,10 @@ sentence answers; each token, whether a short answer begins or ends there (Devli
 the first where there is none.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from pipelines.train.settings import Training, find_start
 HEADS = ("classifier", "complete", "sentence", "ends")
 _HEAD_SIZE = 32  # dimensions
 _MASKED = -1e4  # in place of a logit
+_LAYER = re.compile(r"(?<=encoder\.layer\.)\d+")
 _HALF = 0.5  # weight of losses beside those of passages
 
 
@@ -53,8 +55,7 @@ class Reader(nn.Module):
     def __init__(self, weights: dict[str, Tensor], layers: Sequence[int] = ()) -> None:
         """Take weights by the names of this module, heads may lack; keep some layers, or all."""
         super().__init__()
-        numbers = {int(name.split(".")[3]) for name in weights if ".layer." in name}
-        kept = list(layers) or sorted(numbers)
+        kept = layers or range(1 + max(map(find_layer, weights)))
         words, size = weights[f"bert.{WORDS}"].shape
 
         def count(table: str) -> int:
@@ -78,15 +79,7 @@ class Reader(nn.Module):
         self.ends = nn.Linear(size, 2)
         for head in (self.complete, self.sentence):
             nn.init.zeros_(head.weight)
-        renamed = {}
-        for name, value in weights.items():
-            parts = name.split(".")
-            if ".layer." in name:
-                if int(parts[3]) not in kept:
-                    continue
-                parts[3] = str(kept.index(int(parts[3])))
-            renamed[".".join(parts)] = value
-        missing, unknown = self.load_state_dict(renamed, strict=False)
+        missing, unknown = self.load_state_dict(keep_layers(weights, kept), strict=False)
         lacking = [name for name in missing if not name.startswith((*HEADS, "bert.pooler"))]
         assert not unknown and not lacking, (lacking, unknown)
 
@@ -141,6 +134,24 @@ class Reader(nn.Module):
             for name, value in self.state_dict().items()
             if not name.startswith("bert.embeddings.")
         }
+
+
+def find_layer(name: str) -> int:
+    """Return the layer that a weight is of, -1 for none."""
+    number = _LAYER.search(name)
+    return int(number[0]) if number else -1
+
+
+def keep_layers(weights: Mapping[str, Any], kept: Sequence[int]) -> dict[str, Any]:
+    """Return the weights of some layers, numbered from 0, and those that are of none."""
+    renamed = {}
+    for name, value in weights.items():
+        layer = find_layer(name)
+        if layer in kept:
+            renamed[_LAYER.sub(str(kept.index(layer)), name)] = value
+        elif layer < 0:
+            renamed[name] = value
+    return renamed
 
 
 def find_matrices(layers: Sequence[nn.Module]) -> list[nn.Linear]:

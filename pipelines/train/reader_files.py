@@ -42,7 +42,7 @@ from lmkrag.training.calibration import RangeMeter
 from lmkrag.types.arrays import Vectors, Weights
 from pipelines.train.four_bits import pack_blocks
 from pipelines.train.passages import Passages
-from pipelines.train.reader import read_start
+from pipelines.train.reader import find_layer, keep_layers, read_start
 from pipelines.train.settings import Training, find_start, load_settings
 
 EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
@@ -92,20 +92,12 @@ def write_reader(
 def write_answers(whole: Path, out: Path) -> None:
     """Write the last layers of a reader's folder as those of another reader that judge."""
     settings, folder = read_settings(out), out / ANSWERS
-    below = settings["layers"] - EXACT_LAYERS
-
-    def cut(values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the last layers, numbered from 0, and of the heads."""
-        kept = {}
-        for name, value in values.items():
-            layer = find_layer(name)
-            if layer >= below or not name.startswith(("embeddings.", "encoder.")):
-                kept[name.replace(f".{layer}.", f".{layer - below}.", 1)] = value
-        return kept
-
+    last = range(settings["layers"])[-EXACT_LAYERS:]
+    stored = keep_layers(load_file(whole / "model.safetensors"), last)
+    above = {name: stored[name] for name in stored if not name.startswith("embeddings.")}
     folder.mkdir(exist_ok=True)
-    save_file(cut(load_file(whole / "model.safetensors")), folder / "model.safetensors")
-    write_ranges(folder, cut(read_ranges(whole) or {}))
+    save_file(above, folder / "model.safetensors")
+    write_ranges(folder, keep_layers(read_ranges(whole) or {}, last))
     write_json(out / "reranker.json", settings | {"answer_layers": EXACT_LAYERS})
     write_graphs(out)
     shutil.copymode(out / "model.safetensors", folder / "model.safetensors")
@@ -127,11 +119,6 @@ def keep_unchanged(
         if name.startswith("embeddings.") or unpacked_names([name.removesuffix(SCALES)]) & same
     }
     return stored, {name: values for name, values in weights.items() if name not in same}
-
-
-def find_layer(name: str) -> int:
-    """Return the layer that a weight is of, -1 for none."""
-    return int(name.split(".")[2]) if name.startswith("encoder.layer.") else -1
 
 
 def measure_ranges(meter: RangeMeter, pack: Path) -> dict[str, Vectors]:
