@@ -47,7 +47,7 @@ from pipelines.train.settings import Training, find_start, load_settings
 
 EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
 STEPS = 20  # that ranges are measured on
-HEADS = f"""
+HEAD_NODES = f"""
     first = Constant <value_ints = [0]> ()
     second = Constant <value_ints = [1]> ()
     state = Slice({AFTER}, first, second)
@@ -169,7 +169,7 @@ def write_precisions(
     if ranges is not None:
         bodies["int8"] = quantize(body, ranges, layers)
     for precision, weights in bodies.items():
-        nodes = write_nodes(weights, int8=precision == "int8") + HEADS
+        nodes = write_nodes(weights, int8=precision == "int8") + HEAD_NODES
         graph = build_model(nodes, inputs, outputs, weights | heads)
         (folder / f"{precision}.onnx").write_bytes(graph)
 
