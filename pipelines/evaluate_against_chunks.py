@@ -11,11 +11,12 @@ the documents. The job writes them in the data format and runs ``lmkrag eval``, 
 """  # noqa: E501
 
 import argparse
-import gzip
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+from lmkrag.evaluation.dataset import write_records
 
 
 def main() -> None:
@@ -42,11 +43,9 @@ def main() -> None:
         )
     folder = options.out / "set"
     folder.mkdir(parents=True, exist_ok=True)
-    _write(
-        folder / "docs.jsonl.gz",
-        [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()],
-    )
-    _write(folder / "queries.jsonl.gz", queries)
+    documents = ({"doc_id": name, "title": name, "text": text} for name, text in texts.items())
+    write_records(folder / "docs.jsonl.gz", documents)
+    write_records(folder / "queries.jsonl.gz", queries)
     command = [
         sys.executable,
         "-P",
@@ -60,11 +59,6 @@ def main() -> None:
         options.out,
     ]
     sys.exit(subprocess.run(command, check=False).returncode)
-
-
-def _write(path: Path, records: list[dict]) -> None:
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 if __name__ == "__main__":

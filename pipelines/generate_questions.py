@@ -52,14 +52,12 @@ def main() -> None:
     parser.add_argument("--base-url")
     parser.add_argument("--max-tokens", type=int)
     options = parser.parse_args()
-    settings = {
-        "model": options.model,
-        "base_url": options.base_url,
-        "max_tokens": options.max_tokens,
-    }
     try:
         reader = load_reader(
-            options.reader, **{name: value for name, value in settings.items() if value is not None}
+            options.reader,
+            model=options.model,
+            base_url=options.base_url,
+            max_tokens=options.max_tokens,
         )
         assert isinstance(reader, LanguageModelReader)
         documents = load_documents(options.paths)

@@ -218,14 +218,14 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
             {"format": "pt"},
         )
     write_json(out / "config.json", {**read_config(out), "dtype": "float16"})
-    _record_weights(out)
+    record_weights(out)
 
 
 def _shapes_of(weights: dict[str, Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in weights.items()}
 
 
-def _record_weights(folder: Path) -> None:
+def record_weights(folder: Path) -> None:
     """Record a hash of the weights of an encoder folder, whose files are complete."""
     write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
     make_readable(folder)
@@ -311,7 +311,7 @@ def pack_encoder(folder: Path, base: Path) -> None:
             f"{folder}: its embeddings of words are not those of {base}: train with freeze_words"
         )
     save_arrays(pack_matrices(weights) | words, folder / "model.safetensors", {"format": "pt"})
-    _record_weights(folder)
+    record_weights(folder)
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

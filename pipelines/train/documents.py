@@ -72,17 +72,10 @@ class DocumentSteps:
     def __init__(self, data: Documents, stage: StageSettings, seed: int) -> None:
         """Take a file, how it is trained on, and the seed."""
         self._data, self._stage, self._seed = data, stage, seed
-        tasks = [
-            (number, entry, task)
-            for number, entry in enumerate(data.described)
-            for task in entry["tasks"]
-        ]
         self._sets = [
-            (
-                number,
-                SetSettings(entry["path"], task, within=entry["within"], **entry["tasks"][task]),
-            )
-            for number, entry, task in tasks
+            (number, SetSettings(entry["path"], task, within=entry["within"], **settings))
+            for number, entry in enumerate(data.described)
+            for task, settings in entry["tasks"].items()
         ]
         weights = np.array([chosen.weight for _, chosen in self._sets])
         self._shares = weights / weights.sum()

@@ -19,10 +19,10 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import read_settings
-from lmkrag.models.files import hash_weights, make_readable, write_json
 from lmkrag.models.packing import WORDS, pack_matrices, pack_rows, unpacked_names
 from lmkrag.models.quantization import read_ranges, write_ranges
 from lmkrag.training.calibration import calibrate_encoder, sample_texts, write_encoder_graphs
+from lmkrag.training.student import record_weights
 from pipelines.train.low_rank import LANDMARK, merge_adapter
 
 
@@ -41,10 +41,9 @@ def write_encoder(start: Path, weights: Path, out: Path, sets: list[Path]) -> No
         elif name in unpacked_names(stored):
             stored |= pack_matrices({name: values.astype(np.float32)})
     save_file(stored, out / "model.safetensors", {"format": "pt"})
-    write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
+    record_weights(out)
     if sets:
         calibrate_encoder(out, sample_texts(sets))
-    make_readable(out)
 
 
 def pack_words(folder: Path) -> None:
@@ -52,11 +51,10 @@ def pack_words(folder: Path) -> None:
     ranges, weights = read_ranges(folder), load_file(folder / "model.safetensors")
     packed = pack_rows(WORDS, weights.pop(WORDS))
     save_file(weights | packed, folder / "model.safetensors", {"format": "pt"})
-    write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
+    record_weights(folder)
     if ranges is not None:
         write_ranges(folder, ranges)
     write_encoder_graphs(folder)
-    make_readable(folder)
 
 
 def main() -> None:

@@ -60,12 +60,12 @@ class Loop:
         device = parameters[0].device
         optimizer = AdamW(parameters, self.learning_rate, weight_decay=0.01)
         step, seconds = self._load(trained, optimizer)
-        began, saved = time.monotonic() - seconds, time.monotonic()
+        began, saved = time.monotonic() - seconds, seconds
         parts = load_steps(
             build, step * self.accumulate, self.workers if device.type == "cuda" else 0
         )
-        means = Means()
-        while (done := self._share_done(step, time.monotonic() - began)) < 1:
+        recent: dict[str, list[float]] = defaultdict(list)
+        while (done := self._share_done(step, seconds)) < 1:
             for group in optimizer.param_groups:
                 group["lr"] = self.learning_rate * share_rate(step, self.warmup, done)
             optimizer.zero_grad()
@@ -73,17 +73,18 @@ class Loop:
                 losses = compute(next(parts).to(device))
                 weighted = torch.stack([weights[name] * loss for name, loss in losses.items()])
                 (weighted.sum() / self.accumulate).backward()
-                means.add(losses)
+                for name, loss in losses.items():
+                    recent[name].append(loss.item())
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
-            step += 1
+            step, seconds = step + 1, time.monotonic() - began
             if step % LOGGED == 0:
-                self._report(step, time.monotonic() - began, means)
-            if time.monotonic() - saved > SAVED:
-                self._save(trained, optimizer, step, time.monotonic() - began)
-                saved = time.monotonic()
-        self._report(step, time.monotonic() - began, means)
-        self._save(trained, optimizer, step, time.monotonic() - began)
+                self._report(step, seconds, recent)
+            if seconds - saved > SAVED:
+                self._save(trained, optimizer, step, seconds)
+                saved = seconds
+        self._report(step, seconds, recent)
+        self._save(trained, optimizer, step, seconds)
 
     def log(self, line: str) -> None:
         """Print a line, and add it to the log."""
@@ -97,10 +98,12 @@ class Loop:
         for number, start in enumerate(range(0, len(stored), PART)):
             (self.folder / f"part-{number:02}").write_bytes(stored[start : start + PART])
 
-    def _report(self, step: int, seconds: float, means: "Means") -> None:
-        """Log the losses since the last report, if there are any."""
-        if losses := means.take():
-            self.log(f"step {step}, {seconds:.0f} s: {losses}")
+    def _report(self, step: int, seconds: float, losses: dict[str, list[float]]) -> None:
+        """Log the means of the losses since the last report, if there are any, and forget them."""
+        if losses:
+            means = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in losses.items())
+            self.log(f"step {step}, {seconds:.0f} s: {means}")
+            losses.clear()
 
     def _share_done(self, step: int, seconds: float) -> float:
         return step / self.steps if self.steps else seconds / (60 * self.minutes)
@@ -123,33 +126,14 @@ class Loop:
         partial.replace(self.folder / "last.pt")
 
 
-class Means:
-    """Means of losses by name. State: the values since they were last taken."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[float]] = defaultdict(list)
-
-    def add(self, losses: Mapping[str, Tensor]) -> None:
-        """Take the losses of a part of a step."""
-        for name, loss in losses.items():
-            self._values[name].append(loss.item())
-
-    def take(self) -> str:
-        """Return the means as text, and begin anew."""
-        text = ", ".join(f"{name} {np.mean(values):.3f}" for name, values in self._values.items())
-        self._values.clear()
-        return text
-
-
+@dataclass
 class Steps(Dataset[Any]):
     """The steps of a run by their numbers, without end."""
 
-    def __init__(self, build: Build) -> None:
-        """Take the function that builds a step."""
-        self._build = build
+    build: Build
 
     def __getitem__(self, number: int) -> Any:
-        return self._build(number)
+        return self.build(number)
 
 
 def load_steps(build: Build, first: int, workers: int) -> Iterator[Any]:

@@ -13,8 +13,6 @@ is, but not re-ranked. OUT gets `SET.jsonl.gz`, which `pack_passages.py` packs.
 """
 
 import argparse
-import gzip
-import json
 import tempfile
 import zlib
 from collections import Counter, defaultdict
@@ -37,6 +35,8 @@ from pipelines.train.mined import (
     Passage,
     Span,
     is_evidence,
+    make_negative,
+    read_lines,
     write_mined,
 )
 from pipelines.train.settings import MinedSet, ReaderSettings, load_settings
@@ -109,16 +109,15 @@ def read_written(path: Path) -> tuple[dict[str, list[Document]], dict[str, list[
     """Return the tables of a file of questions, and the questions, both by set."""
     documents: dict[str, list[Document]] = defaultdict(list)
     questions: dict[str, list[Question]] = defaultdict(list)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for record in map(json.loads, lines):
-            doc_id, name = record["doc_id"], record["set"]
-            if "text" in record:
-                title, kind = record["title"], record["kind"]
-                documents[name].append(Document(doc_id, doc_id, record["text"], title, kind))
-            else:
-                spans = [(start, end) for start, end in record["spans"]]
-                question = Question(record["question"], doc_id, spans, record["short"] or ())
-                questions[name].append(question)
+    for record in read_lines(path):
+        doc_id, name = record["doc_id"], record["set"]
+        if "text" in record:
+            title, kind = record["title"], record["kind"]
+            documents[name].append(Document(doc_id, doc_id, record["text"], title, kind))
+        else:
+            spans = [(start, end) for start, end in record["spans"]]
+            question = Question(record["question"], doc_id, spans, record["short"] or ())
+            questions[name].append(question)
     return documents, questions
 
 
@@ -168,7 +167,7 @@ def label_passage(place: str, text: str, begin: int, question: Question | None) 
     bounds = [(begin + each.start, begin + each.end) for each in split_sentences(text)]
     sentences = tuple(text[low - begin : high - begin] for low, high in bounds)
     if question is None:
-        return Passage(place, sentences, (NO_ANSWER,) * len(sentences))
+        return make_negative(place, sentences)
     labels = [label_sentence(each, question.spans) for each in bounds]
     if question.beside:
         good = np.flatnonzero(np.array(labels) == ANSWERS)
@@ -206,8 +205,7 @@ def write_set(out: Path, name: str, questions: Iterator[Mined]) -> None:
     path = out / f"{name}.jsonl.gz"
     if not path.exists():
         out.mkdir(parents=True, exist_ok=True)
-        counts = write_mined(path, questions)
-        print(f"{path}: {counts[0]} questions, {counts[1]} passages", flush=True)
+        write_mined(path, questions)
 
 
 def main() -> None:

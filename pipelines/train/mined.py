@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,10 +42,10 @@ class Passage(NamedTuple):
         """Whether a sentence answers."""
         return ANSWERS in self.labels
 
-    def as_negative(self) -> "Passage":
-        """Return the same for a question that it does not answer."""
-        labels = (NO_ANSWER,) * len(self.sentences)
-        return self._replace(labels=labels, short=None, complete=UNKNOWN)
+
+def make_negative(place: str, sentences: Sequence[str]) -> Passage:
+    """Return a passage that does not answer."""
+    return Passage(place, tuple(sentences), (NO_ANSWER,) * len(sentences))
 
 
 class Mined(NamedTuple):
@@ -55,23 +55,30 @@ class Mined(NamedTuple):
     passages: tuple[Passage, ...]
 
 
-def write_mined(path: Path, questions: Iterable[Mined]) -> tuple[int, int]:
-    """Write a file; return how many questions and passages there are."""
-    counts = [0, 0]
+def write_mined(path: Path, questions: Iterable[Mined]) -> None:
+    """Write a file; print how many questions and passages there are."""
+    asked = taken = 0
     partial = path.with_suffix(".partial")
     with gzip.open(partial, "wt", encoding="utf-8") as file:
         for question, passages in questions:
             file.write(json.dumps([question, passages], ensure_ascii=False) + "\n")
-            counts = [counts[0] + 1, counts[1] + len(passages)]
+            asked, taken = asked + 1, taken + len(passages)
     partial.rename(path)
-    return counts[0], counts[1]
+    print(f"{path}: {asked} questions, {taken} passages", flush=True)
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Yield what the lines of a gzipped file say in JSON."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
 
 
 def read_mined(path: Path) -> list[Mined]:
     """Return the questions of a file."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
-    return [Mined(question, tuple(map(_from_record, passages))) for question, passages in records]
+    return [
+        Mined(question, tuple(map(_from_record, passages)))
+        for question, passages in read_lines(path)
+    ]
 
 
 def _from_record(record: list[Any]) -> Passage:

@@ -1,11 +1,12 @@
 """The steps of training a reader, by number, of what `pack_passages.py` packs."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pipelines.train.mined import ANSWERS, NO_ANSWER, UNKNOWN
 from pipelines.train.packs import Pack
@@ -149,17 +150,23 @@ class Passages:
         return sentence, start, end
 
 
-def collate(rows: list[Row], question: list[int]) -> Step:
+def collate(rows: Sequence[Row], question: Sequence[int]) -> Step:
     """Return rows as padded tensors; ``question`` has the numbers of their questions."""
-    length, most = max(len(row.tokens) for row in rows), max(len(row.labels) for row in rows)
-    ids, types = np.zeros((2, len(rows), length), np.int64)
-    mask, owners = np.zeros((len(rows), length), bool), np.full((len(rows), length), -1)
-    labels = np.full((len(rows), most), UNKNOWN)
-    for number, row in enumerate(rows):
-        size = len(row.tokens)
-        ids[number, :size], owners[number, :size] = row.tokens, row.owners
-        types[number, row.begin : size], mask[number, :size] = 1, True
-        labels[number, : len(row.labels)] = row.labels
-    ends, complete = np.array([row.ends for row in rows]), np.array([row.complete for row in rows])
-    arrays = (ids, types, mask, owners, labels, np.array(question), ends, complete)
-    return Step(*map(torch.from_numpy, arrays))
+
+    def pad(values: Iterable[Sequence[int]], filler: int) -> Tensor:
+        tensors = [torch.from_numpy(np.array(each, np.int64)) for each in values]
+        return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=filler)
+
+    ids = pad((row.tokens for row in rows), 0)
+    places = torch.arange(ids.shape[1])
+    mask = places < torch.tensor([[len(row.tokens)] for row in rows])
+    return Step(
+        ids=ids,
+        types=(mask & (places >= torch.tensor([[row.begin] for row in rows]))).long(),
+        mask=mask,
+        owners=pad((row.owners for row in rows), -1),
+        labels=pad((row.labels for row in rows), UNKNOWN),
+        question=torch.tensor(question),
+        ends=torch.tensor([row.ends for row in rows]),
+        complete=torch.tensor([row.complete for row in rows]),
+    )

@@ -6,9 +6,10 @@ sentence answers; each token, whether a short answer begins or ends there (Devli
 the first where there is none.
 """
 
-import json
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +22,9 @@ from transformers import BertConfig, BertModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import read_weights
 from lmkrag.models.packing import WORDS, unpack_weights
+from lmkrag.reranker.folders import read_settings
 from pipelines.train.four_bits import Rounding
+from pipelines.train.loop import Build, Compute, Loop
 from pipelines.train.mined import ANSWERS, UNKNOWN
 from pipelines.train.passages import Step
 from pipelines.train.settings import Training, find_start
@@ -29,6 +32,7 @@ from pipelines.train.settings import Training, find_start
 HEADS = ("classifier", "complete", "sentence", "ends")
 _HEAD_SIZE = 32  # dimensions
 _MASKED = -1e4  # in place of a logit
+_LAYER = re.compile(r"(?<=encoder\.layer\.)\d+")
 _HALF = 0.5  # weight of losses beside those of passages
 
 
@@ -51,20 +55,20 @@ class Reader(nn.Module):
     def __init__(self, weights: dict[str, Tensor], layers: Sequence[int] = ()) -> None:
         """Take weights by the names of this module, heads may lack; keep some layers, or all."""
         super().__init__()
-        numbers = {int(name.split(".")[3]) for name in weights if ".layer." in name}
-        kept = list(layers) or sorted(numbers)
+        kept = layers or range(1 + max(map(find_layer, weights)))
         words, size = weights[f"bert.{WORDS}"].shape
-        tables = {
-            name: f"bert.embeddings.{name}_embeddings.weight" for name in ("position", "token_type")
-        }
+
+        def count(table: str) -> int:
+            return len(weights[f"bert.embeddings.{table}_embeddings.weight"])
+
         config = BertConfig(
             vocab_size=words,
             hidden_size=size,
             num_hidden_layers=len(kept),
             num_attention_heads=size // _HEAD_SIZE,
             intermediate_size=4 * size,
-            max_position_embeddings=len(weights[tables["position"]]),
-            type_vocab_size=len(weights[tables["token_type"]]),
+            max_position_embeddings=count("position"),
+            type_vocab_size=count("token_type"),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             # For texts this short the fused attention is half as fast on a CPU.
@@ -75,15 +79,7 @@ class Reader(nn.Module):
         self.ends = nn.Linear(size, 2)
         for head in (self.complete, self.sentence):
             nn.init.zeros_(head.weight)
-        renamed = {}
-        for name, value in weights.items():
-            parts = name.split(".")
-            if ".layer." in name:
-                if int(parts[3]) not in kept:
-                    continue
-                parts[3] = str(kept.index(int(parts[3])))
-            renamed[".".join(parts)] = value
-        missing, unknown = self.load_state_dict(renamed, strict=False)
+        missing, unknown = self.load_state_dict(keep_layers(weights, kept), strict=False)
         lacking = [name for name in missing if not name.startswith((*HEADS, "bert.pooler"))]
         assert not unknown and not lacking, (lacking, unknown)
 
@@ -140,6 +136,24 @@ class Reader(nn.Module):
         }
 
 
+def find_layer(name: str) -> int:
+    """Return the layer that a weight is of, -1 for none."""
+    number = _LAYER.search(name)
+    return int(number[0]) if number else -1
+
+
+def keep_layers(weights: Mapping[str, Any], kept: Sequence[int]) -> dict[str, Any]:
+    """Return the weights of some layers, numbered from 0, and those that are of none."""
+    renamed = {}
+    for name, value in weights.items():
+        layer = find_layer(name)
+        if layer in kept:
+            renamed[_LAYER.sub(str(kept.index(layer)), name)] = value
+        elif layer < 0:
+            renamed[name] = value
+    return renamed
+
+
 def find_matrices(layers: Sequence[nn.Module]) -> list[nn.Linear]:
     """Return the matrices of layers."""
     modules = [module for layer in layers for module in layer.modules()]
@@ -151,15 +165,21 @@ def read_start(name: str) -> dict[str, Tensor]:
     folder = find_start(name)
     weights = unpack_weights(load_file(folder / "model.safetensors"))
     if WORDS not in weights:
-        base = json.loads((folder / "reranker.json").read_text("utf-8"))["base"]
-        weights |= read_weights(find_model(base) / "model.safetensors", only=WORDS)
-    floats = {key: torch.from_numpy(np.array(value, np.float32)) for key, value in weights.items()}
-    return {key if key.startswith(HEADS) else f"bert.{key}": floats[key] for key in floats}
-
-
-def weigh_losses(training: Training) -> dict[str, float]:
-    """Return the weights of the losses."""
+        base = find_model(read_settings(folder)["base"])
+        weights |= read_weights(base / "model.safetensors", only=WORDS)
     return {
+        name if name.startswith(HEADS) else f"bert.{name}": torch.from_numpy(
+            np.array(values, np.float32)
+        )
+        for name, values in weights.items()
+    }
+
+
+def train_reader(
+    model: Reader, build: Build, compute: Compute, training: Training, out: Path
+) -> None:
+    """Train a reader by the losses that ``compute`` returns, and write its weights."""
+    weights = {
         "passages": 1.0,
         "sentences": _HALF,
         "single passages": 1.0,
@@ -169,6 +189,15 @@ def weigh_losses(training: Training) -> dict[str, float]:
         "teacher's sentences": training.imitate,
         "teacher's ends": training.imitate,
     }
+    loop = Loop(
+        folder=out,
+        learning_rate=training.learning_rate,
+        warmup=training.warmup,
+        steps=training.steps,
+        minutes=training.minutes,
+    )
+    loop.run(model, build, compute, weights)
+    loop.write_parts(model.trained_weights())
 
 
 def label_losses(step: Step, scores: Scores) -> dict[str, Tensor]:

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import bert_inputs, fuse_layers, read_weights
 from lmkrag.models.files import make_readable, write_json
@@ -43,11 +42,20 @@ from lmkrag.training.calibration import RangeMeter
 from lmkrag.types.arrays import Vectors, Weights
 from pipelines.train.four_bits import pack_blocks
 from pipelines.train.passages import Passages
-from pipelines.train.reader import read_start
+from pipelines.train.reader import find_layer, keep_layers, read_start
 from pipelines.train.settings import Training, find_start, load_settings
 
 EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
 STEPS = 20  # that ranges are measured on
+HEAD_NODES = f"""
+    first = Constant <value_ints = [0]> ()
+    second = Constant <value_ints = [1]> ()
+    state = Slice({AFTER}, first, second)
+    pooled = Gemm <transB = 1> (state, "pooler.dense.weight", "pooler.dense.bias")
+    bent = Tanh(pooled)
+    {passages.PASSAGE_LOGITS} = Gemm <transB = 1> (bent, "passage.weight", "passage.bias")
+    {passages.TOKEN_LOGITS} = Gemm <transB = 1> ({AFTER}, "token.weight", "token.bias")"""
+"""The nodes that compute :data:`lmkrag.reranker.passages.OUTPUTS`."""
 
 
 def write_reader(
@@ -75,8 +83,7 @@ def write_reader(
     out.mkdir(parents=True, exist_ok=True)
     save_file(stored, out / "model.safetensors", {"format": "pt"})
     write_json(out / "reranker.json", {"format": FORMAT, "base": base, "layers": layers})
-    _, fused = read_body(out, find_model(base), layers)
-    config = {**read_config(find_model(base)), "num_hidden_layers": layers}
+    config, fused = read_body(out, find_model(base), layers)
     write_ranges(out, measure_ranges(RangeMeter(fused, config), pack))
     write_graphs(out)
     make_readable(out)
@@ -85,20 +92,12 @@ def write_reader(
 def write_answers(whole: Path, out: Path) -> None:
     """Write the last layers of a reader's folder as those of another reader that judge."""
     settings, folder = read_settings(out), out / ANSWERS
-    below = settings["layers"] - EXACT_LAYERS
-
-    def cut(values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the last layers, numbered from 0, and of the heads."""
-        kept = {}
-        for name, value in values.items():
-            layer = find_layer(name)
-            if layer >= below or not name.startswith(("embeddings.", "encoder.")):
-                kept[name.replace(f".{layer}.", f".{layer - below}.", 1)] = value
-        return kept
-
+    last = range(settings["layers"])[-EXACT_LAYERS:]
+    stored = keep_layers(load_file(whole / "model.safetensors"), last)
+    above = {name: stored[name] for name in stored if not name.startswith("embeddings.")}
     folder.mkdir(exist_ok=True)
-    save_file(cut(load_file(whole / "model.safetensors")), folder / "model.safetensors")
-    write_ranges(folder, cut(read_ranges(whole) or {}))
+    save_file(above, folder / "model.safetensors")
+    write_ranges(folder, keep_layers(read_ranges(whole) or {}, last))
     write_json(out / "reranker.json", settings | {"answer_layers": EXACT_LAYERS})
     write_graphs(out)
     shutil.copymode(out / "model.safetensors", folder / "model.safetensors")
@@ -120,11 +119,6 @@ def keep_unchanged(
         if name.startswith("embeddings.") or unpacked_names([name.removesuffix(SCALES)]) & same
     }
     return stored, {name: values for name, values in weights.items() if name not in same}
-
-
-def find_layer(name: str) -> int:
-    """Return the layer that a weight is of, -1 for none."""
-    return int(name.split(".")[2]) if name.startswith("encoder.layer.") else -1
 
 
 def measure_ranges(meter: RangeMeter, pack: Path) -> dict[str, Vectors]:
@@ -175,21 +169,9 @@ def write_precisions(
     if ranges is not None:
         bodies["int8"] = quantize(body, ranges, layers)
     for precision, weights in bodies.items():
-        nodes = write_nodes(weights, int8=precision == "int8") + head_nodes()
+        nodes = write_nodes(weights, int8=precision == "int8") + HEAD_NODES
         graph = build_model(nodes, inputs, outputs, weights | heads)
         (folder / f"{precision}.onnx").write_bytes(graph)
-
-
-def head_nodes() -> str:
-    """Return what computes :data:`lmkrag.reranker.passages.OUTPUTS`."""
-    return f"""
-        first = Constant <value_ints = [0]> ()
-        second = Constant <value_ints = [1]> ()
-        state = Slice({AFTER}, first, second)
-        pooled = Gemm <transB = 1> (state, "pooler.dense.weight", "pooler.dense.bias")
-        bent = Tanh(pooled)
-        {passages.PASSAGE_LOGITS} = Gemm <transB = 1> (bent, "passage.weight", "passage.bias")
-        {passages.TOKEN_LOGITS} = Gemm <transB = 1> ({AFTER}, "token.weight", "token.bias")"""
 
 
 def main() -> None:
@@ -208,12 +190,11 @@ def main() -> None:
     settings = load_settings(options.recipe)
     start = find_start(options.start or settings.start)
     trained = load_file(options.trained)
-    if not options.answers:
-        write_reader(trained, start, settings.base, options.out, options.pack, share=options.share)
-        return
-    with tempfile.TemporaryDirectory() as whole:
-        write_reader(trained, start, settings.base, Path(whole), options.pack, share=options.share)
-        write_answers(Path(whole), options.out)
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = Path(scratch) if options.answers else options.out
+        write_reader(trained, start, settings.base, whole, options.pack, share=options.share)
+        if options.answers:
+            write_answers(whole, options.out)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ but the embeddings of words, which do not learn; `encoder_files.py` makes an enc
 """
 
 import argparse
+import copy
 from pathlib import Path
 
 import torch
@@ -51,16 +52,14 @@ def main() -> None:
     settings = read_settings(start)
     pooling = Pooling(options.pooling or settings["pooling"])
     student = load_student(start)._replace(pooling=pooling)
+    student.backbone.to(device)
+    is_taught = stage.anchor > 0 or stage.imitation > 0
+    teacher = copy.deepcopy(student) if is_taught else None
     student.backbone.get_input_embeddings().requires_grad_(False)
     trained: nn.Module = student.backbone
     if options.rank:
         trained = Adapter(student.backbone, data.special.landmark[0], options.rank)
-    student.backbone.to(device)
     trained.to(device)
-    teacher = None
-    if stage.anchor > 0 or stage.imitation > 0:
-        teacher = load_student(start)._replace(pooling=pooling)
-        teacher.backbone.to(device)
     objective = LandmarkObjective(student, stage, teacher).train()
 
     def compute(step: Step) -> dict[str, Tensor]:

@@ -8,26 +8,22 @@ the files that `loop.py` names; `reader_files.py` makes a reader of them.
 """
 
 import copy
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pipelines.train.loop import Loop, start_run
+from pipelines.train.loop import start_run
 from pipelines.train.passages import Passages, Step
-from pipelines.train.reader import Reader, label_losses, read_start, teacher_losses, weigh_losses
-from pipelines.train.settings import (
-    ReaderSettings,
-    Training,
-    command_parser,
-    read_command,
-    replace_numbers,
-)
+from pipelines.train.reader import Reader, label_losses, read_start, teacher_losses, train_reader
+from pipelines.train.settings import command_parser, read_command, replace_numbers
 
 
-def train_passages(settings: ReaderSettings, training: Training, pack: Path, out: Path) -> None:
-    """Train a reader."""
-    device = start_run(out, training.seed)
+def main() -> None:
+    """Run."""
+    settings, options = read_command(command_parser(__doc__))
+    training = replace_numbers(settings.training, options)
+    (pack,) = options.packs
+    device = start_run(options.out, training.seed)
     model = Reader(read_start(settings.start), training.layers).to(device).train()
     teacher = copy.deepcopy(model)
     if settings.teacher:
@@ -43,22 +39,7 @@ def train_passages(settings: ReaderSettings, training: Training, pack: Path, out
         own = teacher_losses(step, scores, taught, training.temperature)
         return label_losses(step, scores) | own
 
-    loop = Loop(
-        folder=out,
-        learning_rate=training.learning_rate,
-        warmup=training.warmup,
-        steps=training.steps,
-        minutes=training.minutes,
-    )
-    loop.run(model, Passages(pack, training).step, compute, weigh_losses(training))
-    loop.write_parts(model.trained_weights())
-
-
-def main() -> None:
-    """Run."""
-    settings, options = read_command(command_parser(__doc__))
-    (pack,) = options.packs
-    train_passages(settings, replace_numbers(settings.training, options), pack, options.out)
+    train_reader(model, Passages(pack, training).step, compute, training, options.out)
 
 
 if __name__ == "__main__":

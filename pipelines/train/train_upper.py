@@ -15,6 +15,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from lmkrag.models.session import Session
 from lmkrag.reranker.folders import read_folder
 from lmkrag.reranker.passages import PASSAGE_LOGITS, read_heads
 from lmkrag.types.arrays import Vectors
-from pipelines.train.loop import Loop, start_run
+from pipelines.train.loop import start_run
 from pipelines.train.mined import ANSWERS
 from pipelines.train.passages import Passages, Row, Step, collate
 from pipelines.train.reader import (
@@ -37,10 +38,9 @@ from pipelines.train.reader import (
     divergence,
     label_losses,
     read_start,
-    weigh_losses,
+    train_reader,
 )
 from pipelines.train.settings import (
-    ReaderSettings,
     Training,
     command_parser,
     find_start,
@@ -211,17 +211,19 @@ def read_upper(model: Reader, trained: int, step: UpperStep) -> Scores:
     return Scores(*(torch.cat(values)[order] for values in zip(*found, strict=True)))
 
 
-def train_upper(
-    settings: ReaderSettings, training: Training, packs: list[Path], out: Path, *, prepare: bool
-) -> None:
-    """Train the last layers of a reader, or only fill what is kept."""
-    start_run(out, training.seed)
+def main() -> None:
+    """Run."""
+    parser = command_parser(__doc__)
+    parser.add_argument("--prepare", action="store_true", help="only fill the states")
+    settings, options = read_command(parser)
+    training = replace_numbers(settings.upper, options)
+    start_run(options.out, training.seed)
     model = Reader(read_start(settings.start)).train()
-    stores = [Store(path, training, model) for path in packs]
+    stores = [Store(path, training, model) for path in options.packs]
     lower = LowerLayers(find_start(settings.start), training.trained)
     for store in stores:
         store.fill(lower)
-    if prepare:
+    if options.prepare:
         return
     model.learn(training.trained, 0)
 
@@ -235,23 +237,8 @@ def train_upper(
         return label_losses(step.step, scores) | {"teacher's passages": taught}
 
     data = UpperData(stores, training)
-    loop = Loop(
-        folder=out,
-        learning_rate=training.learning_rate,
-        warmup=training.warmup,
-        steps=training.steps or int(training.epochs * data.steps),
-    )
-    loop.run(model, data.build, compute, weigh_losses(training))
-    loop.write_parts(model.trained_weights())
-
-
-def main() -> None:
-    """Run."""
-    parser = command_parser(__doc__)
-    parser.add_argument("--prepare", action="store_true", help="only fill the states")
-    settings, options = read_command(parser)
-    training = replace_numbers(settings.upper, options)
-    train_upper(settings, training, options.packs, options.out, prepare=options.prepare)
+    limited = replace(training, steps=training.steps or int(training.epochs * data.steps))
+    train_reader(model, data.build, compute, limited, options.out)
 
 
 if __name__ == "__main__":

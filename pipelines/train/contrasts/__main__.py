@@ -21,11 +21,10 @@ those who reword them, without what answers. `--only` takes sets by their names.
 """
 
 import argparse
-import gzip
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +32,8 @@ import numpy as np
 from pipelines.train.contrasts import alike, alone, lists, rows
 from pipelines.train.contrasts.exchange import make_unanswerable
 from pipelines.train.contrasts.notes import read_notes
-from pipelines.train.contrasts.passages import Contrast, Family, join_texts
-from pipelines.train.mined import Mined, write_mined
+from pipelines.train.contrasts.passages import Contrast, Family
+from pipelines.train.mined import Mined, make_negative, read_lines, write_mined
 
 FAMILIES: list[tuple[Family, dict[str, int], str]] = [
     (alone.ask_alone, alone.SETS, ""),
@@ -79,10 +78,8 @@ def main() -> None:
             if again:
                 write(options.out / "reworded" / file, again)
     if options.notes:
-        write(
-            options.out / "notes" / "notes.jsonl.gz",
-            list(read_notes(options.notes, options.language)),
-        )
+        notes = read_notes(options.notes, options.language)
+        write(options.out / "notes" / "notes.jsonl.gz", notes)
     if options.ask:
         write_asked(options.out / "asked.jsonl", asked, options.ask)
 
@@ -93,27 +90,25 @@ def make_unanswered(contrasts: Sequence[Contrast], rng: np.random.Generator) -> 
     for contrast in contrasts:
         if rng.random() >= UNANSWERED:
             continue
-        question = make_unanswerable(contrast.question, join_texts(contrast.passages), rng)
+        texts = [text for passage in contrast.passages for text in passage.sentences]
+        question = make_unanswerable(contrast.question, texts, rng)
         if question is not None:
-            passages = tuple(passage.as_negative() for passage in contrast.passages[:3])
-            changed.append(Contrast(f"{contrast.key}/none", question, passages))
+            passages = [make_negative(each.place, each.sentences) for each in contrast.passages[:3]]
+            changed.append(Contrast(f"{contrast.key}/none", question, tuple(passages)))
     return changed
 
 
 def read_reworded(path: Path) -> dict[str, list[str]]:
     """Return questions in other words, by the keys of those that they stand for."""
     reworded: dict[str, list[str]] = defaultdict(list)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for record in map(json.loads, lines):
-            reworded[record["id"]].append(record["question"])
+    for record in read_lines(path):
+        reworded[record["id"]].append(record["question"])
     return reworded
 
 
-def write(path: Path, contrasts: Sequence[Contrast]) -> None:
-    """Write contrasts as mined questions, and print how many there are."""
-    mined = [Mined(contrast.question, contrast.passages) for contrast in contrasts]
-    questions, passages = write_mined(path, mined)
-    print(f"{path}: {questions} questions, {passages} passages", flush=True)
+def write(path: Path, contrasts: Iterable[Contrast]) -> None:
+    """Write contrasts as mined questions."""
+    write_mined(path, (Mined(each.question, each.passages) for each in contrasts))
 
 
 def write_asked(path: Path, contrasts: Sequence[Contrast], count: int) -> None:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.dataset import Query
 from lmkrag.types import Document
 from pipelines.train.contrasts.alone import SHORT
 from pipelines.train.contrasts.passages import (
-    MOST,
     Contrast,
     cut_beside,
     cut_passage,
+    load_set,
     name_document,
     shared_names,
 )
+from pipelines.train.mined import make_negative
 
 SETS = {"cuad": 2_000, "medquad": 2_000, "policyqa": 1_500, "eips": 700, "peps": 700, "rfcs": 700}
 _FEWEST = 4  # documents that answer one question
@@ -32,9 +33,8 @@ _MEDICAL = re.compile(
 
 def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> Iterator[Contrast]:
     """Yield questions about one document, with passages of others that answer for themselves."""
-    dataset = load_dataset(data / name)
-    documents = {document.doc_id: document for document in dataset.documents}
-    groups = _group_questions(name, dataset, documents)
+    documents, queries = load_set(data / name)
+    groups = _group_questions(name, queries, documents)
     usable = [
         (subject, about)
         for subject, group in groups.items()
@@ -54,10 +54,10 @@ def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> It
         for other in others:
             query = group[other]
             passage, _ = cut_passage(documents[query.doc_id], query.spans, rng, is_short=is_short)
-            passages.append(passage.as_negative()._replace(place=other))
+            passages.append(make_negative(other, passage.sentences))
         # Without its place nobody can tell whose the answer is: another document's name before it.
         if not _names_document("".join(own.sentences), about):
-            passages.append(own.as_negative()._replace(place=others[0]))
+            passages.append(make_negative(others[0], own.sentences))
         if own.answers:
             key = f"{name}/alike/{group[about].query_id}"
             question = _phrase(subject, about, rng)
@@ -65,13 +65,11 @@ def ask_alike(name: str, data: Path, count: int, rng: np.random.Generator) -> It
 
 
 def _group_questions(
-    name: str, dataset: Dataset, documents: Mapping[str, Document]
+    name: str, queries: Sequence[Query], documents: Mapping[str, Document]
 ) -> dict[str, dict[str, Query]]:
     """Return the questions by what they ask for, and by what they ask it about."""
     groups: dict[str, dict[str, Query]] = defaultdict(dict)
-    for query in dataset.queries:
-        if not query.spans or query.spans[0][1] - query.spans[0][0] > MOST:
-            continue
+    for query in queries:
         subject, about = _split_question(name, query.query, documents[query.doc_id])
         if subject and about:
             groups[subject].setdefault(about, query)

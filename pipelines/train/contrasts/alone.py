@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.evaluation.dataset import load_dataset
 from pipelines.train.contrasts.exchange import exchange, find_keys, join
 from pipelines.train.contrasts.passages import (
-    MOST,
     Contrast,
     cut_beside,
     cut_passage,
     leave_out,
+    load_set,
 )
 
 SETS = {
@@ -39,13 +38,7 @@ _JOINED = 0.6  # of the passages about something else also stand in one passage 
 
 def ask_alone(name: str, data: Path, count: int, rng: np.random.Generator) -> Iterator[Contrast]:
     """Yield questions of a set with what answers, and passages that differ from it."""
-    dataset = load_dataset(data / name)
-    documents = {document.doc_id: document for document in dataset.documents}
-    queries = [
-        query
-        for query in dataset.queries
-        if query.spans and query.spans[0][1] - query.spans[0][0] <= MOST
-    ]
+    documents, queries = load_set(data / name)
     keys = {key for query in queries for key in find_keys(query.query)}
     names = sorted(key for key in keys if key[0].isalpha() and len(key) > 2)
     chosen = [queries[number] for number in rng.permutation(len(queries))[:count]]

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pipelines.train.contrasts.passages import make_negative
-from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage
+from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage, make_negative
 
 _KEY = re.compile(
     r"\b(?:[A-Z][\w&'’-]*(?: (?:of |the |and )?[A-Z][\w&'’-]*)*|[A-Z]*\d[\w.,/-]*\d|\d+)\b"

@@ -7,14 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag.evaluation.dataset import load_dataset
-from pipelines.train.contrasts.passages import (
-    MOST,
-    Contrast,
-    list_sentences,
-    make_negative,
-    name_document,
-)
-from pipelines.train.mined import ANSWERS, NO_SHORT, Passage
+from pipelines.train.contrasts.passages import MOST, Contrast, name_document, read_sentences
+from pipelines.train.mined import ANSWERS, NO_SHORT, Passage, make_negative
 
 SETS = {"aws_headings": 800, "faq_headings": 400, "peps": 300, "rfcs": 300, "eips": 300}
 _INTRODUCTION = re.compile(r"\w.*:\s*$", re.DOTALL)
@@ -28,7 +22,7 @@ def ask_lists(name: str, data: Path, count: int, rng: np.random.Generator) -> It
     """Yield the introductions of lists as questions."""
     made = 0
     for document in load_dataset(data / name).documents:
-        texts = [document.text[low:high] for low, high in list_sentences(document.text)]
+        texts = read_sentences(document.text)
         number = 0
         while number < len(texts) and made < count:
             intro, number = number, number + 1

@@ -1,7 +1,5 @@
 """Short documents that were written for this, in groups of alike ones."""
 
-import gzip
-import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from pipelines.train.contrasts.passages import (
     Contrast,
     leave_out,
     list_sentences,
-    make_negative,
+    read_sentences,
 )
 from pipelines.train.mined import (
     ANSWERS,
@@ -22,6 +20,8 @@ from pipelines.train.mined import (
     UNKNOWN,
     Passage,
     is_evidence,
+    make_negative,
+    read_lines,
 )
 
 HELD_OUT = 12  # one group in as many is not learnt from
@@ -38,11 +38,10 @@ def read_notes(path: Path, language: str | None) -> Iterator[Contrast]:
     ``language`` takes the documents of one alone.
     """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for record in map(json.loads, lines):
-            is_wanted = language in (None, record["lang"])
-            if is_wanted and not is_held_out(record["group"]):
-                groups[record["group"]].append(record)
+    for record in read_lines(path):
+        is_wanted = language in (None, record["lang"])
+        if is_wanted and not is_held_out(record["group"]):
+            groups[record["group"]].append(record)
     for name, records in groups.items():
         for number, record in enumerate(records):
             others = [_read_note(other) for other in records if other is not record]
@@ -57,9 +56,7 @@ def read_notes(path: Path, language: str | None) -> Iterator[Contrast]:
 
 def _read_note(record: dict[str, Any]) -> Passage:
     """Return a document as a passage that does not answer."""
-    text = record["text"]
-    sentences = [text[low:high] for low, high in list_sentences(text)]
-    return make_negative(record["place"][:PLACE], sentences)
+    return make_negative(record["place"][:PLACE], read_sentences(record["text"]))
 
 
 def _label_note(record: dict[str, Any], asked: dict[str, Any]) -> Passage:

@@ -3,15 +3,15 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from lmkrag.evaluation.dataset import Query, load_dataset
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
-from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage, Span, is_evidence
+from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage, Span, is_evidence, make_negative
 
 LENGTHS = (160, 900)  # characters of a passage, drawn between these
 MOST = 1_200  # characters of the evidence of a question that is used
@@ -32,10 +32,27 @@ Family = Callable[[str, Path, int, np.random.Generator], Iterator[Contrast]]
 """Yields contrasts of a kind: of a set, the folder of all sets, so many questions."""
 
 
+def load_set(folder: Path) -> tuple[dict[str, Document], list[Query]]:
+    """Return the documents of a set by their names, and the questions whose evidence is used."""
+    dataset = load_dataset(folder)
+    documents = {document.doc_id: document for document in dataset.documents}
+    queries = [
+        query
+        for query in dataset.queries
+        if query.spans and query.spans[0][1] - query.spans[0][0] <= MOST
+    ]
+    return documents, queries
+
+
 @cache
 def list_sentences(text: str) -> tuple[Span, ...]:
     """Return the sentences of a text, as characters ``(start, end)``."""
     return tuple((sentence.start, sentence.end) for sentence in split_sentences(text))
+
+
+def read_sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [text[low:high] for low, high in list_sentences(text)]
 
 
 def name_document(document: Document) -> str:
@@ -69,7 +86,8 @@ def cut_passage(
         has_short = is_short and is_answer and low <= start and end <= high
         if has_short and short is None:
             short = (number, start - low, end - low)
-    passage = Passage(name_document(document), _read(document, first, stop), tuple(labels), short)
+    texts = read_sentences(document.text)[first:stop]
+    passage = Passage(name_document(document), tuple(texts), tuple(labels), short)
     return passage, (first, stop)
 
 
@@ -81,13 +99,9 @@ def cut_beside(document: Document, inside: Span, rng: np.random.Generator) -> li
         low -= 1
     while high < len(bounds) and bounds[high][1] - bounds[stop][0] <= most:
         high += 1
-    texts = [_read(document, begin, end) for begin, end in ((low, first), (stop, high))]
-    return [make_negative(name_document(document), text) for text in texts if text]
-
-
-def make_negative(place: str, sentences: Sequence[str]) -> Passage:
-    """Return a passage that does not answer."""
-    return Passage(place, tuple(sentences), (NO_ANSWER,) * len(sentences))
+    texts = read_sentences(document.text)
+    sides = (texts[low:first], texts[stop:high])
+    return [make_negative(name_document(document), side) for side in sides if side]
 
 
 def leave_out(passage: Passage) -> list[Passage]:
@@ -100,16 +114,6 @@ def leave_out(passage: Passage) -> list[Passage]:
 def shared_names(one: str, other: str) -> int:
     """Return how many words two names share."""
     return len({*one.lower().split()} & {*other.lower().split()})
-
-
-def join_texts(passages: Sequence[Passage]) -> list[str]:
-    """Return the sentences of passages."""
-    return list(chain.from_iterable(passage.sentences for passage in passages))
-
-
-def _read(document: Document, first: int, stop: int) -> tuple[str, ...]:
-    bounds = list_sentences(document.text)[first:stop]
-    return tuple(document.text[low:high] for low, high in bounds)
 
 
 def _grow(

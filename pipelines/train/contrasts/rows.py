@@ -8,13 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.evaluation.dataset import load_dataset
-from pipelines.train.contrasts.passages import (
-    Contrast,
-    make_negative,
-    name_document,
-    shared_names,
-)
-from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage
+from pipelines.train.contrasts.passages import Contrast, name_document, shared_names
+from pipelines.train.mined import ANSWERS, NO_ANSWER, Passage, make_negative
 
 SETS = {"aws_headings": 700, "eips": 200, "tatqa_text": 500, "rfcs": 100}
 _BLOCK = re.compile(r"(?:^[^\n|]*\|[^\n]*\n?){4,}", re.MULTILINE)
