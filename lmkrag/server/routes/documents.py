@@ -77,12 +77,9 @@ def list_documents(
     """List documents, by id: page by page with ``after``, which neither repeats nor skips one when
     the list changes.
     """
-    if not filter:
-        page = engine.documents(after=after, limit=limit)
-        return {"documents": page, "total": engine.status().documents}
-    documents = engine.documents(filter=filter)
-    page = [info for info in documents if info.doc_id > after]
-    return {"documents": page[:limit], "total": len(documents)}
+    page = engine.documents(filter=filter or None, after=after, limit=limit)
+    total = len(engine.documents(filter=filter)) if filter else engine.status().documents
+    return {"documents": page, "total": total}
 
 
 @router.get("/{doc_id:path}/text")
