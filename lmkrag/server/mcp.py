@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Image
+from mcp.server.mcpserver import Image, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import CallToolResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -53,10 +51,8 @@ _INTERVAL = 0.05
 _LONGEST_SIDE = 1_568  # pixels of an image; models scale larger ones down
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: "
-    "quote them, and name the "
-    "document and place. read_document gives what stands around a passage, document_outline its "
-    "headings, page_image "
-    "a picture of its page."
+    "quote them, and name the document and place. read_document gives what stands around a "
+    "passage, document_outline its headings, page_image a picture of its page."
 )
 
 _WRITES = ToolAnnotations(
@@ -85,8 +81,14 @@ _Index = Annotated[
 class _DocumentServer(MCPServer[Any]):
     """A server that lists documents as its resources."""
 
-    def __init__(self, indexes: ServedIndexes, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, indexes: ServedIndexes) -> None:
+        super().__init__(
+            "lmkrag",
+            title=f"Documents: {', '.join(indexes.by_name)}",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            log_level="WARNING",
+        )
         self._indexes = indexes
 
     def reading_tool(self, title: str) -> Callable[[Function], Function]:
@@ -142,17 +144,9 @@ def create_mcp_server(
     """
     # Else MCPServer would install a handler of its own.
     logging.basicConfig(format="%(name)s: %(message)s")
-    server = _DocumentServer(
-        indexes,
-        "lmkrag",
-        title=f"Documents: {', '.join(indexes.by_name)}",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        log_level="WARNING",
-    )
+    server = _DocumentServer(indexes)
     _add_search_tools(server, indexes, reader)
     _add_document_tools(server, indexes)
-    _add_resources(server, indexes)
     if uploads is not None:
         _add_writing_tools(server, indexes, uploads)
     return server
@@ -209,21 +203,22 @@ def _add_search_tools(server: _DocumentServer, indexes: ServedIndexes, reader: R
         served = indexes.find(index)
         request = SearchRequest(max_tokens=max_tokens, filter=filter)
 
-        def gather(engine: Engine) -> SpanList:
+        def gather(engine: Engine) -> replies.Evidence:
             def cost(_: int, span: Span) -> int:  # of all that is said of a passage
                 passage = replies.Passage.model_validate(span)
                 return engine.encoders.count_tokens(passage.model_dump_json())
 
-            return engine.finder.search([question], request, cost=cost)[0]
+            (spans,) = engine.finder.search([question], request, cost=cost)
+            return replies.Evidence.of(
+                spans,
+                question=question,
+                missing=find_missing(question, spans),
+                generation=engine.status().generation,
+            )
 
-        spans = await served.run(gather)
-        await _check_filter(served, filter, spans)
-        return replies.Evidence.of(
-            spans,
-            question=question,
-            missing=find_missing(question, spans),
-            generation=await served.run(lambda engine: engine.status().generation),
-        )
+        evidence = await served.run(gather)
+        await _check_filter(served, filter, evidence.passages)
+        return evidence
 
     @server.reading_tool("Find related passages")
     async def find_related(
@@ -338,16 +333,13 @@ def _add_document_tools(server: _DocumentServer, indexes: ServedIndexes) -> None
         cursor = listed[-1].doc_id if len(documents) > _LISTED else None
         return replies.Listing.model_validate({"documents": listed, "cursor": cursor})
 
-
-def _add_resources(server: _DocumentServer, indexes: ServedIndexes) -> None:
     @server.resource(
         "lmkrag://{index}/{+doc_id}",
         title="A document",
         description="The text of a document exactly as it was indexed.",
         mime_type="text/plain",
-        security=ResourceSecurity(
-            exempt_params={"doc_id"}
-        ),  # an id, even if it begins with "/", and no path
+        # an id, even if it begins with "/", and no path
+        security=ResourceSecurity(exempt_params={"doc_id"}),
     )
     async def document(index: str, doc_id: str) -> str:
         try:

@@ -36,8 +36,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     """
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    paths = {name: Path(path) for name, path in settings["indexes"].items()}
-    indexes = ServedIndexes(paths, limits, for_owner=True)
+    indexes = ServedIndexes(settings["indexes"], limits, for_owner=True)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)
@@ -60,13 +59,15 @@ class _Sessions:
     async def serve(self, listening: socket.socket, idle: float) -> None:
         path = Path(listening.getsockname())
         await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST)
-        while (left := self.used + idle - time.monotonic()) > 0:
-            await asyncio.sleep(left)
-            if self.used + idle > time.monotonic():
+        while True:
+            left = self.used + idle - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
                 continue
             try:
                 with hold_lock(path.with_suffix(LOCK), wait=False):
                     path.unlink(missing_ok=True)
+                    return
             except BlockingIOError:  # somebody connects
                 self.used = time.monotonic()
 
