@@ -7,12 +7,11 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
-from importlib.resources import files
 from typing import Any
 
 import uvicorn
-from fastapi import Depends, FastAPI
-from fastapi.responses import FileResponse, Response
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from mcp.server.transport_security import TransportSecuritySettings
@@ -34,7 +33,6 @@ from lmkrag.server.uploads import Uploads
 from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
-_BACKLOG = 1_024
 _STOP = 30  # seconds that a stopping server waits for requests in flight
 _TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
 _DOCUMENTS = b"/api/documents/"
@@ -111,10 +109,10 @@ def create_app(settings: ServerSettings) -> ASGIApp:
 
 
 def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
-    described = {"4XX": "The request can't be answered.", "5XX": "The server or the index failed."}
+    content: dict[str, Any] = {media_type: {}}
     return {
-        status: {"description": text, "content": {media_type: {}}}
-        for status, text in described.items()
+        "4XX": {"description": "The request can't be answered.", "content": content},
+        "5XX": {"description": "The server or the index failed.", "content": content},
     }
 
 
@@ -135,17 +133,15 @@ async def _warm_up(service: Service) -> None:
 
 
 def _serve_page(app: FastAPI) -> None:
-    folder = files("lmkrag.server") / "static"
+    static = _Static(packages=[("lmkrag.server", "static")])
+    names = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
 
-    def serve_file(route: str, name: str) -> None:
-        @app.get(route, include_in_schema=False)
-        async def static() -> Response:
-            return FileResponse(str(folder / name))
+    async def send_file(request: Request) -> Response:
+        return await static.get_response(names[request.url.path], request.scope)
 
-    serve_file("/", "index.html")
-    serve_file("/docs", "docs.html")
-    serve_file("/favicon.ico", "icon.svg")
-    app.mount("/static", _Static(packages=[("lmkrag.server", "static")]))
+    for path in names:
+        app.get(path, include_in_schema=False)(send_file)
+    app.mount("/static", static)
 
 
 class _Static(StaticFiles):
@@ -167,7 +163,7 @@ class _Paths:
         if scope["type"] == "http":
             raw = scope.get("raw_path") or b""
             if raw.startswith(_DOCUMENTS):
-                scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
+                scope["path"] = raw.decode("ascii", "replace")
             elif scope["path"] == "/mcp":
                 scope["path"] = "/mcp/"  # a mount would redirect
         await self._app(scope, receive, send)
@@ -221,7 +217,7 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None]) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise UsageError(
             f"can't listen on {host}, port {port}: {error.strerror or error}"

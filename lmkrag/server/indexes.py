@@ -76,7 +76,13 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(
-        self, name: str, path: Path, workers: Workers, *, for_owner: bool, **options: Any
+        self,
+        name: str,
+        path: str | Path,
+        workers: Workers,
+        *,
+        for_owner: bool = False,
+        **options: Any,
     ) -> None:
         self.name, self.path, self.for_owner = name, absolute_index(path), for_owner
         self._workers = workers
@@ -133,15 +139,10 @@ class ServedIndexes:
     """All indexes of a server, by name, and the threads that search them."""
 
     def __init__(
-        self,
-        paths: Mapping[str, Path],
-        limits: ServerLimits,
-        *,
-        for_owner: bool = False,
-        **options: Any,
+        self, paths: Mapping[str, str | Path], limits: ServerLimits, **options: Any
     ) -> None:
-        """Open directories by their names; only clients that are ``for_owner`` alone learn where
-        documents lie. ``options`` are those of :meth:`lmkrag.Engine.open`.
+        """Open directories by their names. ``options`` are those of :meth:`lmkrag.Engine.open`, and
+        ``for_owner``: whether clients learn where documents lie, as the owner alone should.
 
         Raises IndexNotFound: one is not there. StorageError: it can't be used.
         """
@@ -149,9 +150,7 @@ class ServedIndexes:
         self.workers = Workers(limits)
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(
-                    name, path, self.workers, for_owner=for_owner, **options
-                )
+                self.by_name[name] = ServedIndex(name, path, self.workers, **options)
         except BaseException:
             self.close()
             raise

@@ -94,9 +94,8 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     name = errors.name_kind(type(error))
     status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
     if isinstance(error, errors.DocumentNotFound):
-        error = errors.DocumentNotFound(error.doc_id, index, error.near)
-        doc_id, near = error.doc_id, error.near
-        return Problem(status, name, str(error), doc_id=doc_id, index=index, near=near)
+        shown = errors.DocumentNotFound(error.doc_id, index, error.near)
+        return Problem(status, name, str(shown), doc_id=error.doc_id, index=index, near=error.near)
     headers = _RETRY if status in (409, 503) else {}
     place = re.escape(path)
     if not path.startswith("/"):  # it may be "."
@@ -117,7 +116,7 @@ def handle_errors(app: "FastAPI") -> None:
                 kind = request.headers.get("content-type", "none")
                 problem = _describe_invalid(error.errors(), kind)
             case HTTPException():
-                kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+                kinds = {404: "not-found", 405: "method-not-allowed"}
                 status, kind = error.status_code, kinds.get(error.status_code, "http")
                 problem = Problem(status, kind, error.detail, headers=error.headers)
             case _:
@@ -135,11 +134,11 @@ def _describe_invalid(errors: Sequence[Any], media_type: str) -> Problem:
         {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
         for item in errors
     ]
-    unreadable = any(item["type"] == "json_invalid" for item in errors)
     detail = "; ".join(
         f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5]
     )
     if any(item["loc"] == ["body"] for item in details) and "json" not in media_type:
         wanted = "send the body as JSON with the header Content-Type: application/json"
         detail = f"{wanted}, not {media_type}"
-    return Problem(400 if unreadable else 422, "invalid", detail, errors=details[:20])
+    status = 400 if any(item["type"] == "json_invalid" for item in errors) else 422
+    return Problem(status, "invalid", detail, errors=details[:20])
