@@ -11,10 +11,12 @@ from typing import Any
 
 import uvicorn
 from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -24,7 +26,7 @@ from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.problems import handle_errors
+from lmkrag.server.problems import Problem, from_invalid
 from lmkrag.server.routes import dify, documents, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
@@ -85,13 +87,15 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        exception_handlers=dict.fromkeys(
+            (RequestValidationError, HTTPException, Exception), _answer_error
+        ),
         # The guard checks the token; this declares it.
         dependencies=[
             Depends(HTTPBearer(auto_error=False, description="The server's token, if it has one."))
         ],
     )
     app.state.service = service
-    handle_errors(app)
     for router in (
         search.router,
         documents.jobs,
@@ -106,6 +110,25 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)
     return service.guard
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Return an error as a problem."""
+    path = request.url.path
+    match error:
+        case Problem():
+            problem = error
+        case RequestValidationError():
+            media_type = request.headers.get("content-type", "none")
+            problem = from_invalid(error.errors(), media_type)
+        case HTTPException():
+            kinds = {404: "not-found", 405: "method-not-allowed"}
+            status, kind = error.status_code, kinds.get(error.status_code, "http")
+            problem = Problem(status, kind, error.detail, headers=error.headers)
+        case _:
+            _logger.error("%s %s failed", request.method, path, exc_info=error)
+            problem = Problem(500, "internal", "this is a bug; the server's log says more")
+    return problem.to_response(path)
 
 
 def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:

@@ -159,14 +159,14 @@ class ServedIndexes:
         """Return an index by name, without one the only one. Raises Problem: there is none, or
         several and no name.
         """
+        if name in self.by_name:
+            return self.by_name[name]
         names = ", ".join(self.by_name)
-        if not name:
-            if len(self.by_name) > 1:
-                raise Problem(400, "usage", f'name an index with "index": one of {names}')
-            return next(iter(self.by_name.values()))
-        if name not in self.by_name:
+        if name:
             raise Problem(404, "unknown-index", f"no index {name!r}: there is {names}")
-        return self.by_name[name]
+        if len(self.by_name) > 1:
+            raise Problem(400, "usage", f'name an index with "index": one of {names}')
+        return next(iter(self.by_name.values()))
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:
         """Run a call on the index of a name. Raises Problem: there is none, or the call failed."""

@@ -108,9 +108,9 @@ class _DocumentServer(MCPServer[Any]):
                     arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
             result = await super().call_tool(name, arguments, *context)
         except (UsageError, ToolError) as error:
-            ours = error.__cause__ if isinstance(error, ToolError) else error
-            if isinstance(ours, (Problem, LmkragError)):
-                raise ToolError(str(ours)) from error
+            for ours in (error, error.__cause__):
+                if isinstance(ours, (Problem, LmkragError)):
+                    raise ToolError(str(ours)) from error
             raise
         if isinstance(result, CallToolResult) and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
@@ -312,7 +312,7 @@ def _add_document_tools(server: _DocumentServer, indexes: ServedIndexes) -> None
         and where.
         """
         return await indexes.run(
-            index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e))
+            index, lambda e: replies.Checks(citations=CheckBody(text=text).check(e))
         )
 
     @server.reading_tool("List documents")

@@ -1,21 +1,14 @@
 """Errors as RFC 9457 problem details, and in the shapes that OpenAI's and Dify's clients expect."""
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from lmkrag import errors
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-_logger = logging.getLogger(__name__)
 
 _STATUSES: dict[type[errors.LmkragError], int] = {
     errors.DocumentNotFound: 404,
@@ -104,32 +97,8 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     return Problem(status, name, message, headers=headers)
 
 
-def handle_errors(app: "FastAPI") -> None:
-    """Let an application answer every error as a problem."""
-    from fastapi.exceptions import RequestValidationError
-
-    async def respond(request: Request, error: Exception) -> JSONResponse:
-        match error:
-            case Problem():
-                problem = error
-            case RequestValidationError():
-                kind = request.headers.get("content-type", "none")
-                problem = _describe_invalid(error.errors(), kind)
-            case HTTPException():
-                kinds = {404: "not-found", 405: "method-not-allowed"}
-                status, kind = error.status_code, kinds.get(error.status_code, "http")
-                problem = Problem(status, kind, error.detail, headers=error.headers)
-            case _:
-                _logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-                problem = Problem(500, "internal", "this is a bug; the server's log says more")
-        return problem.to_response(request.url.path)
-
-    for kind in (RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, respond)
-
-
-def _describe_invalid(errors: Sequence[Any], media_type: str) -> Problem:
-    """Return the problem of a request that pydantic has refused, with a body of some type."""
+def from_invalid(errors: Sequence[Any], media_type: str) -> Problem:
+    """Convert the errors of a request that pydantic has refused, with a body of some type."""
     details = [
         {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
         for item in errors

@@ -8,12 +8,10 @@ end in ``/text``.
 import re
 from collections.abc import Sequence
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Query, Request
-from fastapi import Path as PathValue
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
 from pydantic import AfterValidator, ValidationError
@@ -55,7 +53,7 @@ _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
 DocId = Annotated[
     str,
-    PathValue(description="Id of the document; slashes may be sent as %2F."),
+    Path(description="Id of the document; slashes may be sent as %2F."),
     AfterValidator(unquote),  # routes of documents are matched on the encoded path
 ]
 
@@ -167,7 +165,15 @@ def find_words(
 def send_original(doc_id: DocId, engine: TheEngine) -> FileResponse:
     """Send the file of a document if it is as it was when it was indexed."""
     info = schemas.find_info(engine, doc_id)
-    path = _find_original(info)
+    if not info.modified:  # whoever added it chose its path
+        raise DocumentError(f"{doc_id} is in no file")
+    path = find_path(info.path)
+    try:
+        unchanged = hash_file(path, FileStamp.of(path.stat())) == info.fingerprint
+    except OSError as error:
+        raise DocumentError(f"{doc_id}: its file can't be read") from error
+    if not unchanged:
+        raise DocumentError(f"{doc_id}: its file has changed since it was indexed")
     shown = _SHOWN.get(info.kind) or _PICTURES.get(path.suffix.lower())
     return FileResponse(
         path,
@@ -175,20 +181,6 @@ def send_original(doc_id: DocId, engine: TheEngine) -> FileResponse:
         filename=path.name,
         content_disposition_type="inline" if shown else "attachment",
     )
-
-
-def _find_original(info: DocumentInfo) -> Path:
-    """Find the file of a document. Raises DocumentError: it has none that is as it was."""
-    if not info.modified:  # whoever added it chose its path
-        raise DocumentError(f"{info.doc_id} is in no file")
-    path = find_path(info.path)
-    try:
-        unchanged = hash_file(path, FileStamp.of(path.stat())) == info.fingerprint
-    except OSError as error:
-        raise DocumentError(f"{info.doc_id}: its file can't be read") from error
-    if not unchanged:
-        raise DocumentError(f"{info.doc_id}: its file has changed since it was indexed")
-    return path
 
 
 @router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
@@ -207,7 +199,7 @@ def find_places(doc_id: DocId, engine: TheEngine, start: _Offset, end: _Offset) 
 )
 @on_thread
 def draw_page(
-    number: Annotated[int, PathValue(ge=1, le=1_000_000)],
+    number: Annotated[int, Path(ge=1, le=1_000_000)],
     doc_id: DocId,
     engine: TheEngine,
     scale: Annotated[
