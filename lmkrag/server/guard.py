@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import re
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -19,9 +20,8 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
-# Paths that need no token and reveal nothing.
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 _HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
+_PUBLIC = _HEALTH | {"/", "/api/login", "/favicon.ico"}  # need no token and reveal nothing
 _LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
 _PORT = re.compile(r":\d+$")
 _UPLOAD = re.compile("/api/documents/.")  # a document has a name
@@ -131,12 +131,11 @@ class Guard:
 
     async def _is_known(self, scope: Scope, headers: Headers) -> bool:
         """Whether a request carries the token, or the cookie of a session that began with it."""
-        if self._settings.token is None:
-            return True
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return await self.is_token(token.strip(), scope)
-        return self.sessions.is_open(HTTPConnection(scope).cookies.get(COOKIE, ""))
+        session = HTTPConnection(scope).cookies.get(COOKIE, "")
+        return self._settings.token is None or self.sessions.is_open(session)
 
     async def is_token(self, value: str, scope: Scope) -> bool:
         """Return whether this is the token, or none is needed; whoever guesses waits. Raises
@@ -199,14 +198,13 @@ async def _read_ahead(body: Receive) -> Receive:
     return receive
 
 
+@dataclass
 class _Watched:
-    """Sends a response with our headers; aborts if the client stops reading. ``status`` is 0 before
-    the response.
-    """
+    """Sends a response with our headers; aborts if the client does not read for some seconds."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        self._send, self._seconds = send, seconds
-        self.status = 0
+    send: Send
+    seconds: float
+    status: int = 0  # before the response
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -215,7 +213,7 @@ class _Watched:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
+            async with asyncio.timeout(self.seconds):
+                await self.send(message)
         except TimeoutError:
             raise Problem(408, "slow", "the client does not read the response") from None

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -50,11 +51,12 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
         indexes.close()
 
 
+@dataclass
 class _Sessions:
     """The sessions of a process. State: the time of the last message, ``used``."""
 
-    def __init__(self, server: MCPServer[Any]) -> None:
-        self._server, self.used = server, time.monotonic()
+    server: MCPServer[Any]
+    used: float = field(default_factory=time.monotonic)
 
     async def serve(self, listening: socket.socket, idle: float) -> None:
         path = Path(listening.getsockname())
@@ -73,7 +75,7 @@ class _Sessions:
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
-        core, lines = self._server._lowlevel_server, cast(Any, _Lines(self, reader, writer))
+        core, lines = self.server._lowlevel_server, cast(Any, _Lines(self, reader, writer))
         with contextlib.suppress(ConnectionError):
             writer.write(GREETING)
             async with stdio_server(lines, lines) as (incoming, outgoing):
@@ -81,25 +83,27 @@ class _Sessions:
         writer.close()
 
 
+@dataclass
 class _Lines:
     """A connection as the files that the SDK reads and writes lines of."""
 
-    def __init__(
-        self, sessions: _Sessions, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._sessions, self._reader, self._writer = sessions, reader, writer
-        self.flush = writer.drain
+    sessions: _Sessions
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Disconnected, or a message beyond the limit.
         with contextlib.suppress(ConnectionError, ValueError):
-            async for line in self._reader:
-                self._sessions.used = time.monotonic()
+            async for line in self.reader:
+                self.sessions.used = time.monotonic()
                 yield line
 
     async def write(self, text: str) -> None:
-        self._sessions.used = time.monotonic()
-        self._writer.write(text.encode("utf-8", "replace"))
+        self.sessions.used = time.monotonic()
+        self.writer.write(text.encode("utf-8", "replace"))
+
+    async def flush(self) -> None:
+        await self.writer.drain()
 
 
 if __name__ == "__main__":
