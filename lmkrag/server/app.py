@@ -36,7 +36,7 @@ from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
 _STOP = 30  # seconds that a stopping server waits for requests in flight
-_TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
+_TRY_AGAIN = 2.0  # seconds after a warm-up has failed
 _DOCUMENTS = b"/api/documents/"
 
 
@@ -60,13 +60,6 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
-    mounted = mcp.streamable_http_app(
-        streamable_http_path="/",
-        stateless_http=True,
-        json_response=True,
-        # the guard checks the host and the origin
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -107,6 +100,13 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     for router in (openai.router, rerank.router, dify.router):
         app.include_router(router, responses=_describe_errors("application/json"))
     _serve_page(app)
+    mounted = mcp.streamable_http_app(
+        streamable_http_path="/",
+        stateless_http=True,
+        json_response=True,
+        # the guard checks the host and the origin
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)
     return service.guard
@@ -151,7 +151,7 @@ async def _warm_up(service: Service) -> None:
                 cold.remove(index)
             except Exception as error:
                 _logger.error("%s: can't be searched: %s", index.name, error)
-        await asyncio.sleep(_TRY_AGAIN if cold else 0)
+                await asyncio.sleep(_TRY_AGAIN)
     service.ready = True
 
 

@@ -20,32 +20,41 @@ def hide_folders(value: Any, index: str) -> Any:
     A document that is in no file keeps its ``path``, such as the URL that it is from.
     """
     match value:
-        case Span() | DocumentInfo():
-            hidden = replace(value, root="") if isinstance(value, DocumentInfo) else value
-            if not is_local_path(value.path):
-                return hidden
-            meta = {  # in which other frameworks repeat the path of a file
-                key: value.doc_id if item == value.path else item
-                for key, item in value.meta.items()
-            }
-            return replace(hidden, path=value.doc_id, meta=meta)
+        case Span():
+            return _hide_path(value)
+        case DocumentInfo():
+            return replace(_hide_path(value), root="")
         case IndexStatus():
             skipped = tuple(
                 replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files
             )
-            encoder = name_model(value.encoder)
-            return replace(value, path=index, roots={}, encoder=encoder, skipped_files=skipped)
+            return replace(
+                value,
+                path=index,
+                roots={},
+                encoder=name_model(value.encoder),
+                skipped_files=skipped,
+            )
         case SpanList():
             spans = [hide_folders(span, index) for span in value]
             return SpanList(spans, value.notes, confidence=value.confidence)
-        case list():
-            return [hide_folders(item, index) for item in value]
         case dict():
             return {key: hide_folders(item, index) for key, item in value.items()}
-        case tuple():
+        case list() | tuple():
             items = [hide_folders(item, index) for item in value]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            kind = type(value)
+            return kind(*items) if hasattr(value, "_fields") else kind(items)
     return value
+
+
+def _hide_path(value: Span | DocumentInfo) -> Any:
+    """The same with its id in place of the path of a file, also in the metadata, in which other
+    frameworks repeat it.
+    """
+    if not is_local_path(value.path):
+        return value
+    meta = {key: value.doc_id if item == value.path else item for key, item in value.meta.items()}
+    return replace(value, path=value.doc_id, meta=meta)
 
 
 def _shorten(path: str, roots: Iterable[str]) -> str:

@@ -168,11 +168,13 @@ class Uploads:
         except Exception:  # or nobody would learn of it
             error = "this is a bug; the server's log says more"
             _logger.exception("%s: uploads could not be indexed", index.name)
-        left = [job for job in jobs if not job.ended]
-        for job in left:
-            job.state = "waiting"
-            if error is not None:
+        for job in jobs:
+            if job.ended:
+                continue
+            if error is None:
+                job.state = "waiting"
+                waiting.append(job)
+            else:
                 job.end(error=error)
-        if left and error is None:
-            waiting.extend(left)
+        if waiting:
             self._index_later(index)
