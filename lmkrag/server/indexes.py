@@ -43,7 +43,7 @@ class Workers:
 
         Raises Problem: too many wait already (429), or it took too long (504).
         """
-        until = self.find_deadline() if until is None else until
+        until = until or self.find_deadline()
         if len(self.pending) >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         loop, context, abandoned = asyncio.get_running_loop(), copy_context(), threading.Event()
@@ -57,8 +57,9 @@ class Workers:
             async with asyncio.timeout(until - time.monotonic()):
                 return await asyncio.shield(asyncio.wrap_future(future))
         except (TimeoutError, RequestEnded):
-            seconds = self._limits.seconds
-            raise Problem(504, "timeout", f"this took longer than {seconds:g} seconds") from None
+            raise Problem(
+                504, "timeout", f"this took longer than {self._limits.seconds:g} seconds"
+            ) from None
         finally:
             future.cancel()  # a call that has not started never will
             abandoned.set()

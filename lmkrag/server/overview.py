@@ -50,7 +50,7 @@ class Overviews:
         """
         generation = await index.run(lambda engine: engine.status().generation)
         known = self._known.get(index.name)
-        if known is not None and known[0] == generation:
+        if known and known[0] == generation:
             return known[1]
         recent, folders, suggestions = await index.run(_describe)
         overview = Overview(recent, folders)

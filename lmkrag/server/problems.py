@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 
 from lmkrag import errors
 
-_STATUSES: dict[type[errors.LmkragError], int] = {
+_STATUSES = {
     errors.DocumentNotFound: 404,
     errors.IndexClosed: 503,
     errors.UsageError: 400,
@@ -25,8 +25,6 @@ _STATUSES: dict[type[errors.LmkragError], int] = {
 """The first class that an error is an instance of decides."""
 
 _FOLDERS = re.compile(r"(?<![\w:/.=~-])/(?:[^/\s:'\"]+/)+(?=[^/\s])")  # before the name of a file
-
-_RETRY = {"Retry-After": "5"}  # seconds
 
 
 class Problem(HTTPException):
@@ -61,8 +59,9 @@ class Problem(HTTPException):
 
     def to_openai(self) -> dict[str, Any]:
         """Return it as OpenAI's API describes an error."""
-        error = {"message": self.detail, "type": self.kind, "param": None, "code": self.kind}
-        return {"error": error}
+        return {
+            "error": {"message": self.detail, "type": self.kind, "param": None, "code": self.kind}
+        }
 
     def to_response(self, path: str) -> JSONResponse:
         """Return it as a response, in the shape that clients of ``path`` expect."""
@@ -89,7 +88,7 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     if isinstance(error, errors.DocumentNotFound):
         shown = errors.DocumentNotFound(error.doc_id, index, error.near)
         return Problem(status, name, str(shown), doc_id=error.doc_id, index=index, near=error.near)
-    headers = _RETRY if status in (409, 503) else {}
+    headers = {"Retry-After": "5"} if status in (409, 503) else {}
     place = re.escape(path)
     if not path.startswith("/"):  # it may be "."
         place = rf"(?<![\w./-]){place}(?=[:/])"

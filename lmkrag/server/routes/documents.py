@@ -6,7 +6,6 @@ end in ``/text``.
 """
 
 import re
-from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -20,8 +19,18 @@ from lmkrag.errors import DocumentError, LmkragError
 from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.serialization import DocumentsReply, RelevanceReply, TextReply
-from lmkrag.server import schemas
 from lmkrag.server.problems import Problem
+from lmkrag.server.schemas import (
+    MAX_QUERY,
+    BlocksReply,
+    DocumentBody,
+    Excerpt,
+    MatchesReply,
+    Outline,
+    PlacesReply,
+    RemovedReply,
+    find_info,
+)
 from lmkrag.server.service import TheEngine, TheIndex, TheUploads, on_thread
 from lmkrag.server.upload_jobs import UploadJob
 from lmkrag.system.files import FileStamp, find_path, hash_file
@@ -66,7 +75,7 @@ DocId = Annotated[
 @on_thread
 def list_documents(
     engine: TheEngine,
-    filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
+    filter: Annotated[str | None, Query(max_length=MAX_QUERY)] = None,
     after: Annotated[
         str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")
     ] = "",
@@ -84,16 +93,16 @@ def list_documents(
 @on_thread
 def read_text(doc_id: DocId, engine: TheEngine, start: _Offset = 0, end: _End = None) -> TextReply:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
-    return schemas.Excerpt.read(engine, doc_id, start, end, most=_MOST_TEXT)
+    return Excerpt.read(engine, doc_id, start, end, most=_MOST_TEXT)
 
 
-@router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
+@router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
 @on_thread
 def read_blocks(doc_id: DocId, engine: TheEngine, start: _Offset = 0, end: _End = None) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters
     at most.
     """
-    info = schemas.find_info(engine, doc_id)
+    info = find_info(engine, doc_id)
     first = min(start, info.characters)
     stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
     first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
@@ -113,7 +122,7 @@ def read_blocks(doc_id: DocId, engine: TheEngine, start: _Offset = 0, end: _End 
 def score_sentences(
     doc_id: DocId,
     engine: TheEngine,
-    query: Annotated[str, Query(min_length=1, max_length=schemas.MAX_QUERY)],
+    query: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
     points: Annotated[
         int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")
     ] = 2_000,
@@ -123,32 +132,32 @@ def score_sentences(
     return {"sentences": thin_out(scores, points), "total": len(scores)}
 
 
-def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
+def thin_out(scores: list[SentenceScore], points: int) -> list[SentenceScore]:
     """Return the best sentence of each of ``points`` equal runs, in order; all sentences if there
     are fewer.
     """
     if not points or len(scores) <= points:
-        return list(scores)
+        return scores
     borders = [len(scores) * number // points for number in range(points + 1)]
-    runs = (scores[low:high] for low, high in pairwise(borders))
-    return [max(run, key=lambda sentence: sentence.score) for run in runs]
+    return [
+        max(scores[low:high], key=lambda sentence: sentence.score)
+        for low, high in pairwise(borders)
+    ]
 
 
 @router.get("/{doc_id:path}/outline")
 @on_thread
-def read_outline(doc_id: DocId, engine: TheEngine) -> schemas.Outline:
+def read_outline(doc_id: DocId, engine: TheEngine) -> Outline:
     """List the first 1,000 headings of a document, its slides, or the functions and classes of
     source code.
     """
-    return schemas.Outline.read(engine, doc_id, most=_MOST_MATCHES)
+    return Outline.read(engine, doc_id, most=_MOST_MATCHES)
 
 
-@router.get("/{doc_id:path}/matches", response_model=schemas.MatchesReply)
+@router.get("/{doc_id:path}/matches", response_model=MatchesReply)
 @on_thread
 def find_words(
-    doc_id: DocId,
-    engine: TheEngine,
-    query: Annotated[str, Query(pattern=r"\S", max_length=200)],
+    doc_id: DocId, engine: TheEngine, query: Annotated[str, Query(pattern=r"\S", max_length=200)]
 ) -> Any:
     """Find words in a document, in whatever case and wherever lines end: the first 1,000 places."""
     pattern = re.compile(r"\s+".join(map(re.escape, query.split())), re.IGNORECASE)
@@ -164,7 +173,7 @@ def find_words(
 @on_thread
 def send_original(doc_id: DocId, engine: TheEngine) -> FileResponse:
     """Send the file of a document if it is as it was when it was indexed."""
-    info = schemas.find_info(engine, doc_id)
+    info = find_info(engine, doc_id)
     if not info.modified:  # whoever added it chose its path
         raise DocumentError(f"{doc_id} is in no file")
     path = find_path(info.path)
@@ -183,11 +192,11 @@ def send_original(doc_id: DocId, engine: TheEngine) -> FileResponse:
     )
 
 
-@router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
+@router.get("/{doc_id:path}/places", response_model=PlacesReply)
 @on_thread
 def find_places(doc_id: DocId, engine: TheEngine, start: _Offset, end: _Offset) -> Any:
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
-    info = schemas.find_info(engine, doc_id)
+    info = find_info(engine, doc_id)
     places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
     return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
 
@@ -207,36 +216,34 @@ def draw_page(
     ] = 1.5,
 ) -> Response:
     """Draw a page of a PDF, from the file that was indexed and no other."""
-    info = schemas.find_info(engine, doc_id)
-    image = engine.pages.draw(info, number, scale=scale, form="WEBP")
-    headers = {
-        "ETag": f'"{info.fingerprint[:16]}-{number}-{scale:g}"',
-        "Cache-Control": "private, max-age=3600",
-    }
-    return Response(image, media_type="image/webp", headers=headers)
+    info = find_info(engine, doc_id)
+    return Response(
+        engine.pages.draw(info, number, scale=scale, form="WEBP"),
+        media_type="image/webp",
+        headers={
+            "ETag": f'"{info.fingerprint[:16]}-{number}-{scale:g}"',
+            "Cache-Control": "private, max-age=3600",
+        },
+    )
 
 
 @router.get("/{doc_id:path}")
 @on_thread
 def describe(doc_id: DocId, engine: TheEngine) -> DocumentInfo:
     """Return what the index knows of a document, its text aside."""
-    return schemas.find_info(engine, doc_id)
+    return find_info(engine, doc_id)
 
 
 _BODIES = {
     "required": True,
     "content": {
-        "application/json": {"schema": schemas.DocumentBody.model_json_schema()},
+        "application/json": {"schema": DocumentBody.model_json_schema()},
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
     },
 }
 
 
-@router.put(
-    "/{doc_id:path}",
-    status_code=202,
-    openapi_extra={"requestBody": _BODIES},
-)
+@router.put("/{doc_id:path}", status_code=202, openapi_extra={"requestBody": _BODIES})
 async def put_document(
     doc_id: DocId, request: Request, response: Response, uploads: TheUploads, index: TheIndex
 ) -> UploadJob:
@@ -246,7 +253,7 @@ async def put_document(
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            body = schemas.DocumentBody.model_validate_json(await _read_json(request))
+            body = DocumentBody.model_validate_json(await _read_json(request))
             path, title = body.path or doc_id, body.title or doc_id
             document = Document(doc_id, path, body.text, title, body.kind, meta=body.meta)
             job = await uploads.add_document(index, document)
@@ -262,7 +269,7 @@ async def put_document(
     return job
 
 
-@router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
+@router.delete("/{doc_id:path}", response_model=RemovedReply)
 async def remove_document(doc_id: DocId, uploads: TheUploads, index: TheIndex) -> Any:
     """Remove a document from the index, and the file that was uploaded for it; another file is left
     where it is.
@@ -270,7 +277,7 @@ async def remove_document(doc_id: DocId, uploads: TheUploads, index: TheIndex) -
     return {"removed": await index.run(lambda _: uploads.remove(index, doc_id))}
 
 
-async def _read_json(request: Request) -> bytes:
+async def _read_json(request: Request) -> bytearray:
     """The body of a request, held in memory."""
     data = bytearray()
     async for piece in request.stream():
@@ -279,7 +286,7 @@ async def _read_json(request: Request) -> bytes:
             raise Problem(
                 413, "too-large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file"
             )
-    return bytes(data)
+    return data
 
 
 @jobs.get("/{job_id}")

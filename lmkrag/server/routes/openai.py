@@ -127,7 +127,7 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
     """
     return {
         "citations": [citation.to_dict() for citation in answer.citations],
-        "warnings": list(answer.warnings),
+        "warnings": answer.warnings,
         "answered_by": answer.answered_by,
     }
 

@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 200_000  # of all texts of a request
 class TextDocument(BaseModel):
     """A text to be ranked."""
 
-    text: Annotated[str, Field(max_length=_MAX_TEXT)]
+    text: str = Field(max_length=_MAX_TEXT)
 
 
 class RerankBody(BaseModel):
