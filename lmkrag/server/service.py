@@ -57,10 +57,10 @@ async def require_uploads(service: TheService) -> Uploads:
 
 
 def on_thread(route: Callable[..., Result]) -> Callable[..., Awaitable[Result]]:
-    """Let a route read an index on a thread.
+    """Let a route be a plain function of an ``engine``, which runs on a thread.
 
-    Of the arguments of the route FastAPI finds the index that the request names, and the route gets
-    the ``engine`` of this index, see :meth:`ServedIndex.run`.
+    FastAPI finds the index that the request names, because the argument is annotated as
+    :data:`TheEngine`; the route gets the engine of this index, see :meth:`ServedIndex.run`.
     """
 
     @wraps(route)
@@ -71,5 +71,5 @@ def on_thread(route: Callable[..., Result]) -> Callable[..., Awaitable[Result]]:
 
 
 TheIndex = Annotated[ServedIndex, Depends(find_index)]
-TheEngine = Annotated[Engine, Depends(find_index)]  # the argument of a route that is on_thread
+TheEngine = Annotated[Engine, Depends(find_index)]  # of a route that is ``on_thread``
 TheUploads = Annotated[Uploads, Depends(require_uploads)]
