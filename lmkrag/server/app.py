@@ -7,15 +7,16 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
-from importlib.resources import files
 from typing import Any
 
 import uvicorn
-from fastapi import Depends, FastAPI
-from fastapi.responses import FileResponse, Response
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -25,7 +26,7 @@ from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.problems import handle_errors
+from lmkrag.server.problems import Problem, from_invalid
 from lmkrag.server.routes import dify, documents, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
@@ -34,9 +35,8 @@ from lmkrag.server.uploads import Uploads
 from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
-_BACKLOG = 1_024
 _STOP = 30  # seconds that a stopping server waits for requests in flight
-_TRY_AGAIN = 2.0  # seconds before a failed warm-up is retried
+_TRY_AGAIN = 2.0  # seconds after a warm-up has failed
 _DOCUMENTS = b"/api/documents/"
 
 
@@ -60,13 +60,6 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
-    mounted = mcp.streamable_http_app(
-        streamable_http_path="/",
-        stateless_http=True,
-        json_response=True,
-        # the guard checks the host and the origin
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -87,13 +80,15 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        exception_handlers=dict.fromkeys(
+            (RequestValidationError, HTTPException, Exception), _answer_error
+        ),
         # The guard checks the token; this declares it.
         dependencies=[
             Depends(HTTPBearer(auto_error=False, description="The server's token, if it has one."))
         ],
     )
     app.state.service = service
-    handle_errors(app)
     for router in (
         search.router,
         documents.jobs,
@@ -105,16 +100,42 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     for router in (openai.router, rerank.router, dify.router):
         app.include_router(router, responses=_describe_errors("application/json"))
     _serve_page(app)
+    mounted = mcp.streamable_http_app(
+        streamable_http_path="/",
+        stateless_http=True,
+        json_response=True,
+        # the guard checks the host and the origin
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)
     return service.guard
 
 
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Return an error as a problem."""
+    path = request.url.path
+    match error:
+        case Problem():
+            problem = error
+        case RequestValidationError():
+            media_type = request.headers.get("content-type", "none")
+            problem = from_invalid(error.errors(), media_type)
+        case HTTPException():
+            kinds = {404: "not-found", 405: "method-not-allowed"}
+            status, kind = error.status_code, kinds.get(error.status_code, "http")
+            problem = Problem(status, kind, error.detail, headers=error.headers)
+        case _:
+            _logger.error("%s %s failed", request.method, path, exc_info=error)
+            problem = Problem(500, "internal", "this is a bug; the server's log says more")
+    return problem.to_response(path)
+
+
 def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
-    described = {"4XX": "The request can't be answered.", "5XX": "The server or the index failed."}
+    content: dict[str, Any] = {media_type: {}}
     return {
-        status: {"description": text, "content": {media_type: {}}}
-        for status, text in described.items()
+        "4XX": {"description": "The request can't be answered.", "content": content},
+        "5XX": {"description": "The server or the index failed.", "content": content},
     }
 
 
@@ -130,22 +151,20 @@ async def _warm_up(service: Service) -> None:
                 cold.remove(index)
             except Exception as error:
                 _logger.error("%s: can't be searched: %s", index.name, error)
-        await asyncio.sleep(_TRY_AGAIN if cold else 0)
+                await asyncio.sleep(_TRY_AGAIN)
     service.ready = True
 
 
 def _serve_page(app: FastAPI) -> None:
-    folder = files("lmkrag.server") / "static"
+    static = _Static(packages=[("lmkrag.server", "static")])
+    names = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
 
-    def serve_file(route: str, name: str) -> None:
-        @app.get(route, include_in_schema=False)
-        async def static() -> Response:
-            return FileResponse(str(folder / name))
+    async def send_file(request: Request) -> Response:
+        return await static.get_response(names[request.url.path], request.scope)
 
-    serve_file("/", "index.html")
-    serve_file("/docs", "docs.html")
-    serve_file("/favicon.ico", "icon.svg")
-    app.mount("/static", _Static(packages=[("lmkrag.server", "static")]))
+    for path in names:
+        app.get(path, include_in_schema=False)(send_file)
+    app.mount("/static", static)
 
 
 class _Static(StaticFiles):
@@ -167,7 +186,7 @@ class _Paths:
         if scope["type"] == "http":
             raw = scope.get("raw_path") or b""
             if raw.startswith(_DOCUMENTS):
-                scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
+                scope["path"] = raw.decode("ascii", "replace")
             elif scope["path"] == "/mcp":
                 scope["path"] = "/mcp/"  # a mount would redirect
         await self._app(scope, receive, send)
@@ -221,7 +240,7 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None]) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise UsageError(
             f"can't listen on {host}, port {port}: {error.strerror or error}"

@@ -35,10 +35,9 @@ class Evidence(NamedTuple):
     async def answer(self) -> Answer:
         """Return the reader's answer. Raises Problem: the reader failed."""
         try:
-            answer = await self.reader.aanswer(self.question, self.spans)
+            return await self.stream().answer()
         except LmkragError as error:
             raise self.served.to_problem(error) from error
-        return answer.with_notes(self.spans.notes)
 
 
 async def find_evidence(
@@ -71,16 +70,14 @@ async def answer_events(
     spans = evidence.spans
     trees = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield event({"spans": to_json(spans), **trees}, event="spans")
-    stream = evidence.stream()
     try:
-        async for piece in stream:
-            yield event(piece, event="text")
-        reply = answer_reply(question, await stream.answer(), blocks=blocks)
-        yield event(reply, event="answer")
+        async with evidence.stream() as stream:
+            async for piece in stream:
+                yield event(piece, event="text")
+            reply = answer_reply(question, await stream.answer(), blocks=blocks)
+            yield event(reply, event="answer")
     except LmkragError as error:
         yield event(evidence.served.to_problem(error).body, event="error")
-    finally:
-        await stream.aclose()
 
 
 def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 passes here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from lmkrag.readers.base import name_model
 from lmkrag.results import Span, SpanList
 from lmkrag.system.files import is_local_path
-from lmkrag.types import Document, DocumentInfo, IndexStatus
+from lmkrag.types import DocumentInfo, IndexStatus
 
 
 def hide_folders(value: Any, index: str) -> Any:
@@ -20,36 +20,41 @@ def hide_folders(value: Any, index: str) -> Any:
     A document that is in no file keeps its ``path``, such as the URL that it is from.
     """
     match value:
-        case Span() | Document() | DocumentInfo():
-            path = value.doc_id if is_local_path(value.path) else value.path
-            hidden = replace(value, path=path, meta=_hide_meta(value))
-            return replace(hidden, root="") if isinstance(hidden, DocumentInfo) else hidden
+        case Span():
+            return _hide_path(value)
+        case DocumentInfo():
+            return replace(_hide_path(value), root="")
         case IndexStatus():
             skipped = tuple(
                 replace(file, path=_shorten(file.path, value.roots)) for file in value.skipped_files
             )
-            encoder = name_model(value.encoder)
-            return replace(value, path=index, roots={}, encoder=encoder, skipped_files=skipped)
+            return replace(
+                value,
+                path=index,
+                roots={},
+                encoder=name_model(value.encoder),
+                skipped_files=skipped,
+            )
         case SpanList():
-            return SpanList([hide_folders(span, index) for span in value], value.notes)
-        case list():
-            return [hide_folders(item, index) for item in value]
+            spans = [hide_folders(span, index) for span in value]
+            return SpanList(spans, value.notes, confidence=value.confidence)
         case dict():
             return {key: hide_folders(item, index) for key, item in value.items()}
-        case tuple():
+        case list() | tuple():
             items = [hide_folders(item, index) for item in value]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            kind = type(value)
+            return kind(*items) if hasattr(value, "_fields") else kind(items)
     return value
 
 
-def _hide_meta(document: Span | Document | DocumentInfo) -> Mapping[str, Any]:
-    """The metadata, in which other frameworks repeat the path of a file."""
-    if not is_local_path(document.path) or document.path not in document.meta.values():
-        return document.meta
-    return {
-        key: document.doc_id if value == document.path else value
-        for key, value in document.meta.items()
-    }
+def _hide_path(value: Span | DocumentInfo) -> Any:
+    """The same with its id in place of the path of a file, also in the metadata, in which other
+    frameworks repeat it.
+    """
+    if not is_local_path(value.path):
+        return value
+    meta = {key: value.doc_id if item == value.path else item for key, item in value.meta.items()}
+    return replace(value, path=value.doc_id, meta=meta)
 
 
 def _shorten(path: str, roots: Iterable[str]) -> str:

@@ -72,8 +72,7 @@ class FolderFollower:
             _logger.error(
                 "indexing of the folder ended with status %d; it starts again in %g s", code, pause
             )
-            if self._stopping.wait(pause):
-                return
+            self._stopping.wait(pause)
             pause = min(_LONGEST, 2 * pause)
 
     def _listen(self, process: "subprocess.Popen[str]") -> bool:

@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import re
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -19,15 +20,14 @@ from lmkrag.server.settings import ServerLimits, ServerSettings
 
 COOKIE = "lmkrag_session"
 
-# Paths that need no token and reveal nothing.
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 _HEALTH = frozenset({"/healthz", "/readyz"})  # answered at any load
+_PUBLIC = _HEALTH | {"/", "/api/login", "/favicon.ico"}  # need no token and reveal nothing
 _LEAST_RATE = 10_000  # bytes per second of a body that takes longer than ``arrival`` seconds
 _PORT = re.compile(r":\d+$")
+_UPLOAD = re.compile("/api/documents/.")  # a document has a name
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _CLOSE = {"Connection": "close"}  # of a response to a body that was not read to its end
 _HEADERS = {
@@ -78,9 +78,9 @@ class Guard:
         try:
             await self._check(scope, headers)
             limits = self._settings.limits
-            is_put = scope["method"] == "PUT" and scope["path"].startswith("/api/documents/")
-            limit = limits.upload if is_put and self._settings.writable else limits.body
-            if int(headers.get("content-length", 0)) > limit:
+            is_upload = scope["method"] == "PUT" and _UPLOAD.match(scope["path"])
+            limit = limits.upload if is_upload and self._settings.writable else limits.body
+            if int(headers.get("content-length", 0)) > limit:  # a number, as h11 has checked
                 raise _too_large(limit)
             body = _limit_body(receive, limit, limits)
             async with self._admit(scope["path"]):
@@ -114,10 +114,8 @@ class Guard:
         # "https://example.org:8700" is of the host "example.org:8700"
         if origin is not None and origin.partition("://")[2].lower() != place:
             raise Problem(403, "origin", f"pages of {origin!r} may not use this server")
-        if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
+        if headers.get("sec-fetch-site") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "pages of other sites may not use this server")
-        if not headers.get("content-length", "0").isdecimal():
-            raise Problem(400, "invalid", "Content-Length is not a number")
         if not _is_public(scope["path"]) and not await self._is_known(scope, headers):
             detail = "send the server's token as Authorization: Bearer TOKEN"
             challenge = {"WWW-Authenticate": 'Bearer realm="lmkrag"'}
@@ -133,12 +131,11 @@ class Guard:
 
     async def _is_known(self, scope: Scope, headers: Headers) -> bool:
         """Whether a request carries the token, or the cookie of a session that began with it."""
-        if self._settings.token is None:
-            return True
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return await self.is_token(token.strip(), scope)
-        return self.sessions.is_open(HTTPConnection(scope).cookies.get(COOKIE, ""))
+        session = HTTPConnection(scope).cookies.get(COOKIE, "")
+        return self._settings.token is None or self.sessions.is_open(session)
 
     async def is_token(self, value: str, scope: Scope) -> bool:
         """Return whether this is the token, or none is needed; whoever guesses waits. Raises
@@ -201,14 +198,13 @@ async def _read_ahead(body: Receive) -> Receive:
     return receive
 
 
+@dataclass
 class _Watched:
-    """Sends a response with our headers; aborts if the client stops reading. ``status`` is 0 before
-    the response.
-    """
+    """Sends a response with our headers; aborts if the client does not read for some seconds."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        self._send, self._seconds = send, seconds
-        self.status = 0
+    send: Send
+    seconds: float
+    status: int = 0  # before the response
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -217,7 +213,7 @@ class _Watched:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
+            async with asyncio.timeout(self.seconds):
+                await self.send(message)
         except TimeoutError:
             raise Problem(408, "slow", "the client does not read the response") from None

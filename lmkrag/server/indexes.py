@@ -43,7 +43,7 @@ class Workers:
 
         Raises Problem: too many wait already (429), or it took too long (504).
         """
-        until = self.find_deadline() if until is None else until
+        until = until or self.find_deadline()
         if len(self.pending) >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         loop, context, abandoned = asyncio.get_running_loop(), copy_context(), threading.Event()
@@ -57,8 +57,9 @@ class Workers:
             async with asyncio.timeout(until - time.monotonic()):
                 return await asyncio.shield(asyncio.wrap_future(future))
         except (TimeoutError, RequestEnded):
-            seconds = self._limits.seconds
-            raise Problem(504, "timeout", f"this took longer than {seconds:g} seconds") from None
+            raise Problem(
+                504, "timeout", f"this took longer than {self._limits.seconds:g} seconds"
+            ) from None
         finally:
             future.cancel()  # a call that has not started never will
             abandoned.set()
@@ -76,7 +77,13 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(
-        self, name: str, path: Path, workers: Workers, *, for_owner: bool, **options: Any
+        self,
+        name: str,
+        path: str | Path,
+        workers: Workers,
+        *,
+        for_owner: bool = False,
+        **options: Any,
     ) -> None:
         self.name, self.path, self.for_owner = name, absolute_index(path), for_owner
         self._workers = workers
@@ -133,15 +140,10 @@ class ServedIndexes:
     """All indexes of a server, by name, and the threads that search them."""
 
     def __init__(
-        self,
-        paths: Mapping[str, Path],
-        limits: ServerLimits,
-        *,
-        for_owner: bool = False,
-        **options: Any,
+        self, paths: Mapping[str, str | Path], limits: ServerLimits, **options: Any
     ) -> None:
-        """Open directories by their names; only clients that are ``for_owner`` alone learn where
-        documents lie. ``options`` are those of :meth:`lmkrag.Engine.open`.
+        """Open directories by their names. ``options`` are those of :meth:`lmkrag.Engine.open`, and
+        ``for_owner``: whether clients learn where documents lie, as the owner alone should.
 
         Raises IndexNotFound: one is not there. StorageError: it can't be used.
         """
@@ -149,9 +151,7 @@ class ServedIndexes:
         self.workers = Workers(limits)
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(
-                    name, path, self.workers, for_owner=for_owner, **options
-                )
+                self.by_name[name] = ServedIndex(name, path, self.workers, **options)
         except BaseException:
             self.close()
             raise
@@ -160,14 +160,14 @@ class ServedIndexes:
         """Return an index by name, without one the only one. Raises Problem: there is none, or
         several and no name.
         """
+        if name in self.by_name:
+            return self.by_name[name]
         names = ", ".join(self.by_name)
-        if not name:
-            if len(self.by_name) > 1:
-                raise Problem(400, "usage", f'name an index with "index": one of {names}')
-            return next(iter(self.by_name.values()))
-        if name not in self.by_name:
+        if name:
             raise Problem(404, "unknown-index", f"no index {name!r}: there is {names}")
-        return self.by_name[name]
+        if len(self.by_name) > 1:
+            raise Problem(400, "usage", f'name an index with "index": one of {names}')
+        return next(iter(self.by_name.values()))
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:
         """Run a call on the index of a name. Raises Problem: there is none, or the call failed."""

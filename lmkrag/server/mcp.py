@@ -7,13 +7,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Image
+from mcp.server.mcpserver import Image, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp_types import CallToolResult, Resource, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -37,7 +37,7 @@ from lmkrag.search.request import (
 from lmkrag.serialization import answer_to_json
 from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import find_evidence
-from lmkrag.server.indexes import ServedIndex, ServedIndexes
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY, CheckBody, Excerpt, Outline, drop_blank, find_info
 from lmkrag.server.uploads import Uploads
@@ -53,12 +53,11 @@ _INTERVAL = 0.05
 _LONGEST_SIDE = 1_568  # pixels of an image; models scale larger ones down
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: "
-    "quote them, and name the "
-    "document and place. read_document gives what stands around a passage, document_outline its "
-    "headings, page_image "
-    "a picture of its page."
+    "quote them, and name the document and place. read_document gives what stands around a "
+    "passage, document_outline its headings, page_image a picture of its page."
 )
 
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
@@ -85,14 +84,36 @@ _Index = Annotated[
 class _DocumentServer(MCPServer[Any]):
     """A server that lists documents as its resources."""
 
-    def __init__(self, indexes: ServedIndexes, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, indexes: ServedIndexes) -> None:
+        super().__init__(
+            "lmkrag",
+            title=f"Documents: {', '.join(indexes.by_name)}",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            log_level="WARNING",
+        )
         self._indexes = indexes
 
     def reading_tool(self, title: str) -> Callable[[Function], Function]:
-        """Return a decorator that adds a tool which changes nothing."""
-        reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        return self.tool(title=title, annotations=reads)
+        """Return a decorator that adds a tool which reads an index and changes nothing.
+
+        It is a function of an engine. The tool has an argument ``index`` instead, and runs on a
+        thread with the engine of the index that a call names.
+        """
+
+        def add(read: Function) -> Function:
+            @wraps(read)
+            async def tool(index: str | None = None, **arguments: Any) -> Any:
+                return await self._indexes.run(index, lambda engine: read(engine, **arguments))
+
+            shown = signature(read)
+            _, *parameters = shown.parameters.values()
+            index = Parameter("index", Parameter.KEYWORD_ONLY, default=None, annotation=_Index)
+            cast(Any, tool).__signature__ = shown.replace(parameters=[*parameters, index])
+            self.tool(title=title, annotations=_READS)(tool)
+            return read
+
+        return add
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Call a tool; arguments that it does not have are refused with a hint, blank ones that
@@ -106,9 +127,9 @@ class _DocumentServer(MCPServer[Any]):
                     arguments = drop_blank(arguments, tool.input_schema.get("required", ()))
             result = await super().call_tool(name, arguments, *context)
         except (UsageError, ToolError) as error:
-            ours = error.__cause__ if isinstance(error, ToolError) else error
-            if isinstance(ours, (Problem, LmkragError)):
-                raise ToolError(str(ours)) from error
+            for ours in (error, error.__cause__):
+                if isinstance(ours, (Problem, LmkragError)):
+                    raise ToolError(str(ours)) from error
             raise
         if isinstance(result, CallToolResult) and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
@@ -142,31 +163,20 @@ def create_mcp_server(
     """
     # Else MCPServer would install a handler of its own.
     logging.basicConfig(format="%(name)s: %(message)s")
-    server = _DocumentServer(
-        indexes,
-        "lmkrag",
-        title=f"Documents: {', '.join(indexes.by_name)}",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        log_level="WARNING",
-    )
+    server = _DocumentServer(indexes)
     _add_search_tools(server, indexes, reader)
     _add_document_tools(server, indexes)
-    _add_resources(server, indexes)
     if uploads is not None:
         _add_writing_tools(server, indexes, uploads)
     return server
 
 
-async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
-    """Explain a filter without results. Raises UsageError: no document matches it."""
+def _check_filter(engine: Engine, filter: str | None, results: Sequence[Any]) -> None:
+    """Explain a filter without results. Raises Problem: no document matches it."""
     if not filter or results:
         return
-    why = await index.run(
-        lambda engine: explain_filter(engine.documents, filter, for_owner=index.for_owner)
-    )
-    if why:
-        raise UsageError(why)
+    if why := explain_filter(engine.documents, filter, for_owner=engine.finder.names_folders):
+        raise Problem(400, "usage", why)
 
 
 def _with_search_options(tool: Function) -> Function:
@@ -183,71 +193,62 @@ def _with_search_options(tool: Function) -> Function:
 def _add_search_tools(server: _DocumentServer, indexes: ServedIndexes, reader: Reader) -> None:
     @server.reading_tool("Search documents")
     @_with_search_options
-    async def search(query: _Query, index: _Index = None, **options: Any) -> replies.Passages:
+    def search(engine: Engine, query: _Query, **options: Any) -> replies.Passages:
         """Find the passages of the user's documents that answer a question, best first, with their
         exact places.
         """
-        served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
-        spans = await served.run(lambda engine: engine.search(query, **options))
-        await _check_filter(served, options["filter"], spans)
+        spans = engine.search(query, **options)
+        _check_filter(engine, options["filter"], spans)
         return replies.Passages.of(spans)
 
     @server.reading_tool("Gather evidence")
-    async def gather_evidence(
+    def gather_evidence(
+        engine: Engine,
         question: _Query,
         max_tokens: Annotated[
             int, Field(ge=50, le=100_000, description="Of all passages with their places.")
         ] = DEFAULT_CONTEXT,
         filter: _Filter = None,
-        index: _Index = None,
     ) -> replies.Evidence:
         """Gather what the user's documents have on a question within a number of tokens, and name
         what they lack.
         """
-        served = indexes.find(index)
+
+        def cost(_: int, span: Span) -> int:  # of all that is said of a passage
+            passage = replies.Passage.model_validate(span)
+            return engine.encoders.count_tokens(passage.model_dump_json())
+
         request = SearchRequest(max_tokens=max_tokens, filter=filter)
-
-        def gather(engine: Engine) -> SpanList:
-            def cost(_: int, span: Span) -> int:  # of all that is said of a passage
-                passage = replies.Passage.model_validate(span)
-                return engine.encoders.count_tokens(passage.model_dump_json())
-
-            return engine.finder.search([question], request, cost=cost)[0]
-
-        spans = await served.run(gather)
-        await _check_filter(served, filter, spans)
+        (spans,) = engine.finder.search([question], request, cost=cost)
+        _check_filter(engine, filter, spans)
         return replies.Evidence.of(
             spans,
             question=question,
             missing=find_missing(question, spans),
-            generation=await served.run(lambda engine: engine.status().generation),
+            generation=engine.status().generation,
         )
 
     @server.reading_tool("Find related passages")
-    async def find_related(
+    def find_related(
+        engine: Engine,
         doc_id: _DocId,
         start: _Start,
         end: Annotated[int, Field(ge=1, description="After its last character.")],
         top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 5,
-        index: _Index = None,
     ) -> replies.Passages:
         """Find passages about the same as a passage, elsewhere in the user's documents."""
+        text = engine.read(doc_id, start, min(end, start + _PASSAGE))
+        spans = engine.search(text, top_k=top_k + 1)
+        others = [
+            span
+            for span in spans
+            if span.doc_id != doc_id or span.end <= start or end <= span.start
+        ]
+        return replies.Passages.of(SpanList(others[:top_k], spans.notes))
 
-        def find(engine: Engine) -> replies.Passages:
-            text = engine.read(doc_id, start, min(end, start + _PASSAGE))
-            spans = engine.search(text, top_k=top_k + 1)
-            others = [
-                span
-                for span in spans
-                if span.doc_id != doc_id or span.end <= start or end <= span.start
-            ]
-            return replies.Passages.of(SpanList(others[:top_k], spans.notes))
-
-        return await indexes.run(index, find)
-
-    @server.reading_tool("Ask documents")
+    @server.tool(title="Ask documents", annotations=_READS)
     async def ask(
         question: _Query, filter: _Filter = None, index: _Index = None
     ) -> replies.AnswerWithQuotations:
@@ -256,35 +257,35 @@ def _add_search_tools(server: _DocumentServer, indexes: ServedIndexes, reader: R
         """
         served = indexes.find(index)
         evidence = await find_evidence(served, reader, question, {"filter": filter})
-        await _check_filter(served, filter, evidence.spans)
+        if not evidence.spans:
+            await served.run(lambda engine: _check_filter(engine, filter, evidence.spans))
         record = answer_to_json(question, await evidence.answer())
         return replies.AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
 def _add_document_tools(server: _DocumentServer, indexes: ServedIndexes) -> None:
     @server.reading_tool("Read a document")
-    async def read_document(
+    def read_document(
+        engine: Engine,
         doc_id: _DocId,
         start: _Start = 0,
         end: Annotated[
             int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")
         ] = None,
-        index: _Index = None,
     ) -> replies.Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        return await indexes.run(
-            index, lambda engine: Excerpt.read(engine, doc_id, start, end or None, most=_READ)
-        )
+        return Excerpt.read(engine, doc_id, start, end or None, most=_READ)
 
     @server.reading_tool("Outline a document")
-    async def document_outline(doc_id: _DocId, index: _Index = None) -> Outline:
+    def document_outline(engine: Engine, doc_id: _DocId) -> Outline:
         """List the first 200 headings of a document, or functions and classes of source code, with
         their places.
         """
-        return await indexes.run(index, lambda e: Outline.read(e, doc_id, most=_LISTED))
+        return Outline.read(engine, doc_id, most=_LISTED)
 
     @server.reading_tool("Show a page")
-    async def page_image(
+    def page_image(
+        engine: Engine,
         doc_id: _DocId,
         page: Annotated[
             int | None, Field(ge=1, description="From 1; that of the characters without it.")
@@ -293,61 +294,48 @@ def _add_document_tools(server: _DocumentServer, indexes: ServedIndexes) -> None
         end: Annotated[
             int | None, Field(ge=1, description="After the last; nothing is outlined without it.")
         ] = None,
-        index: _Index = None,
     ) -> Image:
         """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
-
-        def draw(engine: Engine) -> Image:
-            info = find_info(engine, doc_id)
-            span = None if end is None else (start, end)
-            image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
-            return Image(data=image, format="jpeg")
-
-        return await indexes.run(index, draw)
+        info = find_info(engine, doc_id)
+        span = None if end is None else (start, end)
+        image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
+        return Image(data=image, format="jpeg")
 
     @server.reading_tool("Check citations")
-    async def check(
+    def check(
+        engine: Engine,
         text: Annotated[
             str,
             Field(max_length=200_000, description="Your answer; its quotations are looked for."),
         ],
-        index: _Index = None,
     ) -> replies.Checks:
         """Tell of every quotation in a text whether the user's documents have it, word for word,
         and where.
         """
-        return await indexes.run(
-            index, lambda e: replies.Checks(citations=CheckBody(citations=[], text=text).check(e))
-        )
+        return replies.Checks(citations=CheckBody(text=text).check(engine))
 
     @server.reading_tool("List documents")
-    async def list_documents(
+    def list_documents(
+        engine: Engine,
         filter: _Filter = None,
         cursor: Annotated[
             str | None, Field(max_length=2_000, description="From the reply before.")
         ] = None,
-        index: _Index = None,
     ) -> replies.Listing:
         """List the user's documents by id, 200 at a time."""
-        served = indexes.find(index)
-        documents = await served.run(
-            lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
-        )
-        await _check_filter(served, filter, documents)
+        documents = engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
+        _check_filter(engine, filter, documents)
         listed = documents[:_LISTED]
         cursor = listed[-1].doc_id if len(documents) > _LISTED else None
         return replies.Listing.model_validate({"documents": listed, "cursor": cursor})
 
-
-def _add_resources(server: _DocumentServer, indexes: ServedIndexes) -> None:
     @server.resource(
         "lmkrag://{index}/{+doc_id}",
         title="A document",
         description="The text of a document exactly as it was indexed.",
         mime_type="text/plain",
-        security=ResourceSecurity(
-            exempt_params={"doc_id"}
-        ),  # an id, even if it begins with "/", and no path
+        # an id, even if it begins with "/", and no path
+        security=ResourceSecurity(exempt_params={"doc_id"}),
     )
     async def document(index: str, doc_id: str) -> str:
         try:

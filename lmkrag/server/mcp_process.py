@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,8 +37,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     """
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    paths = {name: Path(path) for name, path in settings["indexes"].items()}
-    indexes = ServedIndexes(paths, limits, for_owner=True)
+    indexes = ServedIndexes(settings["indexes"], limits, for_owner=True)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)
@@ -51,28 +51,31 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
         indexes.close()
 
 
+@dataclass
 class _Sessions:
     """The sessions of a process. State: the time of the last message, ``used``."""
 
-    def __init__(self, server: MCPServer[Any]) -> None:
-        self._server, self.used = server, time.monotonic()
+    server: MCPServer[Any]
+    used: float = field(default_factory=time.monotonic)
 
     async def serve(self, listening: socket.socket, idle: float) -> None:
         path = Path(listening.getsockname())
         await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST)
-        while (left := self.used + idle - time.monotonic()) > 0:
-            await asyncio.sleep(left)
-            if self.used + idle > time.monotonic():
+        while True:
+            left = self.used + idle - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
                 continue
             try:
                 with hold_lock(path.with_suffix(LOCK), wait=False):
                     path.unlink(missing_ok=True)
+                    return
             except BlockingIOError:  # somebody connects
                 self.used = time.monotonic()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
-        core, lines = self._server._lowlevel_server, cast(Any, _Lines(self, reader, writer))
+        core, lines = self.server._lowlevel_server, cast(Any, _Lines(self, reader, writer))
         with contextlib.suppress(ConnectionError):
             writer.write(GREETING)
             async with stdio_server(lines, lines) as (incoming, outgoing):
@@ -80,25 +83,27 @@ class _Sessions:
         writer.close()
 
 
+@dataclass
 class _Lines:
     """A connection as the files that the SDK reads and writes lines of."""
 
-    def __init__(
-        self, sessions: _Sessions, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._sessions, self._reader, self._writer = sessions, reader, writer
-        self.flush = writer.drain
+    sessions: _Sessions
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Disconnected, or a message beyond the limit.
         with contextlib.suppress(ConnectionError, ValueError):
-            async for line in self._reader:
-                self._sessions.used = time.monotonic()
+            async for line in self.reader:
+                self.sessions.used = time.monotonic()
                 yield line
 
     async def write(self, text: str) -> None:
-        self._sessions.used = time.monotonic()
-        self._writer.write(text.encode("utf-8", "replace"))
+        self.sessions.used = time.monotonic()
+        self.writer.write(text.encode("utf-8", "replace"))
+
+    async def flush(self) -> None:
+        await self.writer.drain()
 
 
 if __name__ == "__main__":

@@ -58,14 +58,16 @@ class SharedServer:
                 return self._dial()
 
     def _dial(self) -> socket.socket:
-        with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection = socket.socket(socket.AF_UNIX)
+        try:
             connection.settimeout(_START)
             connection.connect(str(self.path))
             if connection.recv(len(GREETING), socket.MSG_WAITALL) != GREETING:
                 raise ConnectionError("the process ended")
             connection.settimeout(None)
-            stack.pop_all()
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def _start(self) -> None:

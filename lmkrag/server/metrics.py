@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from http import HTTPMethod
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -28,27 +29,27 @@ class Metrics:
 
     def __init__(self, indexes: ServedIndexes) -> None:
         self._indexes = indexes
-        self._registry = CollectorRegistry()
+        self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "lmkrag_requests",
             "Requests by method, route and status",
             ["method", "route", "status"],
-            registry=self._registry,
+            registry=registry,
         )
         self._seconds = Histogram(
             "lmkrag_request_seconds",
             "Seconds to the end of a response",
             ["method", "route"],
             buckets=_BUCKETS,
-            registry=self._registry,
+            registry=registry,
         )
         self.in_flight = Gauge(
-            "lmkrag_requests_in_flight", "Requests that are being answered", registry=self._registry
+            "lmkrag_requests_in_flight", "Requests that are being answered", registry=registry
         )
         Gauge(
-            "lmkrag_searches_pending", "Searches that run or wait", registry=self._registry
+            "lmkrag_searches_pending", "Searches that run or wait", registry=registry
         ).set_function(lambda: len(indexes.workers.pending))
-        self._registry.register(self)
+        registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; unknown methods share one label."""
@@ -69,9 +70,7 @@ class Metrics:
         for name, index in self._indexes.by_name.items():
             values = {"up": 0}
             with contextlib.suppress(Problem):
-                counts = index.call(lambda engine: engine.status())
-                values = {field: getattr(counts, field) for field in gauges if field != "up"}
-                values["up"] = 1
-            for field, value in values.items():
-                gauges[field].add_metric([name], value)
+                values = {**asdict(index.call(lambda engine: engine.status())), "up": 1}
+            for field in gauges.keys() & values.keys():
+                gauges[field].add_metric([name], values[field])
         yield from gauges.values()

@@ -41,8 +41,7 @@ class Overviews:
     """The overviews of indexes. State: each with its index's generation, and the running task."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, Overview]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._known: dict[str, tuple[int, Overview, asyncio.Task[None]]] = {}
         self._turn = asyncio.Lock()  # one question is tried at a time
 
     async def read(self, index: ServedIndex, *, indexing: bool) -> Overview:
@@ -51,16 +50,16 @@ class Overviews:
         """
         generation = await index.run(lambda engine: engine.status().generation)
         known = self._known.get(index.name)
-        if known is not None and known[0] == generation:
+        if known and known[0] == generation:
             return known[1]
         recent, folders, suggestions = await index.run(_describe)
         overview = Overview(recent, folders)
         if not indexing:
             overview.preparing = bool(suggestions)
-            if index.name in self._tasks:
-                self._tasks.pop(index.name).cancel()
-            self._known[index.name] = generation, overview
-            self._tasks[index.name] = asyncio.create_task(self._try(index, overview, suggestions))
+            if index.name in self._known:
+                self._known[index.name][2].cancel()
+            trying = asyncio.create_task(self._try(index, overview, suggestions))
+            self._known[index.name] = generation, overview, trying
         return overview
 
     async def _try(

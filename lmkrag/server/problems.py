@@ -1,23 +1,16 @@
 """Errors as RFC 9457 problem details, and in the shapes that OpenAI's and Dify's clients expect."""
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from lmkrag import errors
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-_logger = logging.getLogger(__name__)
-
-_STATUSES: dict[type[errors.LmkragError], int] = {
+_STATUSES = {
     errors.DocumentNotFound: 404,
     errors.IndexClosed: 503,
     errors.UsageError: 400,
@@ -32,8 +25,6 @@ _STATUSES: dict[type[errors.LmkragError], int] = {
 """The first class that an error is an instance of decides."""
 
 _FOLDERS = re.compile(r"(?<![\w:/.=~-])/(?:[^/\s:'\"]+/)+(?=[^/\s])")  # before the name of a file
-
-_RETRY = {"Retry-After": "5"}  # seconds
 
 
 class Problem(HTTPException):
@@ -68,8 +59,9 @@ class Problem(HTTPException):
 
     def to_openai(self) -> dict[str, Any]:
         """Return it as OpenAI's API describes an error."""
-        error = {"message": self.detail, "type": self.kind, "param": None, "code": self.kind}
-        return {"error": error}
+        return {
+            "error": {"message": self.detail, "type": self.kind, "param": None, "code": self.kind}
+        }
 
     def to_response(self, path: str) -> JSONResponse:
         """Return it as a response, in the shape that clients of ``path`` expect."""
@@ -94,10 +86,9 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     name = errors.name_kind(type(error))
     status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
     if isinstance(error, errors.DocumentNotFound):
-        error = errors.DocumentNotFound(error.doc_id, index, error.near)
-        doc_id, near = error.doc_id, error.near
-        return Problem(status, name, str(error), doc_id=doc_id, index=index, near=near)
-    headers = _RETRY if status in (409, 503) else {}
+        shown = errors.DocumentNotFound(error.doc_id, index, error.near)
+        return Problem(status, name, str(shown), doc_id=error.doc_id, index=index, near=error.near)
+    headers = {"Retry-After": "5"} if status in (409, 503) else {}
     place = re.escape(path)
     if not path.startswith("/"):  # it may be "."
         place = rf"(?<![\w./-]){place}(?=[:/])"
@@ -105,41 +96,17 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     return Problem(status, name, message, headers=headers)
 
 
-def handle_errors(app: "FastAPI") -> None:
-    """Let an application answer every error as a problem."""
-    from fastapi.exceptions import RequestValidationError
-
-    async def respond(request: Request, error: Exception) -> JSONResponse:
-        match error:
-            case Problem():
-                problem = error
-            case RequestValidationError():
-                kind = request.headers.get("content-type", "none")
-                problem = _describe_invalid(error.errors(), kind)
-            case HTTPException():
-                kinds = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
-                status, kind = error.status_code, kinds.get(error.status_code, "http")
-                problem = Problem(status, kind, error.detail, headers=error.headers)
-            case _:
-                _logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-                problem = Problem(500, "internal", "this is a bug; the server's log says more")
-        return problem.to_response(request.url.path)
-
-    for kind in (RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, respond)
-
-
-def _describe_invalid(errors: Sequence[Any], media_type: str) -> Problem:
-    """Return the problem of a request that pydantic has refused, with a body of some type."""
+def from_invalid(errors: Sequence[Any], media_type: str) -> Problem:
+    """Convert the errors of a request that pydantic has refused, with a body of some type."""
     details = [
         {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
         for item in errors
     ]
-    unreadable = any(item["type"] == "json_invalid" for item in errors)
     detail = "; ".join(
         f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5]
     )
     if any(item["loc"] == ["body"] for item in details) and "json" not in media_type:
         wanted = "send the body as JSON with the header Content-Type: application/json"
         detail = f"{wanted}, not {media_type}"
-    return Problem(400 if unreadable else 422, "invalid", detail, errors=details[:20])
+    status = 400 if any(item["type"] == "json_invalid" for item in errors) else 422
+    return Problem(status, "invalid", detail, errors=details[:20])

@@ -56,26 +56,23 @@ class Described(BaseModel):
 
 
 class Lenient(Described):
-    """A request in which options may be blank."""
+    """A request in which options may be blank; where unknown ones are forbidden, the error has a
+    hint.
+    """
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_blank(cls, body: Any) -> Any:
+    def _check_names(cls, body: Any) -> Any:
         if not isinstance(body, dict):
             return body
+        if cls.model_config.get("extra") == "forbid":
+            refuse_unknown(body, cls.model_fields)
         required = [name for name, field in cls.model_fields.items() if field.is_required()]
         return drop_blank(body, required)
 
 
 class _Request(Lenient):
     model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown(cls, body: Any) -> Any:
-        if isinstance(body, dict):
-            refuse_unknown(body, cls.model_fields)
-        return body
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
@@ -342,7 +339,7 @@ class CitedBody(_Request):
 class CheckBody(_IndexRequest):
     """Citations, or a text with quotations."""
 
-    citations: list[CitedBody] = Field([], max_length=MAX_CITATIONS)
+    citations: list[CitedBody] = Field(default=[], max_length=MAX_CITATIONS)
     text: str = Field("", max_length=200_000)
     """Whose quotations are looked for, instead of citations."""
 

@@ -1,13 +1,16 @@
 """The parts of the server that routes use: its indexes, threads, jobs and settings."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from lmkrag.engine import Engine
 from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndex, ServedIndexes
+from lmkrag.server.indexes import Result, ServedIndex, ServedIndexes
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.overview import Overviews
 from lmkrag.server.problems import Problem
@@ -53,5 +56,20 @@ async def require_uploads(service: TheService) -> Uploads:
     return service.uploads
 
 
+def on_thread(route: Callable[..., Result]) -> Callable[..., Awaitable[Result]]:
+    """Let a route be a plain function of an ``engine``, which runs on a thread.
+
+    FastAPI finds the index that the request names, because the argument is annotated as
+    :data:`TheEngine`; the route gets the engine of this index, see :meth:`ServedIndex.run`.
+    """
+
+    @wraps(route)
+    async def run(engine: ServedIndex, **arguments: Any) -> Result:
+        return await engine.run(lambda opened: route(engine=opened, **arguments))
+
+    return run
+
+
 TheIndex = Annotated[ServedIndex, Depends(find_index)]
+TheEngine = Annotated[Engine, Depends(find_index)]  # of a route that is ``on_thread``
 TheUploads = Annotated[Uploads, Depends(require_uploads)]

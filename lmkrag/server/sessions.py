@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lmkrag.server.problems import busy
 
 SESSION = 30 * 24 * 3600  # seconds
-_SESSIONS = 10_000  # at once; the oldest end first
+_SESSIONS = 10_000  # that are remembered, the latest ones
 _ADDRESSES = 10_000  # that are remembered for their wrong tokens, the latest ones
 _FREE = 3  # wrong tokens of an address without a wait
 _SHORTEST, _LONGEST = 0.25, 10.0  # seconds of the first wait; each further one is twice as long
@@ -28,10 +28,10 @@ class Sessions:
 
     def begin(self) -> str:
         """Begin a session; return its name, which nobody can guess."""
-        now = time.monotonic()
-        known = [(key, end) for key, end in self._ends.items() if end > now]
+        if len(self._ends) == _SESSIONS:
+            del self._ends[next(iter(self._ends))]
         name = secrets.token_urlsafe(32)
-        self._ends = dict([*known[1 - _SESSIONS :], (_hash(name), now + SESSION)])
+        self._ends[_hash(name)] = time.monotonic() + SESSION
         return name
 
     def end(self, name: str) -> None:

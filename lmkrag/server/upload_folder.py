@@ -176,9 +176,9 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
 
 
 def _is_too_long(parts: list[str]) -> bool:
-    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
-    is_deep = len(parts) > _DEEPEST
-    return is_deep or max(sizes) > _LONGEST_NAME or sum(sizes) + len(parts) > MAX_DOC_ID
+    sizes = [len(part.encode()) for part in parts]
+    length = sum(sizes) + len(parts)
+    return len(parts) > _DEEPEST or max(sizes) > _LONGEST_NAME or length > MAX_DOC_ID
 
 
 def _is_reserved(part: str) -> bool:

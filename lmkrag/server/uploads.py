@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import asdict
@@ -35,20 +35,20 @@ class Uploads:
 
     def __init__(self, indexes: ServedIndexes, limits: ServerLimits) -> None:
         """Index what lies in the folders. Raises UsageError: an index is on Qdrant."""
-        served = list(indexes.by_name.values())
-        for index in served:
+        self._limits = limits
+        self._jobs: dict[str, UploadJob] = {}
+        self._folders: dict[ServedIndex, UploadFolder] = {}
+        self._waiting: defaultdict[ServedIndex, deque[UploadJob]] = defaultdict(deque)
+        for index in indexes.by_name.values():
             if is_address(index.path):
                 raise UsageError(
                     f"{index.name}: uploads are for directories; lmkrag index PATH adds "
                     "to one on Qdrant"
                 )
-        self._limits = limits
-        self._jobs: dict[str, UploadJob] = {}
-        self._folders = {index: UploadFolder(index.path) for index in served}
-        self._waiting: dict[ServedIndex, deque[UploadJob]] = {index: deque() for index in served}
+            self._folders[index] = UploadFolder(index.path)
         self._urgent: list[object] = []  # what a batch makes way for: removals, and the end
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="lmkrag-add")
-        for index in served:
+        for index in self._folders:
             self._worker.submit(self._index_folder, index)
 
     async def add_document(self, index: ServedIndex, document: Document) -> UploadJob:
@@ -168,11 +168,13 @@ class Uploads:
         except Exception:  # or nobody would learn of it
             error = "this is a bug; the server's log says more"
             _logger.exception("%s: uploads could not be indexed", index.name)
-        left = [job for job in jobs if not job.ended]
-        for job in left:
-            job.state = "waiting"
-            if error is not None:
+        for job in jobs:
+            if job.ended:
+                continue
+            if error is None:
+                job.state = "waiting"
+                waiting.append(job)
+            else:
                 job.end(error=error)
-        if left and error is None:
-            waiting.extend(left)
+        if waiting:
             self._index_later(index)

@@ -169,6 +169,13 @@ def test_ids_that_lead_elsewhere_over_http(writable, tmp_path):
         assert not list(tmp_path.rglob("escaped*"))
 
 
+def test_what_has_no_name_is_no_upload(writable):
+    with writable.client() as client:
+        assert client.put("/api/documents/", content=b"text").status_code == 400
+        refused = client.put("/api/documents/", content=b"x" * 1_100_000)
+        assert refused.status_code == 413 and "larger than 1,048,576 bytes" in refused.text
+
+
 def test_a_folder_of_uploads_that_is_a_link_is_not_followed(writable, index, tmp_path):
     (tmp_path / "outside").mkdir()
     uploads = index.with_name("index.uploads")

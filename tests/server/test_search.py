@@ -9,6 +9,7 @@ from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.errors import UsageError
 from lmkrag.evidence.finder import EvidenceFinder
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.results import ABSTAINED
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.app import create_app
 from lmkrag.server.asking import find_evidence
@@ -343,6 +344,15 @@ async def test_a_follow_up_keeps_the_filter_and_is_one_search(libraries, monkeyp
     assert evidence.question == "And at what price? (When does the takeover of Brinmore close?)"
     assert {span.doc_id for span in evidence.spans} <= {"public/rules.md"}
     assert searches == [[evidence.question]]
+
+
+async def test_whoever_does_not_own_the_index_is_told_that_it_abstains(libraries):
+    evidence = await find_evidence(
+        libraries, ExtractiveReader(), "Who won the cup in 1990?", {"abstain_below": 0.9}
+    )
+    answer = await evidence.answer()
+    assert (answer.text, answer.warnings) == (ABSTAINED, ())
+    assert 0 < answer.confidence < 0.9
 
 
 def test_a_streamed_follow_up_names_the_question_as_it_was_asked(client):

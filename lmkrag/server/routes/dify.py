@@ -68,10 +68,10 @@ class RetrievalReply(BaseModel):
 @router.post("/retrieval")
 async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
-    index = service.indexes.find(body.knowledge_id)
     options, condition = body.retrieval_setting, body.metadata_condition or MetadataCondition()
-    spans = await index.run(
-        lambda engine: engine.search(body.query, top_k=options.top_k, filter=to_filter(condition))
+    spans = await service.indexes.run(
+        body.knowledge_id,
+        lambda engine: engine.search(body.query, top_k=options.top_k, filter=to_filter(condition)),
     )
     records = [
         Record(

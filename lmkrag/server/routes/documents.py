@@ -6,27 +6,32 @@ end in ``/text``.
 """
 
 import re
-from collections.abc import Sequence
-from functools import partial
 from itertools import islice, pairwise
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, Query, Request, status
-from fastapi import Path as PathValue
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
-from lmkrag.engine import Engine
 from lmkrag.errors import DocumentError, LmkragError
 from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.serialization import DocumentsReply, RelevanceReply, TextReply
-from lmkrag.server import schemas
 from lmkrag.server.problems import Problem
-from lmkrag.server.service import TheIndex, TheUploads
+from lmkrag.server.schemas import (
+    MAX_QUERY,
+    BlocksReply,
+    DocumentBody,
+    Excerpt,
+    MatchesReply,
+    Outline,
+    PlacesReply,
+    RemovedReply,
+    find_info,
+)
+from lmkrag.server.service import TheEngine, TheIndex, TheUploads, on_thread
 from lmkrag.server.upload_jobs import UploadJob
 from lmkrag.system.files import FileStamp, find_path, hash_file
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
@@ -55,15 +60,11 @@ _Offset = Annotated[int, Query(ge=0, le=2**53)]
 _End = Annotated[int | None, Query(ge=0, le=2**53)]
 
 
-def _read_doc_id(
-    doc_id: Annotated[
-        str, PathValue(description="Id of the document; slashes may be sent as %2F.")
-    ],
-) -> str:
-    return unquote(doc_id)  # routes of documents are matched on the encoded path
-
-
-DocId = Annotated[str, Depends(_read_doc_id)]
+DocId = Annotated[
+    str,
+    Path(description="Id of the document; slashes may be sent as %2F."),
+    AfterValidator(unquote),  # routes of documents are matched on the encoded path
+]
 
 
 @router.get(
@@ -71,9 +72,10 @@ DocId = Annotated[str, Depends(_read_doc_id)]
     response_model=DocumentsReply,
     response_model_exclude={"documents": {"__all__": {"page_starts"}}},
 )
-async def list_documents(
-    index: TheIndex,
-    filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
+@on_thread
+def list_documents(
+    engine: TheEngine,
+    filter: Annotated[str | None, Query(max_length=MAX_QUERY)] = None,
     after: Annotated[
         str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")
     ] = "",
@@ -82,100 +84,85 @@ async def list_documents(
     """List documents, by id: page by page with ``after``, which neither repeats nor skips one when
     the list changes.
     """
-
-    def read(engine: Engine) -> dict[str, Any]:
-        if not filter:
-            page = engine.documents(after=after, limit=limit)
-            return {"documents": page, "total": engine.status().documents}
-        documents = engine.documents(filter=filter)
-        page = [info for info in documents if info.doc_id > after]
-        return {"documents": page[:limit], "total": len(documents)}
-
-    return await index.run(read)
+    page = engine.documents(filter=filter or None, after=after, limit=limit)
+    total = len(engine.documents(filter=filter)) if filter else engine.status().documents
+    return {"documents": page, "total": total}
 
 
 @router.get("/{doc_id:path}/text")
-async def read_text(
-    doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None
-) -> TextReply:
+@on_thread
+def read_text(doc_id: DocId, engine: TheEngine, start: _Offset = 0, end: _End = None) -> TextReply:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
-    read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
-    return await index.run(read)
+    return Excerpt.read(engine, doc_id, start, end, most=_MOST_TEXT)
 
 
-@router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
-async def read_blocks(doc_id: DocId, index: TheIndex, start: _Offset = 0, end: _End = None) -> Any:
+@router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
+@on_thread
+def read_blocks(doc_id: DocId, engine: TheEngine, start: _Offset = 0, end: _End = None) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters
     at most.
     """
-
-    def read(engine: Engine) -> dict[str, Any]:
-        info = schemas.find_info(engine, doc_id)
-        first = min(start, info.characters)
-        stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
-        first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
-        stop += len(engine.read(doc_id, stop, stop + _LONGEST_LINE).partition("\n")[0])
-        text = engine.read(doc_id, first, stop)
-        blocks = parse_blocks(text, kind=info.kind, start=first, name=doc_id)
-        line = engine.read(doc_id, 0, first).count("\n") + 1
-        return {
-            "blocks": blocks,
-            "start": first,
-            "end": stop,
-            "line": line,
-            "characters": info.characters,
-        }
-
-    return await index.run(read)
+    info = find_info(engine, doc_id)
+    first = min(start, info.characters)
+    stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
+    first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
+    stop += len(engine.read(doc_id, stop, stop + _LONGEST_LINE).partition("\n")[0])
+    text = engine.read(doc_id, first, stop)
+    return {
+        "blocks": parse_blocks(text, kind=info.kind, start=first, name=doc_id),
+        "start": first,
+        "end": stop,
+        "line": engine.read(doc_id, 0, first).count("\n") + 1,
+        "characters": info.characters,
+    }
 
 
 @router.get("/{doc_id:path}/relevance", response_model=RelevanceReply)
-async def score_sentences(
+@on_thread
+def score_sentences(
     doc_id: DocId,
-    index: TheIndex,
-    query: Annotated[str, Query(min_length=1, max_length=schemas.MAX_QUERY)],
+    engine: TheEngine,
+    query: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
     points: Annotated[
         int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")
     ] = 2_000,
 ) -> Any:
     """Say how well each sentence fits a question; of a long document the best of every few."""
-    scores = await index.run(lambda engine: engine.score_sentences(query, doc_id))
+    scores = engine.score_sentences(query, doc_id)
     return {"sentences": thin_out(scores, points), "total": len(scores)}
 
 
-def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
+def thin_out(scores: list[SentenceScore], points: int) -> list[SentenceScore]:
     """Return the best sentence of each of ``points`` equal runs, in order; all sentences if there
     are fewer.
     """
     if not points or len(scores) <= points:
-        return list(scores)
+        return scores
     borders = [len(scores) * number // points for number in range(points + 1)]
-    runs = (scores[low:high] for low, high in pairwise(borders))
-    return [max(run, key=lambda sentence: sentence.score) for run in runs]
+    return [
+        max(scores[low:high], key=lambda sentence: sentence.score)
+        for low, high in pairwise(borders)
+    ]
 
 
 @router.get("/{doc_id:path}/outline")
-async def read_outline(doc_id: DocId, index: TheIndex) -> schemas.Outline:
+@on_thread
+def read_outline(doc_id: DocId, engine: TheEngine) -> Outline:
     """List the first 1,000 headings of a document, its slides, or the functions and classes of
     source code.
     """
-    return await index.run(lambda e: schemas.Outline.read(e, doc_id, most=_MOST_MATCHES))
+    return Outline.read(engine, doc_id, most=_MOST_MATCHES)
 
 
-@router.get("/{doc_id:path}/matches", response_model=schemas.MatchesReply)
-async def find_words(
-    doc_id: DocId,
-    index: TheIndex,
-    query: Annotated[str, Query(pattern=r"\S", max_length=200)],
+@router.get("/{doc_id:path}/matches", response_model=MatchesReply)
+@on_thread
+def find_words(
+    doc_id: DocId, engine: TheEngine, query: Annotated[str, Query(pattern=r"\S", max_length=200)]
 ) -> Any:
     """Find words in a document, in whatever case and wherever lines end: the first 1,000 places."""
     pattern = re.compile(r"\s+".join(map(re.escape, query.split())), re.IGNORECASE)
-
-    def find(engine: Engine) -> dict[str, Any]:
-        matches = islice(pattern.finditer(engine.read(doc_id)), _MOST_MATCHES)
-        return {"matches": [match.span() for match in matches]}
-
-    return await index.run(find)
+    matches = islice(pattern.finditer(engine.read(doc_id)), _MOST_MATCHES)
+    return {"matches": [match.span() for match in matches]}
 
 
 @router.get(
@@ -183,23 +170,10 @@ async def find_words(
     response_class=FileResponse,
     responses={200: {"content": {"*/*": {}}, "description": "The file."}},
 )
-async def send_original(doc_id: DocId, index: TheIndex) -> FileResponse:
+@on_thread
+def send_original(doc_id: DocId, engine: TheEngine) -> FileResponse:
     """Send the file of a document if it is as it was when it was indexed."""
-    path, kind = await index.run(lambda engine: _find_original(engine, doc_id))
-    shown = _SHOWN.get(kind) or _PICTURES.get(path.suffix.lower())
-    return FileResponse(
-        path,
-        media_type=shown or "application/octet-stream",
-        filename=path.name,
-        content_disposition_type="inline" if shown else "attachment",
-    )
-
-
-def _find_original(engine: Engine, doc_id: str) -> tuple[Path, str]:
-    """Find the file of a document, and its kind. Raises DocumentError: it has none that is as it
-    was.
-    """
-    info = schemas.find_info(engine, doc_id)
+    info = find_info(engine, doc_id)
     if not info.modified:  # whoever added it chose its path
         raise DocumentError(f"{doc_id} is in no file")
     path = find_path(info.path)
@@ -209,21 +183,22 @@ def _find_original(engine: Engine, doc_id: str) -> tuple[Path, str]:
         raise DocumentError(f"{doc_id}: its file can't be read") from error
     if not unchanged:
         raise DocumentError(f"{doc_id}: its file has changed since it was indexed")
-    return path, info.kind
+    shown = _SHOWN.get(info.kind) or _PICTURES.get(path.suffix.lower())
+    return FileResponse(
+        path,
+        media_type=shown or "application/octet-stream",
+        filename=path.name,
+        content_disposition_type="inline" if shown else "attachment",
+    )
 
 
-@router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
-async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offset) -> Any:
+@router.get("/{doc_id:path}/places", response_model=PlacesReply)
+@on_thread
+def find_places(doc_id: DocId, engine: TheEngine, start: _Offset, end: _Offset) -> Any:
     """Say where characters of a PDF file, a picture or slides stand on the pages."""
-
-    def find(engine: Engine) -> dict[str, Any]:
-        info = schemas.find_info(engine, doc_id)
-        places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
-        return {
-            "places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]
-        }
-
-    return await index.run(find)
+    info = find_info(engine, doc_id)
+    places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
+    return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
 
 
 @router.get(
@@ -231,48 +206,44 @@ async def find_places(doc_id: DocId, index: TheIndex, start: _Offset, end: _Offs
     response_class=Response,
     responses={200: {"content": {"image/webp": {}}, "description": "The page."}},
 )
-async def draw_page(
+@on_thread
+def draw_page(
+    number: Annotated[int, Path(ge=1, le=1_000_000)],
     doc_id: DocId,
-    number: Annotated[int, PathValue(ge=1, le=1_000_000)],
-    index: TheIndex,
+    engine: TheEngine,
     scale: Annotated[
         float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")
     ] = 1.5,
 ) -> Response:
     """Draw a page of a PDF, from the file that was indexed and no other."""
-
-    def draw(engine: Engine) -> tuple[str, bytes]:
-        info = schemas.find_info(engine, doc_id)
-        return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
-
-    fingerprint, image = await index.run(draw)
-    headers = {
-        "ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"',
-        "Cache-Control": "private, max-age=3600",
-    }
-    return Response(image, media_type="image/webp", headers=headers)
+    info = find_info(engine, doc_id)
+    return Response(
+        engine.pages.draw(info, number, scale=scale, form="WEBP"),
+        media_type="image/webp",
+        headers={
+            "ETag": f'"{info.fingerprint[:16]}-{number}-{scale:g}"',
+            "Cache-Control": "private, max-age=3600",
+        },
+    )
 
 
 @router.get("/{doc_id:path}")
-async def describe(doc_id: DocId, index: TheIndex) -> DocumentInfo:
+@on_thread
+def describe(doc_id: DocId, engine: TheEngine) -> DocumentInfo:
     """Return what the index knows of a document, its text aside."""
-    return await index.run(lambda engine: schemas.find_info(engine, doc_id))
+    return find_info(engine, doc_id)
 
 
 _BODIES = {
     "required": True,
     "content": {
-        "application/json": {"schema": schemas.DocumentBody.model_json_schema()},
+        "application/json": {"schema": DocumentBody.model_json_schema()},
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
     },
 }
 
 
-@router.put(
-    "/{doc_id:path}",
-    status_code=status.HTTP_202_ACCEPTED,
-    openapi_extra={"requestBody": _BODIES},
-)
+@router.put("/{doc_id:path}", status_code=202, openapi_extra={"requestBody": _BODIES})
 async def put_document(
     doc_id: DocId, request: Request, response: Response, uploads: TheUploads, index: TheIndex
 ) -> UploadJob:
@@ -282,7 +253,7 @@ async def put_document(
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            body = schemas.DocumentBody.model_validate_json(await _read_json(request))
+            body = DocumentBody.model_validate_json(await _read_json(request))
             path, title = body.path or doc_id, body.title or doc_id
             document = Document(doc_id, path, body.text, title, body.kind, meta=body.meta)
             job = await uploads.add_document(index, document)
@@ -298,7 +269,7 @@ async def put_document(
     return job
 
 
-@router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
+@router.delete("/{doc_id:path}", response_model=RemovedReply)
 async def remove_document(doc_id: DocId, uploads: TheUploads, index: TheIndex) -> Any:
     """Remove a document from the index, and the file that was uploaded for it; another file is left
     where it is.
@@ -306,7 +277,7 @@ async def remove_document(doc_id: DocId, uploads: TheUploads, index: TheIndex) -
     return {"removed": await index.run(lambda _: uploads.remove(index, doc_id))}
 
 
-async def _read_json(request: Request) -> bytes:
+async def _read_json(request: Request) -> bytearray:
     """The body of a request, held in memory."""
     data = bytearray()
     async for piece in request.stream():
@@ -315,7 +286,7 @@ async def _read_json(request: Request) -> bytes:
             raise Problem(
                 413, "too-large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file"
             )
-    return bytes(data)
+    return data
 
 
 @jobs.get("/{job_id}")

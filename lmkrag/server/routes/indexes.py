@@ -44,22 +44,18 @@ async def read_status(service: TheService, index: TheIndex) -> Any:
     """Return what an index holds; of a folder that is served also how far indexing is, or since
     when it has failed.
     """
-    state = service.settings.follower_state()
+    state = service.settings.follower_state()  # first: it may end while the status is read
     status = asdict(await index.run(lambda engine: engine.status()))
     return status | {
         "name": index.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
-        "indexing": state.indexing,
         "follows": service.settings.follower_state is not FollowerState,
-        "not_followed_since": state.not_followed_since,
+        **state._asdict(),
     }
 
 
-@router.get(
-    "/overview",
-    response_model_exclude={"recent": {"__all__": {"page_starts"}}},
-)
+@router.get("/overview", response_model_exclude={"recent": {"__all__": {"page_starts"}}})
 async def read_overview(service: TheService, index: TheIndex) -> Overview:
     """Return what the first screen shows of an index: questions that it answers, its latest
     documents, its folders.
@@ -92,9 +88,13 @@ async def log_in(
     if not await guard.is_token(body.token, request.scope):
         raise Problem(401, "unauthorized", "this is not the server's token")
     if service.settings.token is not None:
-        is_secure, name = request.url.scheme == "https", guard.sessions.begin()
         response.set_cookie(
-            COOKIE, name, SESSION, httponly=True, samesite="strict", secure=is_secure
+            COOKIE,
+            guard.sessions.begin(),
+            SESSION,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
         )
 
 

@@ -117,9 +117,7 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 
 async def _count_tokens(index: ServedIndex, sent: str, reply: Answer) -> dict[str, int]:
     texts = sent, reply.text
-    counts = await index.run(
-        lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts]
-    )
+    counts = await index.run(lambda engine: [engine.encoders.count_tokens(text) for text in texts])
     return {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}
 
 
@@ -129,7 +127,7 @@ def _describe_checks(answer: Answer) -> dict[str, Any]:
     """
     return {
         "citations": [citation.to_dict() for citation in answer.citations],
-        "warnings": list(answer.warnings),
+        "warnings": answer.warnings,
         "answered_by": answer.answered_by,
     }
 
@@ -139,15 +137,15 @@ async def _chunks(
 ) -> AsyncIterator[ServerSentEvent]:
     def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> ServerSentEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        body = {**head, "object": "chat.completion.chunk", "choices": [choice], **more}
-        return event(body)
+        return event({**head, "object": "chat.completion.chunk", "choices": [choice], **more})
 
     yield chunk({"role": "assistant", "content": ""})
-    index, stream = evidence.served, evidence.stream()
+    index = evidence.served
     try:
-        async for piece in stream:
-            yield chunk({"content": piece})
-        reply = await stream.answer()
+        async with evidence.stream() as stream:
+            async for piece in stream:
+                yield chunk({"content": piece})
+            reply = await stream.answer()
         annotated = {"content": "", "annotations": _annotate(reply, index, base)}
         yield chunk(annotated, **_describe_checks(reply))
         yield chunk({}, "stop")
@@ -157,8 +155,6 @@ async def _chunks(
     except (LmkragError, Problem) as error:
         problem = error if isinstance(error, Problem) else index.to_problem(error)
         yield event(problem.to_openai())
-    finally:
-        await stream.aclose()
 
 
 def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]:

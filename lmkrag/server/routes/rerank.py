@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 200_000  # of all texts of a request
 class TextDocument(BaseModel):
     """A text to be ranked."""
 
-    text: Annotated[str, Field(max_length=_MAX_TEXT)]
+    text: str = Field(max_length=_MAX_TEXT)
 
 
 class RerankBody(BaseModel):
@@ -78,23 +78,18 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
 
     workers = service.indexes.workers
     until = workers.find_deadline()
-    ranked = [  # one after the other, so that other requests get their turn in between
-        await workers.run(
-            partial(_rank, number, body.query, text, body.return_documents), until=until
+    ranked = []
+    for number, text in enumerate(texts):  # other requests get their turn in between
+        highlights = await workers.run(partial(highlight, body.query, text), until=until)
+        ranked.append(
+            RankedText(
+                index=number,
+                relevance_score=max((sentence.score for sentence in highlights), default=0.0),
+                highlights=[
+                    HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights
+                ],
+                document=TextDocument(text=text) if body.return_documents else None,
+            )
         )
-        for number, text in enumerate(texts)
-    ]
-    results = sorted(ranked, key=lambda text: -text.relevance_score)
-    return RerankReply(model=DEFAULT_RERANKER, results=results[: body.top_n])
-
-
-def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:
-    highlights = highlight(question, text)
-    return RankedText(
-        index=number,
-        relevance_score=max((sentence.score for sentence in highlights), default=0.0),
-        highlights=[
-            HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights
-        ],
-        document=TextDocument(text=text) if returned else None,
-    )
+    ranked.sort(key=lambda text: -text.relevance_score)
+    return RerankReply(model=DEFAULT_RERANKER, results=ranked[: body.top_n])

@@ -15,8 +15,9 @@ router = APIRouter(prefix="/api", tags=["search"])
 @router.post("/search", response_model=schemas.SpansReply)
 async def search(body: schemas.SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
-    index = service.indexes.find(body.index)
-    spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
+    spans = await service.indexes.run(
+        body.index, lambda engine: engine.search(body.query, **body.options())
+    )
     blocks = [span.to_blocks() for span in spans] if body.blocks else None
     return {"spans": spans, "notes": spans.notes, "blocks": blocks}
 
@@ -26,16 +27,16 @@ async def search_by_address(
     asked: Annotated[schemas.SearchQuery, Query()], service: TheService
 ) -> Any:
     """Find the passages that answer a question, best first."""
-    index = service.indexes.find(asked.index)
-    spans = await index.run(lambda engine: engine.search(asked.q, **asked.options()))
+    spans = await service.indexes.run(
+        asked.index, lambda engine: engine.search(asked.q, **asked.options())
+    )
     return {"spans": spans, "notes": spans.notes}
 
 
 @router.post("/search/batch", response_model=schemas.BatchReply)
 async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     """Find the passages that answer each of several questions, all in one state of the index."""
-    index = service.indexes.find(body.index)
-    results = await index.run(body.search)
+    results = await service.indexes.run(body.index, body.search)
     return {
         "results": [
             {"spans": spans, "notes": spans.notes}
