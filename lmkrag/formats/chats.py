@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmkrag.formats.base import Attachment, Loaded
@@ -68,6 +70,7 @@ _FORMS = (
 )
 _LISTS = ("conversations", "chats", "list")  # in which an export has its conversations
 _SLACK_LINK = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
+_USER = re.compile(r"\b[UW][A-Z0-9]+\b")  # the id of one of Slack
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)")
 _MILLISECONDS = 100_000_000_000  # a greater number of a time counts these and not seconds
 _TITLE_LINE = re.compile(r"^(?=## )(.*)", re.MULTILINE)
@@ -104,6 +107,22 @@ def read_chats(value: Any) -> Loaded | None:
         for title, messages in chats
     ]
     return Loaded("\n".join(lines), "json", attachments=tuple(attached))
+
+
+def name_users(loaded: Loaded, path: Path) -> Loaded:
+    """Return a conversation of Slack's export with names in place of the ids of users.
+
+    Args:
+        loaded: what was read of a file of JSON.
+        path: the file, in the folder of a channel; the list of users stands beside that.
+    """
+    full = "profile.real_name|real_name|profile.display_name|name"
+    named: dict[str, str] = {}
+    with suppress(OSError, ValueError, RecursionError, TypeError):
+        for user in json.loads((path.parent.parent / "users.json").read_bytes()):
+            name = str(_find(user, full) or _find(user, "id"))
+            named[str(_find(user, "id"))] = write_opener(name, "").removeprefix("## ")
+    return replace(loaded, text=_USER.sub(lambda user: named.get(user[0], user[0]), loaded.text))
 
 
 def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded, is_of_parser
+from lmkrag.formats.chats import name_users
 from lmkrag.formats.encoded import drop_encoded
 from lmkrag.formats.marked_tables import show_tables
 from lmkrag.formats.memory import find_limit
@@ -22,7 +23,7 @@ from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
 from lmkrag.formats.text import CODE, SAMPLE, read_mark, unpack_gzip
 from lmkrag.plugins import FORMATS, list_plugins, load_plugin
-from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
+from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK, CHAT
 from lmkrag.system.files import printable
 from lmkrag.types import Document, Skipped
 
@@ -194,6 +195,8 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     """
     data, file_path = _read(path), printable(str(path))
     loaded = _parse(data, path.name, file_path)
+    if loaded.kind == CHAT and not is_plain(path):
+        loaded = name_users(loaded, path)
     attached: dict[str, Document] = {}
     skipped = name_parts(doc_id, loaded.left_out)
     scans: dict[str, bytes] = {}

@@ -6,32 +6,22 @@ import contextlib
 import ctypes
 import io
 import operator
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded, Parts, describe_properties, fold, join_pages
+from lmkrag.formats.base import Attachment, Loaded, Parts, describe_properties, join_pages
 from lmkrag.formats.columns import Box, Rectangle
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_text import PageText
-from lmkrag.formats.titles import TITLE_MARK
+from lmkrag.formats.running_lines import blank_running_lines
 
 _MAGIC = b"%PDF"
 _FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp
 _COVERED = 0.5  # share of such a page under the picture
-_LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
-_TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
-_MOST_OFTEN = 3  # times that a heading may come again
-_PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
-_OWN_NUMBER = re.compile(r"(\d{1,4})(?!\S)|[^\n]*?(?<!\S)(\d{1,4})\Z")
-_EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
-_FEWEST_RUNNING = 3  # pages that share a header or footer
-_RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
 _OUTLINE = (220, 20, 60)  # colour
 _LINES = 500  # widths of the outline on the longer side of a page
 _UNITS = 100_000  # that a page is divided into, either way
@@ -86,62 +76,6 @@ def _read_attachment(pdf: pypdfium2.PdfDocument, number: int) -> Attachment:
     with contextlib.suppress(pypdfium2.PdfiumError):
         data = bytes(attachment.get_data())
     return Attachment(attachment.get_name(), data)
-
-
-def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages with spaces in place of running headers and footers, so that offsets stay the
-    same.
-
-    A heading that often repeats loses its mark.
-    """
-    edges = [_find_edges(page, index) for index, page in enumerate(pages)]
-    # Count lines by their words, and those with the number of their page by that of the first page.
-    counts: Counter[tuple[bool, str] | int | None] = Counter()
-    for lines in edges:
-        counts.update({*lines, *(line.first_page for line in lines.values())})
-    del counts[None]
-    least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
-    titles = Counter(title[0] for page in pages for title in _TITLE.finditer(page))
-    blanked = []
-    for page, lines in zip(pages, edges, strict=True):
-        for key, (start, end, first_page) in lines.items():
-            # A line that is a heading once is the title that headers repeat: it stays.
-            is_running = max(counts[key], counts[first_page]) >= least
-            if is_running and titles[page[start:end]] != 1:
-                page = page[:start] + " " * (end - start) + page[end:]
-        blanked.append(
-            _TITLE.sub(
-                lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page
-            )
-        )
-    return blanked
-
-
-class _EdgeLine(NamedTuple):
-    """Characters ``[start, end)`` of a page, and the number that the first page has if they begin
-    or end with the number of this one; None without a number.
-    """
-
-    start: int
-    end: int
-    first_page: int | None
-
-
-def _find_edges(page: str, index: int) -> dict[tuple[bool, str], _EdgeLine]:
-    """Return the first and the last lines of page ``index``.
-
-    The keys are whether a line is at the top, and its words without page numbers.
-    """
-    lines = [match.span() for match in _LINE.finditer(page)]
-    edge = min(_EDGE, len(lines) // 4)
-    edges = {}
-    for number, (start, end) in enumerate(lines):
-        if not edge <= number < len(lines) - edge:
-            words = fold(page[start:end].removeprefix(TITLE_MARK).lower())
-            own = _OWN_NUMBER.match(page[start:end].strip())
-            first_page = int(own[1] or own[2]) - index if own else None
-            edges[number < edge, _PAGE_NUMBER.sub("#", words)] = _EdgeLine(start, end, first_page)
-    return edges
 
 
 def render_page(

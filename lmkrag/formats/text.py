@@ -9,6 +9,7 @@ import logging
 import re
 import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from lmkrag.errors import DocumentError
@@ -16,6 +17,7 @@ from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.code_pages import BY_LABEL, guess_encoding
 from lmkrag.formats.markup import show_inline, without_comments
 from lmkrag.formats.memory import allow_unpacked
+from lmkrag.formats.running_lines import blank_printed_lines
 from lmkrag.language.messages import is_conversation
 from lmkrag.specs import BYTE_ORDER_MARK, CHAT
 from lmkrag.types.json_values import to_json_value
@@ -78,7 +80,10 @@ def read(data: bytes, name: str) -> Loaded:
     Raises:
         DocumentError: it is binary, not text.
     """
-    return describe(decode(data), name)
+    loaded = describe(decode(data), name)
+    return (
+        replace(loaded, text=blank_printed_lines(loaded.text)) if loaded.kind == "text" else loaded
+    )
 
 
 def describe(text: str, name: str) -> Loaded:

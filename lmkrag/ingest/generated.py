@@ -21,6 +21,11 @@ _BY_NAME = {
         re.IGNORECASE,
     ),
 }
+# lists beside the channels of an export of Slack, whose names the messages get
+_SLACK = re.compile(
+    r"(?:users|channels|groups|dms|mpims|integration_logs|canvases|lists|file_conversations)\.json"
+)
+_SLACK_USER = re.compile(r'\[\s*\{\s*"id":\s*"[UW][A-Z0-9]+",[^{}]*"(?:team_id|deleted|is_bot)"')
 _MIN_VOCABULARY = 1 << 16  # bytes; people keep lists of words in files of the same names
 
 _BUILD = re.compile(r"(?:^|/)(?:node_modules|bower_components|[^/]+\.egg-info)/")
@@ -74,6 +79,10 @@ def describe_generated(path: Path, name: str, size: int) -> str:
     if _BUILD.search(name) or (_COMPILED.search(name) and name.endswith(_SCRIPTS)):
         return "build"
     try:
+        users = path.with_name("users.json")
+        is_list = _SLACK.fullmatch(file_name) and users.is_file()
+        if is_list and _SLACK_USER.match(_read(users, 0, _HEAD)):
+            return "list of an export of Slack"
         return _describe_content(path, size)
     except OSError:  # its reader reports it
         return ""

@@ -1,8 +1,12 @@
-"""How messages of conversations begin: with a heading, a bold name or a time, and who speaks."""
+"""How messages of conversations begin: with a heading, a bold name or a time, and who speaks; whom
+mails quote.
+"""
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from lmkrag.language.dates import MONTHS
 
 _DATE = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|[A-Z][a-z]{2} \d\d?)"
 _CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[ \xa0\u202f]?[APap]\.?[ \xa0\u202f]?[Mm]\.?)?"
@@ -59,6 +63,23 @@ _BEFORE = 2_000  # characters before the first message
 _IS_ROLE = re.compile(_ROLE, re.IGNORECASE)
 _ONE_SAYS = re.compile(_OWN, re.IGNORECASE)
 _ASSISTS = re.compile(_ASSISTANT, re.IGNORECASE)
+QUOTE_MARKS = re.compile(r"^(?:[ \t]?>)+[ \t]?", re.MULTILINE)
+"""What the lines begin with that a mail quotes."""
+_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{0,200}\w")
+_WRITES = re.compile(  # what a quotation is announced by
+    r"\b(?:wrote|writes|said|says|quoting|schrieb|schreibt|(?:a )?écrit|escribió|(?:ha )?scritto"
+    r"|schreef|escreveu|skrev|napisał(?:\(a\))?|kirjoitti|написал)(?!\w)",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(
+    rf"(?<!\S)\S{{0,40}}\d\S*|\b(?:{'|'.join(MONTHS)}|\w{{2,8}}day|[ap]\.?m|uhr|i|you|he|she"
+    r"|we|they)\b\.?",
+    re.IGNORECASE,
+)
+_AUTHOR = re.compile(
+    r"\b([^\W\d_][\w.'’ -]{0,60})[\s\"'<(\[]{0,9}[@§]|§\W{0,9}([^\W\d_][\w.'’ -]{0,60})"
+)
+_LONGEST_LEAD = 300  # characters of what announces a quotation
 
 
 class Opener(NamedTuple):
@@ -122,6 +143,31 @@ def write_opener(speaker: str, time: str) -> str:
     name = " ".join(re.sub(r"""[\n:*\[|#"<>]+""", " ", speaker).split())[:60].strip(" ,(")
     name = name or "unknown"
     return f"## {name}, {time}" if time else f"## {name}"
+
+
+def count_marks(line: str) -> int:
+    """Return how deep a line is quoted: the number of its marks."""
+    marks = QUOTE_MARKS.match(line)
+    return marks[0].count(">") if marks else 0
+
+
+def read_author(lead: str) -> str | None:
+    """Return whom lines quote that end with a colon, or an empty string if they do not say so; None
+    for other lines.
+
+    >>> [read_author(lead) for lead in ("On 3 May, Ada Quill wrote:", "My answers:", "Thanks.")]
+    ['Ada Quill', '', None]
+    """
+    line = " ".join(lead.split())
+    if not line.endswith((":", "：")) or len(line) > _LONGEST_LEAD:
+        return None
+    address = _ADDRESS.search(line)
+    for pattern, sign in ((_ADDRESS, "@"), (_WRITES, "§"), (_WHEN, ",")):
+        line = pattern.sub(sign, line)
+    names = ((match[1] or match[2]).split() for match in _AUTHOR.finditer(line))
+    # A name begins and ends with capitals; scripts without these are taken as they are.
+    named = (name for name in names if not (name[0][0].islower() or name[-1][0].islower()))
+    return " ".join(next(named, [address[0]] if address else []))
 
 
 def is_conversation(text: str) -> bool:

@@ -11,6 +11,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from lmkrag.index.view import DocumentView
+from lmkrag.language.messages import QUOTE_MARKS
 from lmkrag.rendering.places import has_lines
 from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.results import Span
@@ -133,9 +134,7 @@ class Results:
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
             low, high = candidates.ordinal(first), candidates.ordinal(stop - 1) + 1
             whole = complete_span(view, low, high, weights, replies=replies)
-            passage = _Passage(view, *strip(view, *whole), [hit])
-            if view.row.kind == CHAT:
-                passage.message = find_message(view, ordinal)
+            passage = _open_passage(view, ordinal, strip(view, *whole), hit)
             touching = rank < weights.touching and view.kind(ordinal) != "record"
             bounds, score = view.bounds(ordinal), candidates.score
             if _merge(merged, passage, bounds, score, touching=touching, weights=weights):
@@ -220,6 +219,19 @@ class _Passage:
     hits: list[int]
     also_in: list[str] = field(default_factory=list)
     message: Message | None = None  # of a conversation, that its best hit is of
+    quoted: str = ""  # its best hit, if a mail quotes it
+
+
+def _open_passage(view: DocumentView, ordinal: int, bounds: tuple[int, int], hit: int) -> _Passage:
+    """Return a passage by the ordinal of its hit, with the message that it is of."""
+    passage, message = _Passage(view, *bounds, [hit]), find_message(view, ordinal)
+    if view.row.kind == CHAT:
+        passage.message = message
+    elif message is not None and message.is_quoted:
+        last = find_message(view, view.ordinal_at(passage.end - 1))
+        if last is not None and last.is_quoted:  # else a reply follows
+            passage.quoted = view.sentence(ordinal)
+    return passage
 
 
 def _is_message_full(merged: Iterable[_Passage], passage: _Passage, weights: Weights) -> bool:
@@ -321,13 +333,14 @@ def _absorb(merged: list[_Passage], passage: _Passage) -> None:
 
 def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
     """Drop passages whose words a better one of another document has, and name their documents in
-    its ``also_in``.
+    its ``also_in``; what a mail quotes, whose best sentence counts, is no better than the original.
     """
     originals: list[tuple[_Passage, str]] = []
-    for passage in merged:
-        words = " ".join(passage.view.text(passage.start, passage.end).split())
-        others = originals if len(words) >= weights.min_copy_chars else []
-        same = (other for other, text in others if other.view is not passage.view and words in text)
+    for passage in sorted(merged, key=lambda passage: passage.quoted != ""):
+        words = _read_words(passage.view.text(passage.start, passage.end))
+        said = _read_words(passage.quoted) or words
+        others = originals if passage.quoted or len(words) >= weights.min_copy_chars else []
+        same = (other for other, text in others if other.view is not passage.view and said in text)
         better = next(same, None)
         if better is None:
             originals.append((passage, words))
@@ -335,4 +348,10 @@ def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
             better.also_in = list(
                 dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in])
             )
-    return [passage for passage, _ in originals]
+    kept = [passage for passage, _ in originals]
+    return [passage for passage in merged if passage in kept]
+
+
+def _read_words(text: str) -> str:
+    """The words of a text, without the marks of what a mail quotes."""
+    return " ".join(QUOTE_MARKS.sub("", text).split())

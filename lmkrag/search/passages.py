@@ -8,6 +8,7 @@ whole function of a line of code, the rest of a short paragraph.
 import re
 
 from lmkrag.index.view import DocumentView
+from lmkrag.language.messages import count_marks
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.units import (
     ASKS,
@@ -24,7 +25,6 @@ from lmkrag.specs import BLOCK_KINDS, CHAT
 
 _STEPS = 3  # backward: an answer, the pronoun in its question, and what that stands for
 
-_QUOTED_LINE = re.compile(r"\s*>")
 _ANNOUNCES = re.compile(r"[:：]\s*$")
 _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
@@ -160,7 +160,7 @@ def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
     text, before = view.sentence(first), view.sentence(first - 1)
     if ASKS.search(before) or _announces(view, first - 1):
         return True
-    if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
+    if count_marks(before) > count_marks(text):
         return True
     is_antecedent = view.kind(first - 1) not in ("heading", "row", "code")
     is_short = len(before) <= weights.antecedent_chars
@@ -185,7 +185,7 @@ def _take_after(
     last, kind = view.sentence(stop - 1), view.kind(stop - 1)
     if kind == "item" and view.kind(first) != "item":  # in a list with what announces it
         return _take_group_after(view, stop, "item", weights)
-    if not (_ANNOUNCES.search(last) or ASKS.search(last) or _QUOTED_LINE.match(last)):
+    if not (_ANNOUNCES.search(last) or ASKS.search(last) or count_marks(last)):
         return stop
     following = stop
     is_asked = replies and ASKS.search(last) is not None

@@ -5,6 +5,7 @@ records.
 import re
 
 from lmkrag.index.view import DocumentView
+from lmkrag.language.messages import count_marks, read_author
 from lmkrag.sentences.code_lines import measure_indentation
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import CODE
@@ -47,15 +48,14 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     """Return whether a sentence belongs to another unit than the one before it.
 
     Units are sections, entries of lists of definitions or options, questions with their answers,
-    functions, records, and the columns of a slide.
+    functions, records, what a mail quotes, and the columns of a slide.
     """
     if ordinal == 0:
         return True
     before, kind = view.kind(ordinal - 1), view.kind(ordinal)
     if before == "heading":
         return False
-    is_apart = view.row.kind != _MAIL and not {"record", "metadata"}.isdisjoint((before, kind))
-    if kind == "heading" or is_apart or view.row.kind == CODE:
+    if kind == "heading" or _is_apart(view, ordinal) or view.row.kind == CODE:
         return True
     line_ends = count_line_ends(view.sentence(ordinal - 1))
     if kind == "item":
@@ -71,6 +71,21 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     if ASKS.search(view.sentence(ordinal)) or _LINK.search(view.sentence(ordinal)):
         return True
     return before in ("text", "item") and _closes_entry(view, ordinal)
+
+
+def _is_apart(view: DocumentView, ordinal: int) -> bool:
+    """Whether a sentence is a record, or follows one; in a mail, whether it begins a header, what
+    is quoted, or the line that says whose words follow.
+    """
+    kinds = view.kind(ordinal - 1), view.kind(ordinal)
+    if view.row.kind != _MAIL:
+        return not {"record", "metadata"}.isdisjoint(kinds)
+    last = min(ordinal + 1, view.row.sentences - 1)
+    above, own, below = map(view.sentence, (ordinal - 1, ordinal, last))
+    if read_author(own) is not None:
+        return count_marks(own) < count_marks(below)
+    opens = count_marks(above) < count_marks(own) and read_author(above) is None
+    return opens or kinds[0] != "record" == kinds[1]
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lmkrag.formats.titles import CUT, ROMAN, TITLE_MARK
+from lmkrag.language.messages import read_author
 from lmkrag.sentences.structure import LINE_END, count_line_ends
 from lmkrag.specs import BLOCK_KINDS, Sentence
 
@@ -306,7 +307,9 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
     if _is_plain(last):
         if last.line_ends < 2 and following.kind not in ("item", "row"):
             return False  # the first line of a paragraph
-        if following.kind == "text" and (_OPENS_QUOTE.match(body) or "\n>" in body):
+        if following.kind == "text" and any(
+            (_OPENS_QUOTE.match(body), "\n>" in body, read_author(body))
+        ):
             return False  # "She asked", before what she says; a signature, before a quoted mail
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice, pairwise
 
 from lmkrag.formats.markup import RULE, UnseenLines, is_admonition, measure_matter
-from lmkrag.language.messages import read_opener
+from lmkrag.language.messages import count_marks, read_opener
 from lmkrag.sentences.code_lines import add_definitions, measure_indentation
 from lmkrag.sentences.headings import mark_headings
 from lmkrag.sentences.languages import RECORDS, document_language, is_prose
@@ -398,11 +398,17 @@ class _Grouping:
         if _SIMPLE_RULE.match(line):
             self._rules = (self._rules + 1) % 3
         goes_on = self._kind == "record" and line[0].isspace()
-        if kind != "text" or is_admonition(line) or (self._blank and not goes_on):
+        begins = kind != "text" or is_admonition(line) or (self._blank and not goes_on)
+        if begins or self._quotes_otherwise(line):
             yield from self.end(kind)
         self._block.append(line)
         # one line is the whole block
         self._blank = kind in ("heading", "row", "metadata") or is_admonition(line)
+
+    def _quotes_otherwise(self, line: str) -> bool:
+        """Whether a line of a mail is quoted, and the one before it is not, or the reverse."""
+        above = self._block[-1] if self._block and self._document_kind == "mail" else line
+        return count_marks(line) != count_marks(above)
 
     def _find_kind(self, line: str) -> SentenceKind:
         """The kind of a line by its beginning and by the block that it may belong to."""

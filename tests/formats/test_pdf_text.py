@@ -7,7 +7,8 @@ from fpdf import FPDF
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_with_attachments
-from lmkrag.formats.pdf import blank_running_lines, find_rectangles, read
+from lmkrag.formats.pdf import find_rectangles, read
+from lmkrag.formats.running_lines import blank_running_lines
 
 
 def write(

@@ -135,3 +135,40 @@ def test_an_option_takes_generated_files_in(folder, empty):
     empty.add(folder)
     assert empty.add(folder, generated=True).skipped == ()
     assert "package-lock.json" in ids(empty) and "web/mill.js" in ids(empty)
+
+
+MEMBERS = [
+    {"id": "U02AB", "team_id": "T1", "name": "ada", "profile": {"real_name": "Ada Quill"}},
+    {"id": "W77", "team_id": "T1", "name": "rook", "real_name": "", "profile": {}},
+]
+SAID = [
+    {"type": "message", "user": "U02AB", "ts": "1717236000.1", "text": "Has <@W77> the key?"},
+    {"type": "message", "user": "W77", "ts": "1717236060.1", "text": "<@U02AB|ada> Yes. See U99."},
+    {"type": "message", "user": "U99", "ts": "1717236120.1", "text": "Fine"},
+]
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_the_lists_of_an_export_of_slack_give_names_and_are_no_documents(tmp_path, empty, indent):
+    lists = {"users": MEMBERS, "channels": [{"id": "C1", "name": "quay"}], "integration_logs": []}
+    lists |= {name: [{"id": "D1", "members": ["U02AB"]}] for name in ("dms", "groups", "mpims")}
+    folder = tmp_path / "export"
+    (folder / "quay").mkdir(parents=True)
+    for name, value in {**lists, "quay/2024-06-01": SAID}.items():
+        (folder / f"{name}.json").write_text(json.dumps(value, indent=indent))
+    report = empty.add(folder)
+    assert {skipped.path for skipped in report.skipped} == {f"{name}.json" for name in lists}
+    assert "(list of an export of Slack)" in report.skipped[0].reason
+    assert ids(empty) == ["quay/2024-06-01.json"]
+    assert empty.document("quay/2024-06-01.json").text == (
+        "## Ada Quill, 2024-06-01 10:00\n\nHas @rook the key?\n\n"
+        "## rook, 2024-06-01 10:01\n\n@ada Yes. See U99.\n\n"
+        "## U99, 2024-06-01 10:02\n\nFine"
+    )
+
+
+def test_other_lists_of_users_are_documents(tmp_path, empty):
+    for name in ("users", "channels", "groups"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"id": 7, "name": "Ada Quill"}]))
+    empty.add(tmp_path, include=["*.json"])
+    assert ids(empty) == ["channels.json", "groups.json", "users.json"]

@@ -250,3 +250,96 @@ def test_messages_of_a_log_of_irc_are_of_who_wrote_them(open_file):
     (span, *_) = engine.search("crane green", mode="lexical", filter="speaker=rook")
     assert (span.speaker, span.time, span.text) == ("rook", "09:31", "when is the crane green")
     assert {span.speaker for span in engine.search("crane", top_k=20)} == {"ada", "rook", ""}
+
+
+CREDIT = """From ben@example.org Tue Jun  4 12:00:00 2024
+From: Ben Marsh <ben@example.org>
+Date: Tue, 4 Jun 2024 12:00:00 +0000
+Subject: Re: Crane
+
+The crane stays red, whatever the others say about it.
+
+{quoted}
+"""
+SAID = (
+    "The lighter belongs to the fishery\nand sails at noon on every single working day of the week."
+)
+MARKED = "> The lighter belongs to the fishery\n> and sails at noon on every single working day of the week."
+HEADED = "{rule}{who}: Jane Roe <jane@example.org>\n{sent}: Friday, May 3, 2024 10:00\n{to}: Ben\n{about}: Crane\n\n"
+
+
+@pytest.mark.parametrize(
+    ("quoted", "speaker"),
+    [
+        (f"On 3 May, Jane Roe wrote:\n{MARKED}", "Jane Roe"),
+        (f"On Fri, May 3, 2024 at 10:00 AM Jane Roe <jane@example.org>\nwrote:\n\n{MARKED}", "Jane Roe"),
+        (f"Am 03.05.2024 um 10:00 Uhr schrieb Jane Roe:\n{MARKED}", "Jane Roe"),
+        (f"Jane Roe a écrit le vendredi 3 mai :\n{MARKED}", "Jane Roe"),
+        (f"jane@example.org:\n{MARKED}", "jane@example.org"),
+        (f"See my answer below:\n{MARKED}\nand so it does, but for Sundays.", ""),
+        (MARKED, ""),
+        (f"{MARKED}\nand I agree.", ""),
+        (f"On 3 May, Ada Quill wrote:\n> On 2 May, Jane Roe wrote:\n{MARKED.replace('> ', '> > ')}\n> Yes.", "Jane Roe"),
+        (HEADED.format(rule="-----Original Message-----\n", who="From", sent="Sent", to="To", about="Subject") + SAID, "Jane Roe"),
+        (HEADED.format(rule=f"{'_' * 30}\n", who="Von", sent="Gesendet", to="An", about="Betreff") + SAID, "Jane Roe"),
+        (HEADED.format(rule="", who="*Van", sent="*Verzonden", to="*Aan", about="*Onderwerp") + SAID, "Jane Roe"),
+    ],
+    ids=["on", "wrapped", "German", "French", "an address", "a lead of one's own", "no lead",
+         "a reply below", "twice", "Outlook", "Outlook in German", "no rule"],
+)  # fmt: skip
+def test_what_a_mail_quotes_is_of_its_own_author(open_file, quoted, speaker):
+    engine = open_file("crane.mbox", CREDIT.format(quoted=quoted))
+    (span, *_) = engine.search("When does the lighter sail?", level="sentence", rerank=False)
+    assert "sails at noon" in span.text and span.speaker == speaker
+    (span, *_) = engine.search("Which colour has the crane?", level="sentence", rerank=False)
+    assert span.speaker == "Ben Marsh"
+    spans = engine.search("lighter, fishery", filter="speaker=ben*", level="span", mode="lexical")
+    assert all("noon" not in span.text for span in spans)
+
+
+def test_who_replies_between_quotations_speaks_there(open_file):
+    lines = "On 3 May, Jane Roe wrote:\n> Who has the key of the gate?\nMaria keeps it at home.\n> And the code?\nIt is 8832."
+    engine = open_file("a.eml", CREDIT.format(quoted=lines).partition("\n")[2])
+    said = {span.text: span.speaker for span in engine.search("gate", level="sentence", top_k=20)}
+    assert said["Maria keeps it at home."] == said["It is 8832."] == "Ben Marsh"
+    assert said["> Who has the key of the gate?"] == said["> And the code?"] == "Jane Roe"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "On 3 May, Jane Roe wrote:\n{0}",
+        "-----Original Message-----\nFrom: Jane Roe\nSent: 3 May\n\n{1}",
+    ],
+    ids=["marked", "headed"],
+)
+def test_an_original_stands_before_the_mails_that_quote_it(tmp_path, encoder, wrap):
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    text = f"From: Jane Roe <jane@example.org>\nSubject: Boats\n\nDear all,\n\n{SAID}\n"
+    (folder / "z.eml").write_text(text)
+    for name, reply in (("a", "Thanks, the lighter it is."), ("b", "Noon is late for a lighter.")):
+        text = f"Subject: Re: When the lighter of the fishery sails\n\n{reply}\n\n"
+        text += wrap.format(MARKED, SAID)
+        (folder / f"{name}.eml").write_text(f"From: Ben Marsh <ben@example.org>\n{text}\n")
+    with Engine.open(tmp_path / "index", encoder=encoder, create=True) as engine:
+        engine.add(folder, progress=False)
+        spans = engine.search("When does the lighter of the fishery sail?")
+    (said,) = (span for span in spans if "sails at noon" in span.text)
+    assert (said.doc_id, said.speaker, set(said.also_in)) == (
+        "z.eml", "Jane Roe", {"a.eml", "b.eml"}
+    )  # fmt: skip
+    assert {span.speaker for span in spans if span.doc_id != "z.eml"} <= {"Ben Marsh"}
+
+
+def test_a_quoted_question_stays_with_the_reply_below_it(tmp_path, encoder):
+    asked = "Who has the key of the north gate by the fishery?"
+    (tmp_path / "z.eml").write_text(f"From: Jane Roe <jane@example.org>\nSubject: Key\n\n{asked}\n")
+    text = f"On 3 May, Jane Roe wrote:\n> {asked}\nMaria has it at home.\n"
+    (tmp_path / "a.eml").write_text(
+        f"From: Ben Marsh <ben@example.org>\nSubject: Re: Key\n\n{text}"
+    )
+    with Engine.open(tmp_path / "index", encoder=encoder, create=True) as engine:
+        engine.add([tmp_path / "z.eml", tmp_path / "a.eml"], progress=False)
+        texts = [span.text for span in engine.search(asked)]
+    assert any(text.endswith(f"> {asked}\nMaria has it at home.") for text in texts)

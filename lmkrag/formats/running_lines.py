@@ -1,0 +1,124 @@
+"""Headers and footers that repeat on pages: they are blanked, so that offsets stay the same."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.formats.base import fold
+from lmkrag.formats.titles import TITLE_MARK
+
+_LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
+_TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
+_MOST_OFTEN = 3  # times that a heading may come again
+# a line with a number that is set apart from text: by its place, a gap, "Page", or by itself
+_PRINTED = re.compile(
+    r"(?=.*\d)(?:[ \t]{3}|\W*\d+\W*$|.*?(?:\S[ \t]{2,}\S|\bpage\b))", re.IGNORECASE
+)
+_OF_ALL = r"(?: (?:of|/|von|de) \d+)?"
+_PAGE_NUMBER = re.compile(rf"^\W*\d+\b|\bpage \d+\b{_OF_ALL}|\b\d+{_OF_ALL}\W*$", re.IGNORECASE)
+_OWN_NUMBER = re.compile(
+    rf"\W*(\d{{1,4}})(?!\S)|.*?\bpage (\d{{1,4}})\b|.*?(?<![\w.,:/])(\d{{1,4}}){_OF_ALL}\W*\Z",
+    re.IGNORECASE,
+)
+_EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
+_FEWEST_RUNNING = 3  # pages that share a header or footer
+_RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
+_SHORTEST_PAGE = 40  # lines of a page that only its number shows
+_SLACK, _MOST = 0.1, 0.75  # of its length, by which such pages differ; share of them that do
+
+
+class _EdgeLine(NamedTuple):
+    """Characters ``[start, end)`` of a page, and what running lines have in common with them."""
+
+    start: int
+    end: int
+    keys: set[tuple[object, ...]]
+
+
+def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[str]:
+    """Return pages with spaces in place of running headers and footers.
+
+    A heading that often repeats loses its mark.
+
+    Args:
+        pages: the texts of the pages.
+        exact: whether lines that have a number are alike only if they count the pages, or have the
+            same number; else those with the same words are.
+    """
+    edges = [[*_find_edges(page, index, exact=exact)] for index, page in enumerate(pages)]
+    counts = Counter(key for lines in edges for key in set().union(*(each.keys for each in lines)))
+    least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
+    marked = () if exact else pages
+    titles = Counter(title[0] for page in marked for title in _TITLE.finditer(page))
+    blanked = []
+    for page, lines in zip(pages, edges, strict=True):
+        for start, end, keys in lines:
+            # A line that is a heading once is the title that headers repeat: it stays.
+            is_running = max(map(counts.__getitem__, keys)) >= least
+            if is_running and titles[page[start:end]] != 1:
+                page = page[:start] + " " * (end - start) + page[end:]
+        blanked.append(
+            _TITLE.sub(
+                lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page
+            )
+        )
+    return blanked
+
+
+def blank_printed_lines(text: str) -> str:
+    """Return a text that was made for a printer with spaces in place of its headers and footers."""
+    return "".join(blank_running_lines(_divide(text), exact=True))
+
+
+def _divide(text: str) -> list[str]:
+    """Return the pages of a text: up to its form feeds, or to lines that count them."""
+    if "\f" in text:
+        return re.split(r"(?<=\f)", text)
+    lines = re.split(r"(?<=\n)", text)
+    counting = defaultdict[str, list[tuple[int, int]]](list)
+    for place, line in enumerate(lines):
+        words, number = _read_number(line) if _PRINTED.match(line) else ("", None)
+        if number is not None:
+            counting[words].append((place, number))
+    for counted in filter(_count_pages, counting.values()):
+        ends = [0, *(place + 1 for place, _ in counted), len(lines)]
+        return ["".join(lines[start:stop]) for start, stop in pairwise(ends)]
+    return [text]
+
+
+def _count_pages(counted: Sequence[tuple[int, int]]) -> bool:
+    """Return whether lines, by their places and numbers, count pages: one by one, and nearly all at
+    the same distance.
+    """
+    if len(counted) < _FEWEST_RUNNING:
+        return False
+    lengths, steps = np.diff(counted, axis=0).T
+    usual = np.median(lengths)
+    regular = np.abs(lengths - usual) <= _SLACK * usual
+    return bool((steps == 1).all() and usual >= _SHORTEST_PAGE and regular.mean() >= _MOST)
+
+
+def _read_number(line: str) -> tuple[str, int | None]:
+    """Return the words of a line without the number of a page, and that number; None without."""
+    words = fold(line.removeprefix(TITLE_MARK).lower())
+    own = _OWN_NUMBER.match(words)
+    return _PAGE_NUMBER.sub("#", words), int(own[own.lastindex or 0]) if own else None
+
+
+def _find_edges(page: str, index: int, *, exact: bool) -> Iterator[_EdgeLine]:
+    """Yield the first and the last lines of page ``index``."""
+    lines = [match.span() for match in _LINE.finditer(page)]
+    edge = min(_EDGE, len(lines) // 4)
+    for place, (start, end) in enumerate(lines):
+        if not edge <= place < len(lines) - edge:
+            words, number = _read_number(page[start:end])
+            keys: set[tuple[object, ...]] = {
+                (place < edge, fold(page[start:end]) if exact else words)
+            }
+            if number is not None:  # and that which the first page has then
+                keys.add((number - index,))
+            yield _EdgeLine(start, end, keys)
