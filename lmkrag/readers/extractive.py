@@ -214,9 +214,7 @@ def leave_out_unnamed(question: str, citations: Sequence[Citation]) -> list[Cita
     return [each for each in citations if not find_held(keys, each.span) < named]
 
 
-def choose_citations(
-    citations: Sequence[Citation], read: Sequence[ReadPassage]
-) -> list[Citation]:
+def choose_citations(citations: Sequence[Citation], read: Sequence[ReadPassage]) -> list[Citation]:
     """Return the citations of the passages that a sure answer shows: the first one, and others
     that read nearly as well.
     """

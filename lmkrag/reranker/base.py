@@ -66,11 +66,6 @@ class AnyReading(Protocol):
         """The log-odds that the passage answers."""
         ...
 
-    @property
-    def complete(self) -> float:
-        """The log-odds that it has the whole answer; 0 where that is not known."""
-        ...
-
     def score_sentence(self, start: int, end: int) -> float:
         """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not
         read.

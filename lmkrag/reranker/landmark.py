@@ -55,11 +55,6 @@ class SentenceReading:
         """The log-odds that the passage answers: those of its best sentence."""
         return float(self.answers.max(initial=_UNREAD))
 
-    @property
-    def complete(self) -> float:
-        """0: the model does not know whether the passage has the whole answer."""
-        return 0.0
-
     def score_sentence(self, start: int, end: int) -> float:
         """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not
         read.

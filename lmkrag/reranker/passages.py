@@ -1,8 +1,8 @@
 """Cross-encoders of passages: BERT reads a question with a passage and the passage's place.
 
 It reads `[CLS] question [SEP] place passage [SEP]`. One reading gives all that is said about a
-passage: whether it answers, whether it has the whole answer, which of its sentences answers, and
-where a short answer begins and ends (Devlin et al., "BERT", 2019, section 4.3).
+passage: whether it answers, which of its sentences answers, and where a short answer begins and
+ends (Devlin et al., "BERT", 2019, section 4.3).
 
 The last layers of a model may be there twice: one set orders all passages of a search, the other
 judges the first of them, from the same states of the layers below. Trained for both, one set loses
@@ -38,8 +38,9 @@ from lmkrag.types.arrays import Ids, Scores, Vectors
 PASSAGE_LOGITS, TOKEN_LOGITS = OUTPUTS = ("passage_logits", "token_logits")
 """Outputs of the graph for one question and passage, float32.
 
-`[1, 2]`: that the passage answers, and that it has the whole answer. `[tokens, 3]`: that a short
-answer begins at the token, that it ends there, and that the token's sentence answers.
+`[1, 2]`: that the passage answers, and that it has the whole answer, which nothing uses.
+`[tokens, 3]`: that a short answer begins at the token, that it ends there, and that the token's
+sentence answers.
 """
 
 STATES = "states"
@@ -64,7 +65,6 @@ class Reading:
 
     Attributes:
         score: log-odds that the passage answers.
-        complete: log-odds that it has the whole answer.
         offsets: ``[tokens, 2]``, the characters of each of its tokens.
         logits: ``[tokens, 3]`` float32, of the last axis of :data:`TOKEN_LOGITS`.
         no_answer: the sum of the logits of no short answer.
@@ -74,7 +74,6 @@ class Reading:
     """
 
     score: float
-    complete: float
     offsets: Ids
     logits: Vectors
     no_answer: float
@@ -237,7 +236,6 @@ def _make_reading(
     """A reading from outputs of a graph for a passage whose tokens stand at some places."""
     return Reading(
         score=float(passage[0, 0]),
-        complete=float(passage[0, 1]),
         offsets=offsets,
         logits=tokens[places],
         no_answer=float(tokens[0, :2].sum()),
