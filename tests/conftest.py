@@ -47,7 +47,7 @@ LONGEST = [
     "test_trainer.py",
     "test_small_model.py",
 ]
-LONGEST += ["test_notebooks.py", "test_trust.py"]
+LONGEST += ["test_notebooks.py", "test_trust.py", "test_other_systems.py", "test_privacy.py"]
 
 
 def pytest_collection_modifyitems(items):

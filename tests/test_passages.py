@@ -324,6 +324,34 @@ def test_an_entry_is_not_joined_by_the_next(encoder, tmp_path):
     assert first.text == shift
 
 
+RESTORING = """# Restoring the register
+
+A change that removed a column is not taken back by the tool. It stops and says so. Then:
+
+1. Close the page: `ferry close`. It shows the telephone number of the desk.
+2. Call Ada or Ben. Nobody else has the right to restore.
+3. Take the last copy. Copies of the register are made every four hours, and kept for three weeks.
+4. Bookings since that copy are written again from the journal of the bank. The script is `tools/again.py`. For a thousand
+   bookings it takes seven minutes.
+
+Copies of the timetable are made once a night, and kept for sixty days, since the harbours can send theirs again.
+"""
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Whom do I phone when a copy has to be put back in?",
+        "how often are copies of the register made?",
+    ],
+)
+def test_a_list_is_not_joined_by_the_paragraph_after_it(encoder, tmp_path, question):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("restoring.md", "restoring.md", RESTORING, kind="markdown"))
+        first = engine.search(question)[0]
+    assert first.text == RESTORING[: RESTORING.index("\n\nCopies of the timetable")]
+
+
 RULES = """RULES OF THE QUARRY
 They hang beside the gate. Whoever breaks one of them talks to the foreman.
 

@@ -126,7 +126,7 @@ _SLIDES_VARIANT = re.compile(
 )
 _WORD = b"openxmlformats-officedocument.wordprocessingml.document"
 _SLIDES = b"openxmlformats-officedocument.presentationml.presentation"
-_RELATION, _TARGET = re.compile(rb"<Relationship\b[^>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
+_RELATION, _TARGET = re.compile(rb"<Relationship\b[^<>]*/>"), re.compile(rb"\bTarget=\"([^\"]*)\"")
 _TYPES, _RELATIONS = "[Content_Types].xml", "_rels/.rels"
 _PART_NAME = re.compile(rb'\bPartName="/?([^"]*)"')
 _RELATIONS_SUFFIX = ".rels"

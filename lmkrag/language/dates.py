@@ -191,7 +191,7 @@ def find_date(text: str, *, years: bool = False) -> str:
     if years:
         readers.append(_read_years)
     for read in readers:
-        dates = [(start, iso) for start, iso in read(text) if _exists(iso)]
+        dates = [(start, iso) for start, iso in read(text) if is_on_calendar(iso)]
         if dates:
             return min(dates, key=itemgetter(0))[1]
     return ""
@@ -245,7 +245,7 @@ def first_day(iso: str) -> date:
     return date(year, month, day)
 
 
-def _exists(iso: str) -> bool:
+def is_on_calendar(iso: str) -> bool:
     """Return whether a date is on the calendar: 30 February is not."""
     with suppress(ValueError):
         return bool(first_day(iso))

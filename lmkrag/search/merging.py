@@ -23,7 +23,7 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
 from lmkrag.search.surroundings import SpanInput, prepare_surroundings
-from lmkrag.search.units import begins_entry, begins_unit, find_bounds
+from lmkrag.search.units import begins_unit, find_bounds
 from lmkrag.search.weights import Weights
 from lmkrag.specs import CHAT, CODE
 from lmkrag.types.arrays import Ids, Scores
@@ -163,15 +163,13 @@ class Results:
         ]
 
     def _divide(self, grown: Grown) -> list[Grown]:
-        """A span as one of each entry of a list of definitions that it reaches into, the best one
-        first.
-        """
+        """A span as one of each unit that it reaches into, the best one first; code stays whole."""
         first, stop, hit = grown
         candidates, view = self.candidates, self.candidates.view(hit)
         borders = [
             position
             for position in range(first + 1, stop)
-            if begins_entry(view, candidates.ordinal(position))
+            if view.row.kind != CODE and begins_unit(view, candidates.ordinal(position))
         ]
         parts = [
             (

@@ -25,6 +25,7 @@ from typing import (
 )
 
 from lmkrag.errors import UsageError
+from lmkrag.language.dates import is_on_calendar
 from lmkrag.results import SpanList
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
@@ -249,7 +250,10 @@ class SearchRequest:
             )
         to_expression(self.filter)
         for name, value in (("since", self.since), ("until", self.until)):
-            if value is not None and not (isinstance(value, str) and _ISO_DATE.fullmatch(value)):
+            if value is None:
+                continue
+            is_date = isinstance(value, str) and _ISO_DATE.fullmatch(value)
+            if not (is_date and is_on_calendar(value)):
                 raise UsageError(
                     f"{name} must be a day, month or year such as 2026-03-01, not {value!r}"
                 )

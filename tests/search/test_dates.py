@@ -85,11 +85,12 @@ def test_since_and_until_keep_passages(engine, options, expected):
     } == expected
 
 
-def test_wrong_dates_are_refused(engine):
-    with pytest.raises(
-        UsageError, match="since must be a day, month or year such as 2026-03-01, not 'March'"
-    ):
-        engine.search(QUESTION, since="March")
+@pytest.mark.parametrize("option", ["since", "until"])
+@pytest.mark.parametrize("date", ["March", "2025-02-29", "3045-02-31", "2026-13", "0000"])
+def test_wrong_dates_are_refused(engine, option, date):
+    message = f"{option} must be a day, month or year such as 2026-03-01, not '{date}'"
+    with pytest.raises(UsageError, match=message):
+        engine.search(QUESTION, **{option: date})
 
 
 def test_a_period_says_what_it_leaves_out(engine):
