@@ -38,6 +38,7 @@ class DocumentView:
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
+        self._cut: dict[int, str] = {}
         self._headings: dict[
             int, list[int]
         ] = {}  # of each block of sentences that was looked at, the last one first
@@ -62,8 +63,10 @@ class DocumentView:
         return SENTENCE_KINDS[int(kinds[ordinal % SENTENCES_PER_BLOCK])]
 
     def sentence(self, ordinal: int) -> str:
-        """Return the text of a sentence."""
-        return self.text(*self.bounds(ordinal))
+        """Return the text of a sentence, which is cut out of its document once."""
+        if ordinal not in self._cut:
+            self._cut[ordinal] = self.text(*self.bounds(ordinal))
+        return self._cut[ordinal]
 
     def ordinal_at(self, character: int) -> int:
         """Return the ordinal of the sentence that a character is in."""
