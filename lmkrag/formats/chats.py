@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from lmkrag.formats.html import extract
 from lmkrag.formats.tabular import format_record
 from lmkrag.language.messages import is_role, read_opener, write_opener
 from lmkrag.specs import CHAT
+from lmkrag.system.files import FileStamp
 
 
 class _Form(NamedTuple):
@@ -116,13 +118,25 @@ def name_users(loaded: Loaded, path: Path) -> Loaded:
         loaded: what was read of a file of JSON.
         path: the file, in the folder of a channel; the list of users stands beside that.
     """
+    users = path.parent.parent / "users.json"
+    try:
+        named = _read_users(users, FileStamp.of(users.stat()))
+    except OSError:
+        return loaded
+    return replace(loaded, text=_USER.sub(lambda user: named.get(user[0], user[0]), loaded.text))
+
+
+@lru_cache(maxsize=4)  # an export has a file for each day of each channel
+def _read_users(path: Path, _: FileStamp) -> dict[str, str]:
+    """The names of users by their ids, as far as the list can be read; cached by its stamp."""
     full = "profile.real_name|real_name|profile.display_name|name"
     named: dict[str, str] = {}
     with suppress(OSError, ValueError, RecursionError, TypeError):
-        for user in json.loads((path.parent.parent / "users.json").read_bytes()):
-            name = str(_find(user, full) or _find(user, "id"))
-            named[str(_find(user, "id"))] = write_opener(name, "").removeprefix("## ")
-    return replace(loaded, text=_USER.sub(lambda user: named.get(user[0], user[0]), loaded.text))
+        for user in json.loads(path.read_bytes()):
+            user_id = str(_find(user, "id"))
+            name = str(_find(user, full) or user_id)
+            named[user_id] = write_opener(name, "").removeprefix("## ")
+    return named
 
 
 def _find_chats(value: Any) -> Iterator[tuple[str, list[_Message]]]:

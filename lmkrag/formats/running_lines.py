@@ -14,7 +14,8 @@ from lmkrag.formats.titles import TITLE_MARK
 _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
 _MOST_OFTEN = 3  # times that a heading may come again
-# a line with a number that is set apart from text: by its place, a gap, "Page", or by itself
+# A line that may have the number of a page: it is indented, has a gap or the word "Page", or is a
+# number and nothing else.
 _PRINTED = re.compile(
     r"(?=.*\d)(?:[ \t]{3}|\W*\d+\W*$|.*?(?:\S[ \t]{2,}\S|\bpage\b))", re.IGNORECASE
 )
@@ -28,7 +29,8 @@ _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be 
 _FEWEST_RUNNING = 3  # pages that share a header or footer
 _RUNNING_SHARE = 0.4  # the same as a share of all: left and right pages may differ
 _SHORTEST_PAGE = 40  # lines of a page that only its number shows
-_SLACK, _MOST = 0.1, 0.75  # of its length, by which such pages differ; share of them that do
+_TOLERANCE = 0.1  # of the usual length of such a page, by which others may differ
+_LEAST_REGULAR = 0.75  # share of such pages that differ by no more
 
 
 class _EdgeLine(NamedTuple):
@@ -98,8 +100,8 @@ def _count_pages(counted: Sequence[tuple[int, int]]) -> bool:
         return False
     lengths, steps = np.diff(counted, axis=0).T
     usual = np.median(lengths)
-    regular = np.abs(lengths - usual) <= _SLACK * usual
-    return bool((steps == 1).all() and usual >= _SHORTEST_PAGE and regular.mean() >= _MOST)
+    regular = np.abs(lengths - usual) <= _TOLERANCE * usual
+    return bool((steps == 1).all() and usual >= _SHORTEST_PAGE and regular.mean() >= _LEAST_REGULAR)
 
 
 def _read_number(line: str) -> tuple[str, int | None]:

@@ -162,6 +162,7 @@ def read_author(lead: str) -> str | None:
     if not line.endswith((":", "：")) or len(line) > _LONGEST_LEAD:
         return None
     address = _ADDRESS.search(line)
+    # An address, a verb of saying and a date become one sign each: the name stands beside a sign.
     for pattern, sign in ((_ADDRESS, "@"), (_WRITES, "§"), (_WHEN, ",")):
         line = pattern.sub(sign, line)
     names = ((match[1] or match[2]).split() for match in _AUTHOR.finditer(line))

@@ -333,21 +333,25 @@ def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
     """Drop passages whose words a better one of another document has, and name their documents in
     its ``also_in``; what a mail quotes, whose best sentence counts, is no better than the original.
     """
-    originals: list[tuple[_Passage, str]] = []
-    for passage in sorted(merged, key=lambda passage: passage.quoted != ""):
+    originals: dict[int, str] = {}  # the words of those that are kept, by their places
+    for place in sorted(range(len(merged)), key=lambda place: merged[place].quoted != ""):
+        passage = merged[place]
         words = _read_words(passage.view.text(passage.start, passage.end))
         said = _read_words(passage.quoted) or words
-        others = originals if passage.quoted or len(words) >= weights.min_copy_chars else []
-        same = (other for other, text in others if other.view is not passage.view and said in text)
+        others = originals if passage.quoted or len(words) >= weights.min_copy_chars else {}
+        same = (
+            merged[other]
+            for other, text in others.items()
+            if merged[other].view is not passage.view and said in text
+        )
         better = next(same, None)
         if better is None:
-            originals.append((passage, words))
+            originals[place] = words
         else:
             better.also_in = list(
                 dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in])
             )
-    kept = [passage for passage, _ in originals]
-    return [passage for passage in merged if passage in kept]
+    return [merged[place] for place in sorted(originals)]
 
 
 def _read_words(text: str) -> str:

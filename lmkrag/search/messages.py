@@ -87,7 +87,7 @@ def _divide(view: DocumentView, mail: Message, start: int, stop: int) -> list[Me
         elif author is not None:
             authors[depth + 1] = Message(0, author, "", True)
         part = authors.get(depth, Message(0, "", "", True))
-        if part[1:] != messages[-1][1:]:
+        if part._replace(first=messages[-1].first) != messages[-1]:  # somebody else's
             messages.append(part._replace(first=view.ordinal_at(start + paragraph.start())))
     return messages[::-1]
 

@@ -77,15 +77,16 @@ def _is_apart(view: DocumentView, ordinal: int) -> bool:
     """Whether a sentence is a record, or follows one; in a mail, whether it begins a header, what
     is quoted, or the line that says whose words follow.
     """
-    kinds = view.kind(ordinal - 1), view.kind(ordinal)
+    before, kind = view.kind(ordinal - 1), view.kind(ordinal)
     if view.row.kind != _MAIL:
-        return not {"record", "metadata"}.isdisjoint(kinds)
+        return not {"record", "metadata"}.isdisjoint((before, kind))
     last = min(ordinal + 1, view.row.sentences - 1)
     above, own, below = map(view.sentence, (ordinal - 1, ordinal, last))
     if read_author(own) is not None:
         return count_marks(own) < count_marks(below)
-    opens = count_marks(above) < count_marks(own) and read_author(above) is None
-    return opens or kinds[0] != "record" == kinds[1]
+    begins_quote = count_marks(above) < count_marks(own) and read_author(above) is None
+    begins_header = before != "record" and kind == "record"
+    return begins_quote or begins_header
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:

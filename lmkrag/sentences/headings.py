@@ -307,9 +307,8 @@ def _heads(lines: Sequence[_Line], following: _Line) -> bool:
     if _is_plain(last):
         if last.line_ends < 2 and following.kind not in ("item", "row"):
             return False  # the first line of a paragraph
-        if following.kind == "text" and any(
-            (_OPENS_QUOTE.match(body), "\n>" in body, read_author(body))
-        ):
+        is_said = _OPENS_QUOTE.match(body) or "\n>" in body or read_author(body)
+        if following.kind == "text" and is_said:
             return False  # "She asked", before what she says; a signature, before a quoted mail
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
