@@ -1,42 +1,85 @@
-"""Which rules of fusion and growth find most?
+"""What does each rule of a search mend, and what does it break?
 
-    lmkrag eval ../shared/data/dev/* --within SETS --out DIR
-    python benchmarks/rules.py ../shared/data/dev --work DIR --within SETS [--questions 60] [--encoder DIR]
+    python benchmarks/rules.py CORPORA --work DIR [--corpora NAMES] [--rules NAMES]
 
-Runs the questions through the engine once for each rule, on the indexes that `lmkrag eval` left in DIR, and prints the
-macro-average recall at 500, 1,000, 2,000 and 4,000 characters and its sum's difference to the shipped rules.
+CORPORA is as in `real.py`. Asks all questions with the shipped rules, and again without each rule. Prints how many
+questions each rule mends and breaks: their answer is in the first passage, the first three, and the first 500 and 1,000
+characters with the rule and not without it, and the other way round. A rule that mends no more than it breaks on
+corpora that it was not written for has to leave. A passage is read with a question once, whatever rules found it.
+Indexes are kept in the folder `--work`.
 """
 
 import argparse
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+from real import MEASURES, RESULTS, Question, build_indexes, measure, read_questions
 
-from lmkrag.evaluation.compare import OURS, Options, compare
+from lmkrag import Engine
+from lmkrag.index.store import IndexStore
+from lmkrag.reranker.base import PlacedText
+from lmkrag.reranker.passages import PassageReranker
+from lmkrag.search.spelling import Spelled
 from lmkrag.search.weights import WEIGHTS
+from lmkrag.types.arrays import Scores
 
-RULES = {
-    "shipped": WEIGHTS,
-    "no neighbourhoods": replace(WEIGHTS, neighbourhoods=()),
-    "neighbourhoods 2 and 6": replace(WEIGHTS, neighbourhoods=((2, 0.5), (6, 0.5))),
-    "neighbourhoods 3, 8 and 20": replace(WEIGHTS, neighbourhoods=((3, 0.5), (8, 0.5), (20, 0.5))),
-    "no paragraphs": replace(WEIGHTS, paragraph=0.0),
-    "paragraph share 2": replace(WEIGHTS, paragraph=2.0),
-    "no titles": replace(WEIGHTS, title=0.0),
-    "no words of documents": replace(WEIGHTS, document_words=0.0),
-    "words of documents 0.4": replace(WEIGHTS, document_words=0.4),
-    "no exact words": replace(WEIGHTS, exact=1.0),
-    "exact words 1.15": replace(WEIGHTS, exact=1.15),
-    "exact words 1.6": replace(WEIGHTS, exact=1.6),
-    "no document share": replace(WEIGHTS, document=0.0),
-    "document share 2": replace(WEIGHTS, document=2.0),
-    "lexical share 0.05": replace(WEIGHTS, lexical=0.05),
-    "lexical share 0.25": replace(WEIGHTS, lexical=0.25),
-    "keep and join 0.99": replace(WEIGHTS, keep=0.99, join=0.99),
-    "keep and join 0.96": replace(WEIGHTS, keep=0.96, join=0.96),
-    "the 2 sentences before (the paper's rule)": replace(WEIGHTS, sentences_before=2),
+SHOWN = ("first", "three", "500", "1,000")
+
+_NAMING = ("opening_name", "exact_word", "number", "leading_number", "opening_word", "missing_key")
+WITHOUT: dict[str, dict[str, Any]] = {
+    "neighbourhoods": {"neighbourhoods": ()},
+    "paragraph": {"paragraph": 0.0},
+    "document": {"document": 0.0},
+    "title": {"title": 0.0},
+    "words of the document": {"document_words": 0.0},
+    "words of neighbours": {"lexical_neighbour": 0.0},
+    "contents and links": {"navigation": 1.0},
+    "named documents": dict.fromkeys(_NAMING, 0.0),
+    **{f"named documents, {name}": {name: 0.0} for name in _NAMING},
+    "names do not count inside": {"clear_margin": np.inf},
+    "exact words": {"exact": 1.0},
+    "names and numbers in rows": {"key": 1.0},
+    "answers of an assistant": {"assistant": 1.0},
+    "passages of a message": {"per_message": RESULTS},
+    "secondary code": {"secondary": 1.0},
+    "code beside pages": {"beside": 1.0},
+    "names of files": {"file_name": 0.0},
+    "paths": {"path": 0.0},
+    "definitions": {"definition": 1.0, "sought_definition": 1.0},
+    "neighbours of candidates": {"expanded": 0, "expanded_per_result": 0},
+    "whole paragraphs": {"paragraph_chars": 0},
+    "whole sections": {"section_chars": 0},
+    "lead-ins and headers": {"lead_chars": 0},
+    "antecedents": {"antecedent_chars": 0},
+    "what is announced": {"following_chars": 0},
+    "touching passages": {"touching": 0},
+    "copies": {"min_copy_chars": 1_000_000},
 }
+"""The weights that switch each rule off."""
+
+
+def _unchanged(first: Any, *_: Any, **__: Any) -> Any:
+    """Return the first argument, as a rule does that changes nothing."""
+    return first
+
+
+REPLACED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "spelling": ("lmkrag.evidence.finder.correct_spelling", lambda _, text, *__: Spelled(text)),
+    "spellings of numbers": ("lmkrag.language.question.add_spellings", _unchanged),
+    "translations": ("lmkrag.search.searcher.prefer_language", _unchanged),
+    "order of code": ("lmkrag.search.searcher.rank_code", _unchanged),
+    "units": ("lmkrag.search.merging.begins_unit", lambda *_: False),
+    "newer first": (
+        "lmkrag.evidence.agreement.compare_passages",
+        lambda _, spans, *__: (spans, []),
+    ),
+}
+"""Which function each other rule is, and what is called in its place."""
 
 
 def main() -> None:
@@ -46,33 +89,67 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--within", default="")
-    parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--encoder")
+    parser.add_argument("--corpora", default="", help="names, all without")
+    parser.add_argument("--rules", default="", help="names, all without")
     options = parser.parse_args()
-    how = Options(
-        within=options.within.split(","), queries=options.questions, encoder=options.encoder
-    )
-    folders = sorted(path for path in options.data.iterdir() if path.is_dir())
-    first = None
-    print("| rule | recall | sum | minus shipped |\n|---|---|---|---|")
-    for name, weights in RULES.items():
-        recall = _measure(folders, options.work, replace(how, weights=weights))
-        first = recall.sum() if first is None else first
-        cells = " / ".join(f"{value:.1f}" for value in recall)
-        print(
-            f"| {name} | {cells} | {recall.sum():.1f} | {recall.sum() - first:+.1f} |", flush=True
-        )
+    names = options.corpora.split(",") if options.corpora else []
+    questions = [
+        question
+        for file in sorted(options.data.glob("*/questions.jsonl"))
+        if not names or file.parent.name in names
+        for question in read_questions(file)
+        if question.pattern
+    ]
+    build_indexes(options.data, options.work, sorted({question.corpus for question in questions}))
+    rules = options.rules.split(",") if options.rules else [*WITHOUT, *REPLACED]
+    columns = [MEASURES.index(name) for name in SHOWN]
+    with patch.object(PassageReranker, "score", remember(PassageReranker.score)):
+        shipped = ask(options.work, questions)
+        print(f"{len(questions)} questions: ", end="")
+        print(", ".join(f"{name} {shipped[:, MEASURES.index(name)].sum()}" for name in SHOWN))
+        print("\nmended / broken by each rule\n")
+        print("| rule | " + " | ".join(SHOWN) + " |\n" + "|---" * (1 + len(SHOWN)) + "|")
+        for rule in rules:
+            without = ask(options.work, questions, rule)
+            cells = (
+                f"{np.count_nonzero(shipped[:, column] & ~without[:, column])} / "
+                f"{np.count_nonzero(~shipped[:, column] & without[:, column])}"
+                for column in columns
+            )
+            print(f"| {rule} | {' | '.join(cells)} |", flush=True)
 
 
-def _measure(folders: list[Path], work: Path, how: Options) -> np.ndarray:
-    """Recall at each budget, every set weighing the same."""
-    comparison = compare(folders, work, how)
-    column = comparison.measures.index("recall")
-    return 100 * np.mean(
-        [scores.overlaps[:, :, column].mean(0) for scores in comparison.scores[OURS].values()],
-        axis=0,
-    )
+def ask(work: Path, questions: Sequence[Question], rule: str = "") -> np.ndarray:
+    """Return what is found without a rule, ``[questions, measures]`` bool."""
+    weights = replace(WEIGHTS, **WITHOUT.get(rule, {}))
+    replaced: AbstractContextManager[Any] = nullcontext()
+    if rule in REPLACED:
+        replaced = patch(*REPLACED[rule])
+    found: dict[Question, list[bool]] = {}
+    with replaced:
+        for corpus in sorted({question.corpus for question in questions}):
+            asked = [question for question in questions if question.corpus == corpus]
+            with Engine(IndexStore.open(work / corpus), weights=weights) as engine:
+                results = engine.search_many([each.text for each in asked], top_k=RESULTS)
+            found |= dict(zip(asked, map(measure, asked, results), strict=True))
+    return np.array([found[question] for question in questions])
+
+
+def remember(
+    score: Callable[[PassageReranker, str, Sequence[PlacedText]], Scores],
+) -> Callable[[PassageReranker, str, Sequence[PlacedText]], Scores]:
+    """Return a re-ranker's ``score`` that reads each passage with a question once."""
+    known: dict[tuple[str, PlacedText], float] = {}
+
+    def look_up(reranker: PassageReranker, question: str, passages: Sequence[PlacedText]) -> Scores:
+        new = [each for each in passages if (question, each) not in known]
+        if new:
+            known.update(
+                zip(((question, each) for each in new), score(reranker, question, new), strict=True)
+            )
+        return np.array([known[question, each] for each in passages], np.float32)
+
+    return look_up
 
 
 if __name__ == "__main__":

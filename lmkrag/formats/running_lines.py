@@ -11,6 +11,8 @@ import numpy as np
 from lmkrag.formats.base import fold
 from lmkrag.formats.titles import TITLE_MARK
 
+_WORD = re.compile(r"\w+")
+_NUMBERING = re.compile(r"(?:[^\W\d]+ )?(?:\d+ )+")  # of a title: "Chapter 2.", "2.3"
 _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
 _MOST_OFTEN = 3  # times that a heading may come again
@@ -34,17 +36,28 @@ _LEAST_REGULAR = 0.75  # share of such pages that differ by no more
 
 
 class _EdgeLine(NamedTuple):
-    """Characters ``[start, end)`` of a page, and what running lines have in common with them."""
+    """Characters ``[start, end)`` of a page, which running lines are.
+
+    Attributes:
+        start: the first character.
+        end: the character after the last one.
+        words: the line as others repeat it, with whether it is at the top.
+        first_page: the number that the first page has, if the line has that of its page; else None.
+        beside: the words beside the number of the page.
+    """
 
     start: int
     end: int
-    keys: set[tuple[object, ...]]
+    words: tuple[bool, str]
+    first_page: int | None
+    beside: str
 
 
 def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[str]:
     """Return pages with spaces in place of running headers and footers.
 
-    A heading that often repeats loses its mark.
+    These have the same words on many pages, or the number of each page, alone or beside words that
+    are a line elsewhere, too. A heading that often repeats loses its mark.
 
     Args:
         pages: the texts of the pages.
@@ -52,17 +65,23 @@ def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[st
             same number; else those with the same words are.
     """
     edges = [[*_find_edges(page, index, exact=exact)] for index, page in enumerate(pages)]
-    counts = Counter(key for lines in edges for key in set().union(*(each.keys for each in lines)))
+    counts = Counter(key for lines in edges for key in {each.words for each in lines})
+    counting = Counter(key for lines in edges for key in {each.first_page for each in lines})
+    elsewhere = Counter(each.beside for lines in edges for each in lines)
+    elsewhere.update(_read_words(line) for page in pages for line in page.splitlines())
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
     marked = () if exact else pages
     titles = Counter(title[0] for page in marked for title in _TITLE.finditer(page))
     blanked = []
     for page, lines in zip(pages, edges, strict=True):
-        for start, end, keys in lines:
+        for line in lines:
+            has_number = line.first_page is not None and counting[line.first_page] >= least
+            is_alone = not line.beside or elsewhere[line.beside] > 1
+            repeats = bool(line.beside) and counts[line.words] >= least
+            is_running = repeats or (has_number and is_alone)
             # A line that is a heading once is the title that headers repeat: it stays.
-            is_running = max(map(counts.__getitem__, keys)) >= least
-            if is_running and titles[page[start:end]] != 1:
-                page = page[:start] + " " * (end - start) + page[end:]
+            if is_running and titles[page[line.start : line.end]] != 1:
+                page = page[: line.start] + " " * (line.end - line.start) + page[line.end :]
         blanked.append(
             _TITLE.sub(
                 lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page
@@ -83,7 +102,7 @@ def _divide(text: str) -> list[str]:
     lines = re.split(r"(?<=\n)", text)
     counting = defaultdict[str, list[tuple[int, int]]](list)
     for place, line in enumerate(lines):
-        words, number = _read_number(line) if _PRINTED.match(line) else ("", None)
+        words, number, _ = _read_number(line) if _PRINTED.match(line) else ("", None, "")
         if number is not None:
             counting[words].append((place, number))
     for counted in filter(_count_pages, counting.values()):
@@ -104,11 +123,26 @@ def _count_pages(counted: Sequence[tuple[int, int]]) -> bool:
     return bool((steps == 1).all() and usual >= _SHORTEST_PAGE and regular.mean() >= _LEAST_REGULAR)
 
 
-def _read_number(line: str) -> tuple[str, int | None]:
-    """Return the words of a line without the number of a page, and that number; None without."""
+def _read_number(line: str) -> tuple[str, int | None, str]:
+    """Return a line without the number of a page, that number, and the words beside it.
+
+    The first lacks whatever may be such a number, the last no more than the number itself. Without
+    one, the number is None.
+    """
     words = fold(line.removeprefix(TITLE_MARK).lower())
+    without = _PAGE_NUMBER.sub("#", words)
     own = _OWN_NUMBER.match(words)
-    return _PAGE_NUMBER.sub("#", words), int(own[own.lastindex or 0]) if own else None
+    if own is None:
+        return without, None, words
+    start, end = own.span(own.lastindex or 0)
+    return without, int(words[start:end]), _read_words(words[:start] + words[end:])
+
+
+def _read_words(line: str) -> str:
+    """Return the words of a line that may be a title, without its numbering."""
+    words = " ".join(_WORD.findall(line.lower()))
+    numbering = _NUMBERING.match(words)
+    return words[numbering.end() :] if numbering else words
 
 
 def _find_edges(page: str, index: int, *, exact: bool) -> Iterator[_EdgeLine]:
@@ -117,10 +151,11 @@ def _find_edges(page: str, index: int, *, exact: bool) -> Iterator[_EdgeLine]:
     edge = min(_EDGE, len(lines) // 4)
     for place, (start, end) in enumerate(lines):
         if not edge <= place < len(lines) - edge:
-            words, number = _read_number(page[start:end])
-            keys: set[tuple[object, ...]] = {
-                (place < edge, fold(page[start:end]) if exact else words)
-            }
-            if number is not None:  # and that which the first page has then
-                keys.add((number - index,))
-            yield _EdgeLine(start, end, keys)
+            words, number, beside = _read_number(page[start:end])
+            yield _EdgeLine(
+                start,
+                end,
+                words=(place < edge, fold(page[start:end]) if exact else words),
+                first_page=None if number is None else number - index,
+                beside=beside,
+            )

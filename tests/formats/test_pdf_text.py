@@ -384,12 +384,24 @@ def test_letters_of_a_spaced_word_stay_together(spacing):
 
 def test_lines_with_the_number_of_their_page_are_footers():
     titles = ["Boats", "Boats", "Nets", "Nets", "Tides", "Ropes"]
-    bodies = [
-        f"One of {title}.\nTwo.\nThree.\nIn 1964 it held {9 * len(title)}" for title in titles
-    ]
+    bodies = [f"{title}\nTwo.\nThree.\nIn 1964 it held {9 * len(title)}" for title in titles]
     footers = [
-        f"{number} Chapter {title}" if number % 2 else f"1.{number}. {title} {number}"
+        f"{number} Chapter 3: {title}" if number % 2 else f"1.{number}. {title} {number}"
         for number, title in enumerate(titles, 11)
     ]
     pages = [f"{body}\n{footer}" for body, footer in zip(bodies, footers, strict=True)]
+    assert [page.rstrip() for page in blank_running_lines(pages)] == bodies
+
+
+def test_text_that_ends_with_the_number_of_its_page_stays():
+    ends = [
+        "The chart ends at pier 1",
+        "see the second pre-2",
+        "Section 3.",
+        "a b 4",
+        "\t0\t5",
+        "= 6",
+    ]
+    bodies = [f"Of {end}\nTwo.\nThree.\nFour.\n{end}" for end in ends]
+    pages = [f"{body}\n{number}" for number, body in enumerate(bodies, 1)]
     assert [page.rstrip() for page in blank_running_lines(pages)] == bodies
