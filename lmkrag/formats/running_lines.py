@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from lmkrag.formats.base import fold
 from lmkrag.formats.titles import TITLE_MARK
 
 _WORD = re.compile(r"\w+")
-_NUMBERING = re.compile(r"(?:[^\W\d]+ )?(?:\d+ )+")  # of a title: "Chapter 2.", "2.3"
+_NUMBERING = re.compile(r"(?:\b[^\W\d]+ )?\b(?:\d+\W+)+")  # of a title: "Chapter 2.", "2.3"
 _LINE = re.compile(r"^(?=[^\S\n]*\S)[^\n]+", re.MULTILINE)
 _TITLE = re.compile(rf"^{TITLE_MARK}.*", re.MULTILINE)
 _MOST_OFTEN = 3  # times that a heading may come again
@@ -36,28 +36,31 @@ _LEAST_REGULAR = 0.75  # share of such pages that differ by no more
 
 
 class _EdgeLine(NamedTuple):
-    """Characters ``[start, end)`` of a page, which running lines are.
+    """Characters ``[start, end)`` of a page, which may be a running line.
 
     Attributes:
         start: the first character.
         end: the character after the last one.
+        text: the line on one line of single spaces.
         words: the line as others repeat it, with whether it is at the top.
         first_page: the number that the first page has, if the line has that of its page; else None.
-        beside: the words beside the number of the page.
+        titles: the words between the numbers of the page and of titles.
     """
 
     start: int
     end: int
+    text: str
     words: tuple[bool, str]
     first_page: int | None
-    beside: str
+    titles: list[str]
 
 
 def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[str]:
     """Return pages with spaces in place of running headers and footers.
 
-    These have the same words on many pages, or the number of each page, alone or beside words that
-    are a line elsewhere, too. A heading that often repeats loses its mark.
+    These have the same words on many pages; or the number of the page and nothing but titles, which
+    other lines have; or, on several pages, numbered headings. A heading that often repeats loses
+    its mark.
 
     Args:
         pages: the texts of the pages.
@@ -67,24 +70,38 @@ def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[st
     edges = [[*_find_edges(page, index, exact=exact)] for index, page in enumerate(pages)]
     counts = Counter(key for lines in edges for key in {each.words for each in lines})
     counting = Counter(key for lines in edges for key in {each.first_page for each in lines})
-    elsewhere = Counter(each.beside for lines in edges for each in lines)
-    elsewhere.update(_read_words(line) for page in pages for line in page.splitlines())
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
     marked = () if exact else pages
-    titles = Counter(title[0] for page in marked for title in _TITLE.finditer(page))
+    headings = Counter(title[0] for page in marked for title in _TITLE.finditer(page))
+    heads = {title for line in headings for title in _find_titles(line)}
+    lines_of = defaultdict[str, set[str]](set)
+    for line in chain.from_iterable(edges):
+        for title in line.titles:
+            lines_of[title].add(line.text)
+    for text in map(fold, chain.from_iterable(map(str.splitlines, pages))):
+        if len(titles := _find_titles(text)) == 1:
+            lines_of[titles[0]].add(text)
+
+    def is_running(line: _EdgeLine) -> bool:
+        count, is_number = counts[line.words], not line.titles and line.first_page is not None
+        if count >= least and not is_number:
+            return True
+        if line.first_page is not None and counting[line.first_page] >= least:
+            return all(lines_of[title] - {line.text} for title in line.titles)
+        names_section = bool(line.titles) and heads.issuperset(line.titles)
+        is_numbered = _NUMBERING.match(line.text) is not None
+        return count >= _FEWEST_RUNNING and names_section and is_numbered
+
     blanked = []
     for page, lines in zip(pages, edges, strict=True):
-        for line in lines:
-            has_number = line.first_page is not None and counting[line.first_page] >= least
-            is_alone = not line.beside or elsewhere[line.beside] > 1
-            repeats = bool(line.beside) and counts[line.words] >= least
-            is_running = repeats or (has_number and is_alone)
+        for line in filter(is_running, lines):
             # A line that is a heading once is the title that headers repeat: it stays.
-            if is_running and titles[page[line.start : line.end]] != 1:
+            if headings[page[line.start : line.end]] != 1:
                 page = page[: line.start] + " " * (line.end - line.start) + page[line.end :]
         blanked.append(
             _TITLE.sub(
-                lambda line: line[0].replace(TITLE_MARK, "   ", titles[line[0]] > _MOST_OFTEN), page
+                lambda line: line[0].replace(TITLE_MARK, "   ", headings[line[0]] > _MOST_OFTEN),
+                page,
             )
         )
     return blanked
@@ -124,10 +141,9 @@ def _count_pages(counted: Sequence[tuple[int, int]]) -> bool:
 
 
 def _read_number(line: str) -> tuple[str, int | None, str]:
-    """Return a line without the number of a page, that number, and the words beside it.
+    """Return a line without the number of a page, that number, and the line without this number.
 
-    The first lacks whatever may be such a number, the last no more than the number itself. Without
-    one, the number is None.
+    The first lacks whatever may be such a number. Without one, the number is None.
     """
     words = fold(line.removeprefix(TITLE_MARK).lower())
     without = _PAGE_NUMBER.sub("#", words)
@@ -135,14 +151,14 @@ def _read_number(line: str) -> tuple[str, int | None, str]:
     if own is None:
         return without, None, words
     start, end = own.span(own.lastindex or 0)
-    return without, int(words[start:end]), _read_words(words[:start] + words[end:])
+    return without, int(words[start:end]), words[:start] + words[end:]
 
 
-def _read_words(line: str) -> str:
-    """Return the words of a line that may be a title, without its numbering."""
+def _find_titles(line: str) -> list[str]:
+    """Return the words of a line between the numbers of titles."""
     words = " ".join(_WORD.findall(line.lower()))
-    numbering = _NUMBERING.match(words)
-    return words[numbering.end() :] if numbering else words
+    titles = map(str.strip, _NUMBERING.split(words))
+    return [title for title in titles if title and not title.isdigit()]
 
 
 def _find_edges(page: str, index: int, *, exact: bool) -> Iterator[_EdgeLine]:
@@ -151,11 +167,13 @@ def _find_edges(page: str, index: int, *, exact: bool) -> Iterator[_EdgeLine]:
     edge = min(_EDGE, len(lines) // 4)
     for place, (start, end) in enumerate(lines):
         if not edge <= place < len(lines) - edge:
-            words, number, beside = _read_number(page[start:end])
+            text = fold(page[start:end])
+            words, number, rest = _read_number(page[start:end])
             yield _EdgeLine(
                 start,
                 end,
-                words=(place < edge, fold(page[start:end]) if exact else words),
+                text,
+                words=(place < edge, text if exact else words),
                 first_page=None if number is None else number - index,
-                beside=beside,
+                titles=_find_titles(rest),
             )

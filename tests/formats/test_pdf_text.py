@@ -405,3 +405,16 @@ def test_text_that_ends_with_the_number_of_its_page_stays():
     bodies = [f"Of {end}\nTwo.\nThree.\nFour.\n{end}" for end in ends]
     pages = [f"{body}\n{number}" for number, body in enumerate(bodies, 1)]
     assert [page.rstrip() for page in blank_running_lines(pages)] == bodies
+
+
+def test_numbered_headings_that_come_again_on_pages_are_headers():
+    titles = ["1. Boats", "2. Nets", "3. Tides"]
+    pages = [
+        f"{title}\n{'## ' if page == 0 else 'Of '}{title}\nOne.\nTwo.\nThree.\nFour {page} of {title}."
+        for title in titles
+        for page in range(4)
+    ]
+    pages += ["4. Yes\nOne.\nTwo.\nThree.\n9 end"] * 3
+    blanked = [page.splitlines() for page in blank_running_lines(pages)]
+    assert [lines[0].strip() for lines in blanked] == [""] * 12 + ["4. Yes"] * 3
+    assert [lines[1:] for lines in blanked] == [page.splitlines()[1:] for page in pages]
