@@ -31,6 +31,7 @@ _SEMANTIC = frozenset(  # macros of mdoc that may stand within a line
 )
 _TEXTS = frozenset((*_ALTERNATING, *_WORDS, *_SEMANTIC))
 _SIGNS = {"aq": "'", "dq": '"', "lq": "“", "rq": "”", "oq": "‘", "cq": "’", "en": "–", "em": "—"}
+_SIGNS |= {"Aq": "'", 'L"': "“", 'R"': "”"}  # strings of pod2man
 _SIGNS |= {"bu": "•", "co": "©", "ha": "^", "ti": "~", "rs": "\\", "ga": "`", "mi": "-", "hy": "-"}
 _ESCAPE = re.compile(
     r"\\(?:\"[^\n]*"  # a comment
@@ -150,7 +151,8 @@ class _Page:
         """Open an item, whose term is on this line or the next one. The terms of items without text
         stand before it: they mean the same.
         """
-        terms = [] if self._words or not self._term else [" ".join(self._term) + ","]
+        term = "" if self._words or not self._term else " ".join(self._term)
+        terms = [f"{term},"] if term and not term.endswith(":") else []
         if not terms:
             self.end_paragraph()
         self._term, self._is_in_item = terms, True
@@ -194,7 +196,8 @@ class _Page:
         depth = self._depth + max(0, self._lists - 1)
         words = fold(" ".join(self._words))
         if self._term is not None:
-            words = ": ".join(filter(None, (" ".join(self._term).strip(), words)))
+            term = " ".join(self._term).strip()
+            words = ": ".join(filter(None, (term.removesuffix(":") if words else term, words)))
             mark = "- "
         else:
             mark = INDENT if self._is_in_item else ""

@@ -106,6 +106,14 @@ def test_further_paragraphs_of_an_item_belong_to_it():
     )
 
 
+def test_strings_of_pod2man_and_terms_with_a_colon():
+    page = read(
+        '.TH LAMP 1\n.SH OPTIONS\n.TP\n.B DAILY OPTIONS:\n.TP\n.B \\-q:\nDoesn\\*(Aqt say \\*(L"ahoy\\*(R".\n',
+        "lamp.1",
+    )
+    assert page.text.endswith("\n\n- DAILY OPTIONS:\n- -q: Doesn't say “ahoy”.")
+
+
 def test_of_two_branches_one_is_shown():
     page = read(
         ".TH LAMP 1\n.SH USE\n.RS 4\n.ie n \\{\\\n\\h'-04'\\(bu\\h'+03'\\c\n.\\}\n.el \\{\n.  sp -1\n.  IP \\(bu 2.3\n.\\}\n"
