@@ -125,7 +125,7 @@ def test_a_record_says_when_the_file_was_changed(client, corpus):
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(start=st.integers(0, 6_000), length=st.integers(0, 6_000))
+@given(start=st.integers(0, 6_000), length=st.integers(1, 6_000))
 def test_any_range_of_a_text(client, local, start, length):
     text = local.read("glass-river.txt")
     asked = {"start": start, "end": start + length}
@@ -135,6 +135,12 @@ def test_any_range_of_a_text(client, local, start, length):
     assert reply["text"] == text[start : start + length]
     assert reply["text"] == text[reply["start"] : reply["end"]]
     assert reply["characters"] == len(text)
+
+
+@pytest.mark.parametrize("end", ["", "0"])
+def test_a_blank_end_of_a_text_is_left_out(client, local, end):
+    reply = client.get(f"/api/documents/glass-river.txt/text?start=9&end={end}")
+    assert reply.json()["text"] == local.read("glass-river.txt", 9)
 
 
 def test_relevance_covers_the_document(client, local):

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from lmkrag.errors import DocumentError, LmkragError
 from lmkrag.formats.pages import SCALES
@@ -57,7 +57,12 @@ _SHOWN = {"pdf": "application/pdf", "text": _TEXT, "markdown": _TEXT, "rst": _TE
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
 _Offset = Annotated[int, Query(ge=0, le=2**53)]
-_End = Annotated[int | None, Query(ge=0, le=2**53)]
+_NO_END = ("", "0")  # what language models and forms send for it
+_End = Annotated[
+    int | None,
+    Query(ge=0, le=2**53),
+    BeforeValidator(lambda end: None if end in _NO_END else end),
+]
 
 
 DocId = Annotated[
