@@ -1,17 +1,18 @@
 """What does each rule of a search mend, and what does it break?
 
-    python benchmarks/rules.py CORPORA --work DIR [--corpora NAMES] [--rules NAMES]
+    python benchmarks/rules.py CORPORA --work DIR [--corpora NAMES] [--rules NAMES] [--questions]
 
 CORPORA is as in `real.py`. Asks all questions with the shipped rules, and again without each rule. Prints how many
 questions each rule mends and breaks: their answer is in the first passage, the first three, and the first 500 and 1,000
 characters with the rule and not without it, and the other way round. A rule that mends no more than it breaks on
-corpora that it was not written for has to leave. A passage is read with a question once, whatever rules found it.
-Indexes are kept in the folder `--work`.
+corpora that it was not written for has to leave. `--questions` names those whose first passage a rule decides.
+Indexes, and what was read of passages, are kept in the folder `--work`.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "words of neighbours": {"lexical_neighbour": 0.0},
     "contents and links": {"navigation": 1.0},
     "named documents": dict.fromkeys(_NAMING, 0.0),
-    **{f"named documents, {name}": {name: 0.0} for name in _NAMING},
+    **{f"named documents: {name}": {name: 0.0} for name in _NAMING},
     "names do not count inside": {"clear_margin": np.inf},
     "exact words": {"exact": 1.0},
     "names and numbers in rows": {"key": 1.0},
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--corpora", default="", help="names, all without")
     parser.add_argument("--rules", default="", help="names, all without")
+    parser.add_argument("--questions", action="store_true", help="print those that a rule decides")
     options = parser.parse_args()
     names = options.corpora.split(",") if options.corpora else []
     questions = [
@@ -103,7 +105,7 @@ def main() -> None:
     build_indexes(options.data, options.work, sorted({question.corpus for question in questions}))
     rules = options.rules.split(",") if options.rules else [*WITHOUT, *REPLACED]
     columns = [MEASURES.index(name) for name in SHOWN]
-    with patch.object(PassageReranker, "score", remember(PassageReranker.score)):
+    with remember_readings(options.work / "readings.pkl"):
         shipped = ask(options.work, questions)
         print(f"{len(questions)} questions: ", end="")
         print(", ".join(f"{name} {shipped[:, MEASURES.index(name)].sum()}" for name in SHOWN))
@@ -117,6 +119,10 @@ def main() -> None:
                 for column in columns
             )
             print(f"| {rule} | {' | '.join(cells)} |", flush=True)
+            decided = np.flatnonzero(shipped[:, 0] != without[:, 0]) if options.questions else ()
+            for place in decided:
+                said = "mended" if shipped[place, 0] else "broken"
+                print(f"{said}: {questions[place].id} {questions[place].text}")
 
 
 def ask(work: Path, questions: Sequence[Question], rule: str = "") -> np.ndarray:
@@ -135,21 +141,23 @@ def ask(work: Path, questions: Sequence[Question], rule: str = "") -> np.ndarray
     return np.array([found[question] for question in questions])
 
 
-def remember(
-    score: Callable[[PassageReranker, str, Sequence[PlacedText]], Scores],
-) -> Callable[[PassageReranker, str, Sequence[PlacedText]], Scores]:
-    """Return a re-ranker's ``score`` that reads each passage with a question once."""
+@contextmanager
+def remember_readings(file: Path) -> Iterator[None]:
+    """Let the re-ranker read each passage with a question once, and keep its log-odds in a file."""
     known: dict[tuple[str, PlacedText], float] = {}
+    if file.exists():
+        known = pickle.loads(file.read_bytes())
+    score = PassageReranker.score
 
     def look_up(reranker: PassageReranker, question: str, passages: Sequence[PlacedText]) -> Scores:
         new = [each for each in passages if (question, each) not in known]
-        if new:
-            known.update(
-                zip(((question, each) for each in new), score(reranker, question, new), strict=True)
-            )
+        scores = score(reranker, question, new) if new else ()
+        known.update(zip(((question, each) for each in new), map(float, scores), strict=True))
         return np.array([known[question, each] for each in passages], np.float32)
 
-    return look_up
+    with patch.object(PassageReranker, "score", look_up):
+        yield
+    file.write_bytes(pickle.dumps(known))
 
 
 if __name__ == "__main__":
