@@ -17,7 +17,7 @@ _LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
 _SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)
 _DECIMAL = re.compile(r"[^\d,]{0,3}\d[\d.' ]{0,40},\d{1,20}[^\d,]{0,4}$|\w{1,20} \d\d?, \d{4}$")
 # A text that looks like a number, as Excel exports it.
-_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
+_EXCEL_TEXT = re.compile(r'\A="(.*)"\Z', re.DOTALL)
 
 
 def read_csv(data: bytes, name: str) -> Loaded:

@@ -525,6 +525,14 @@ TWO_TABLES: list[tuple] = [("Region: North",), ("Pier", "Boats"), ("A1", 14), ("
 TWO_TABLES += [("Region: South",), ("Pier", "Boats"), ("B1", 4), ("Total", 4)]
 
 
+def test_what_excel_writes_for_a_text_is_unpacked_and_marks_in_a_cell_stay():
+    rows = 'Boat,Note\n"=""007""","<a href=""x"">big</a>"\nHeron,"size=""12"", color=""red"""\n'
+    assert lines_of(rows.encode(), "a.csv") == [
+        'Boat: 007 | Note: <a href="x">big</a>',
+        'Boat: Heron | Note: size="12", color="red"',
+    ]
+
+
 @pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
 def test_rows_of_tables_with_the_same_columns_begin_with_their_caption(name):
     rows = "\n".join(",".join(map(str, row)) for row in TWO_TABLES)
