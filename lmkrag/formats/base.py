@@ -400,8 +400,8 @@ class Links:
     """The addresses of a document's links: a line for each at the end of its section.
 
     The words of a text stay as they are, and a line can be found and quoted alone: it begins with
-    the sentence up to the link. A link that is all of its paragraph or cell has its address beside
-    its words instead.
+    the sentence up to the link, or what stands between the link before and this one. A link that is
+    all of its paragraph or cell has its address beside its words instead.
 
     >>> links = Links()
     >>> links.add("It is new. Pay the dues at this page", "https://pay.example.org", "this page")
@@ -413,6 +413,7 @@ class Links:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._known: set[str] = set()
+        self._last_words = ""
 
     def add(self, text: str, address: str, words: str, *, is_alone: bool = False) -> str:
         """Note a link, and return what follows its words.
@@ -433,9 +434,13 @@ class Links:
         if is_alone:
             return f" ({address})"
         sentence = _SENTENCE_START.split(fold(text[-_MOST_BEFORE_LINK:]))[-1]
+        own, last = fold(words), self._last_words
+        if last and sentence.endswith(own):  # the words before that link are on its line
+            sentence = sentence.removesuffix(own).rpartition(last)[2] + own
+        self._last_words = own
         if len(sentence) > _LONGEST_LINK:
             sentence = sentence[-_LONGEST_LINK:].partition(" ")[2] or sentence[-_LONGEST_LINK:]
-        self._lines.append(f"{sentence.strip(' -#:')}: {address}")
+        self._lines.append(f"{sentence.strip(' -#:,;/')}: {address}")
         return ""
 
     def take(self) -> list[str]:

@@ -151,3 +151,16 @@ def test_a_question_finds_an_address(tmp_path):
         engine.add(tmp_path)
         assert ADDRESS in engine.ask("Where do I pay the dues?").text
         assert "https://skerry.example/list" in engine.ask("What is the page of Skerry?").text
+
+
+def test_a_line_of_a_link_begins_behind_the_link_before():
+    links = "".join(
+        f'{word} <a href="https://{word}.example.org/x">page {word}</a>, '
+        for word in ("pay", "ask")
+    )
+    text = read(f"<p>On Sundays {links} or wait.</p><p>Bo</p>".encode(), "a.html")
+    assert text.split("\n\n") == [
+        "On Sundays pay page pay, ask page ask, or wait.",
+        "Bo",
+        "On Sundays pay page pay: https://pay.example.org/x\nask page ask: https://ask.example.org/x",
+    ]
