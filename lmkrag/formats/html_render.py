@@ -17,7 +17,10 @@ Element: TypeAlias = etree._Element  # which has no public name
 _SKIPPED = frozenset(
     """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()  # noqa: E501
 )
-_SKIPPED_CLASSES = frozenset(("headerlink", "mw-editsection"))  # of Sphinx, of MediaWiki
+# of Sphinx, of MediaWiki, of DocBook
+_SKIPPED_CLASSES = frozenset(
+    ("headerlink", "sphinxsidebar", "mw-editsection", "navheader", "navfooter")
+)
 _PARAGRAPHS = frozenset(
     """p div section article main aside header footer blockquote figure figcaption table caption
     dl dt dd form fieldset legend address details summary hr body option button dialog select
@@ -59,7 +62,8 @@ def render(root: Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         classes = element.get("class", "").split()
-        skipped = element.tag in _SKIPPED or not _SKIPPED_CLASSES.isdisjoint(classes)
+        is_frame = element.get("role") == "navigation" or not _SKIPPED_CLASSES.isdisjoint(classes)
+        skipped = element.tag in _SKIPPED or is_frame
         is_formula = element.tag == "math" or (element.tag == "img" and "math" in classes)
         if event == "start" and (skipped or is_formula):
             renderer.write("" if skipped else element.get("alt") or read_math(element))
@@ -153,6 +157,7 @@ class _Renderer:
         elif tag == "li":
             lines.end(1)
             lines.marker = lines.indent + self._mark_item(element)
+            lines.indent += INDENT
         elif tag in _HEADINGS:
             self._end_section()
             lines.end(2)
@@ -229,7 +234,7 @@ class _Renderer:
             self._close_code()
         if tag in ("li", "dd") or tag in _HEADINGS:
             self._lines[-1].marker = ""  # of nothing
-        if tag == "dd":
+        if tag in ("li", "dd"):
             self._lines[-1].indent = self._lines[-1].indent.removesuffix(INDENT)
         if tag in _LISTS:
             self._lists.pop()

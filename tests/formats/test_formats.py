@@ -588,7 +588,11 @@ def test_an_encrypted_pdf(corpus):
         ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n9. b\n10. c"),
         (
             "<ol>\n<li>a\n<ul>\n<li>x\n</ul>\n<li>b<ol type=a><li>y</ol></ol>",
-            "1. a\n- x\n2. b\n(a) y",
+            "1. a\n  - x\n2. b\n  (a) y",
+        ),
+        (
+            "<ul><li><p>a</p><p>b</p><pre>c</pre></li></ul><p>d</p>",
+            "- a\n\n  b\n\n```\nc\n```\n\nd",
         ),
         ("<ul><li>a</ul><ol type=I><li>b</ol><li>c", "- a\n\n(I) b\n\n- c"),
         ('<ol start="x"><li value="many">a</ol></ol><ol><li>b</ol>', "1. a\n\n1. b"),
