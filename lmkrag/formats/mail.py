@@ -22,7 +22,8 @@ from lmkrag.formats.calendars import read_events
 from lmkrag.formats.html import extract, find_label
 from lmkrag.formats.text import decode, decode_labelled
 
-_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_PEOPLE = ("From", "To", "Cc")
+_HEADERS = (*_PEOPLE, "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # mostly of signatures
 _MOST_MESSAGES = 20_000  # of a mailbox
 _MAY_BE_POSTMARK = re.compile(rb"^From ([^\r\n]*)\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
@@ -67,6 +68,9 @@ _REPORTS = (
     "message/disposition-notification",
     "message/feedback-report",
 )
+_NAME_LAST = re.compile(
+    r"\A([^\s<>\"(][^<>\"(]*?)[ \t]*\(([^()]+)\)\s*\Z"
+)  # "ada@example.org (Ada)"
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 # characters, of which the standard parsers take time by their square
@@ -84,6 +88,8 @@ class _Policy(email.policy.EmailPolicy):
 
 @lru_cache(maxsize=256)  # a mail is asked for the types of its parts again and again
 def _read_header(name: str, value: str) -> Any:
+    if name.title() in _PEOPLE and len(value) <= _LONG_HEADER:
+        value = _NAME_LAST.sub(r"\2 <\1>", value)
     parsed = (
         email.policy.default.header_fetch_parse(name, value) if len(value) <= _LONG_HEADER else None
     )

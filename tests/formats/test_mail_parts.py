@@ -88,3 +88,18 @@ def test_a_bounce_says_to_whom_and_why(read):
     shown = read("Content-Type: text/plain\r\n\r\nSorry.", report, kind="multipart/report").document
     assert "Final-Recipient: rfc822; ben@example.net\nStatus: 5.1.1" in shown.text
     assert "Diagnostic-Code: smtp; 550 no mailbox of that name" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("header", "shown"),
+    [
+        ("ada@example.org (Ada Quill)", "Ada Quill <ada@example.org>"),
+        ("ada at example.org (Ada N. Quill)", '"Ada N. Quill" <"ada at example.org">'),
+        ("Ada Quill <ada@example.org>", "Ada Quill <ada@example.org>"),
+    ],
+)
+def test_a_name_behind_the_address_is_kept(tmp_path, header, shown):
+    path = tmp_path / "a.eml"
+    path.write_text(f"From: {header}\nDate: Wed, 5 Jan 2011 11:00:00 +0100 (CET)\n\nSee.\n")
+    loaded = load_with_attachments(path, "a.eml").document
+    assert loaded.meta == {"author": shown, "date": "2011-01-05"}
