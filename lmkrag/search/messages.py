@@ -49,6 +49,17 @@ def find_message(view: DocumentView, ordinal: int) -> Message | None:
     return next(_messages_before(view, ordinal), None)
 
 
+def find_speaking(view: DocumentView, ordinal: int, last: int) -> Message | None:
+    """Return the message that a passage is of, by its best sentence and its last one; None if it is
+    of none. What is quoted with the reply to it is of who replies.
+    """
+    message = find_message(view, ordinal)
+    if message is None or not message.is_quoted:
+        return message
+    reply = find_message(view, last)
+    return message if reply is None or reply.is_quoted else reply
+
+
 def list_messages(view: DocumentView) -> list[Message]:
     """Return the messages of a document, in order."""
     return [*_messages_before(view, view.row.sentences - 1)][::-1]

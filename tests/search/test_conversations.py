@@ -341,5 +341,7 @@ def test_a_quoted_question_stays_with_the_reply_below_it(tmp_path, encoder):
     )
     with Engine.open(tmp_path / "index", encoder=encoder, create=True) as engine:
         engine.add([tmp_path / "z.eml", tmp_path / "a.eml"], progress=False)
-        texts = [span.text for span in engine.search(asked)]
-    assert any(text.endswith(f"> {asked}\nMaria has it at home.") for text in texts)
+        spans = [span for span in engine.search(asked) if "> Who" in span.text]
+    assert [(span.text.partition("> ")[2], span.speaker) for span in spans] == [
+        (f"{asked}\nMaria has it at home.", "Ben Marsh")
+    ]
