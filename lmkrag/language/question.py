@@ -40,7 +40,8 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_SECONDARY = re.compile(
-    r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE
+    r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated|templates?|translat\w+)\b",
+    re.IGNORECASE,
 )
 # "I", "my", "did we", in several languages; what "you said" was said by the other
 _ABOUT_ASKER = re.compile(
@@ -62,7 +63,8 @@ class CodeQuestion(NamedTuple):
         identifiers: the names in it that are written as in source code.
         is_name: whether it is a single name.
         stems: the stems of its words.
-        about_tests: whether it is about tests, or about generated or foreign code.
+        about_tests: whether it is about tests, templates or translations, or about generated or
+            foreign code.
         about_prose: whether pages answer it rather than code: it is about the documents of a
             project, such as its licence, or about how to do something.
         about_code: whether code answers it rather than pages: it names an identifier, asks for a

@@ -110,10 +110,10 @@ def find_definitions(text: str, number: int) -> Iterator[int]:
 _SECONDARY = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist"
     r"|generated)/"
-    r"|(?:^|/)(?:test_[^/]*|conftest|[^/]*(?:[._-](?:test|spec|min|generated|pb2?)))\.\w+$",
+    r"|(?:^|/)(?:test_[^/]*|conftest|[^/]*(?:[._-](?:test|spec|min|generated|pb2?)))\.\w+$|\.pot?$",
     re.IGNORECASE,
 )
-
+_TEMPLATE = re.compile(r"(?:^|/)templates/", re.IGNORECASE)
 
 _HEADER = 8  # groups of lines at the beginning of a file that may be about its licence
 _LICENCE = re.compile(
@@ -133,8 +133,8 @@ def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
 
 
 def is_secondary(doc_id: str) -> bool:
-    """Return whether a file of source code is a test, was generated, or was copied from
-    elsewhere.
+    """Return whether a file of source code is a test or a translation, was generated, or was
+    copied from elsewhere.
     """
     return _SECONDARY.search(doc_id) is not None
 
@@ -160,8 +160,9 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     """Return candidates with the scores of source code weighted.
 
     Definitions of the question's names and files that it names gain. Notes on licences lose, and so
-    do tests and generated code, unless the question is about these. In a folder that is
-    ``mostly_code``, code loses if pages answer the question, and prose if code does.
+    do tests, translations and generated code, unless the question is about these. In a folder that
+    is ``mostly_code``, code loses if pages answer the question, prose if code does, and templates
+    of pages as tests do.
     """
     if CODE not in candidates.languages:
         return candidates
@@ -169,7 +170,9 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)
     rows = [candidates.view(position).row for position in first.tolist()]
     is_code = np.array([row.kind == CODE for row in rows])
-    secondary = is_code & [not question.about_tests and is_secondary(row.doc_id) for row in rows]
+    is_template = [mostly_code and _TEMPLATE.search(row.doc_id) is not None for row in rows]
+    is_copy = is_code & [is_secondary(row.doc_id) for row in rows]
+    secondary = (is_copy | (~is_code & is_template)) & (not question.about_tests)
     is_other = (is_code & question.about_prose) | (~is_code & question.about_code)
     beside = is_other & mostly_code
     named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (

@@ -99,6 +99,26 @@ def test_tests_and_copies_come_last_unless_they_are_asked_for(code):
     )
 
 
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("where is an expired session token refused?", "store.py"),
+        ("which template says that a session token is refused?", "templates/refused.html"),
+    ],
+)
+def test_templates_and_translations_come_last_unless_asked_for(question, first, encoder, tmp_path):
+    page = "{% block title %}Your session token is refused, it has expired.{% endblock %}\n"
+    messages = '#: store.py:8\nmsgid "the session token is refused"\nmsgstr "Marke abgelehnt"\n'
+    documents = [Document(name, name, text, kind="code") for name, text in FILES.items()]
+    documents += [
+        Document("templates/refused.html", "refused", page, kind="html"),
+        Document("locale/de/messages.po", "messages", messages, kind="code"),
+    ]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(documents)
+        assert engine.search(question)[0].doc_id == first
+
+
 README = "# Accounts\n\nInstall it with pip. An expired session token is refused: the store raises an error.\n"
 UNUSED = "def unrelated(length):\n    return length\n"
 
