@@ -162,9 +162,12 @@ def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
         return True
     if count_marks(before) > count_marks(text):
         return True
-    is_antecedent = view.kind(first - 1) not in ("heading", "row", "code")
+    if view.kind(first - 1) == "code":
+        return text.lstrip()[:1].islower()  # the sentence goes on below what it quotes
+    is_antecedent = view.kind(first - 1) not in ("heading", "row")
     is_short = len(before) <= weights.antecedent_chars
-    return is_antecedent and is_short and _REFERS_BACK.match(text.lstrip()) is not None
+    refers_back = view.kind(first) == "code" or _REFERS_BACK.match(text.lstrip()) is not None
+    return is_antecedent and is_short and refers_back
 
 
 def _announces(view: DocumentView, ordinal: int) -> bool:

@@ -61,7 +61,8 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     if kind == "item":
         is_column = before == kind and view.row.kind in _SLIDES and line_ends > 1
         is_after_entry = before in ("text", "code") and _closes_entry(view, ordinal)
-        return is_column or is_after_entry or _opens_long_item(view, ordinal)
+        is_asked = line_ends > 1 and ASKS.search(view.sentence(ordinal)) is not None
+        return is_column or is_after_entry or is_asked or _opens_long_item(view, ordinal)
     if kind not in ("text", "turn") or line_ends == 0:
         return False
     if _opens_entry(view, ordinal):

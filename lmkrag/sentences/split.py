@@ -56,6 +56,7 @@ _RST_DIRECTIVE = re.compile(
 )
 _RST_LISTING = re.compile(rf"{_RST_DIRECTIVE.pattern}|(?!\s*\.\. ).*::\s*$")
 _NO_MARGIN = 1 << 30  # columns
+_LONG_RULE = 2  # times as long as the line above: a rule between two texts
 _RST_UNDERLINE = re.compile(r"\s{0,3}(([=\-~`^*\"'#+:.])\2{2,})\s*$")  # which has no fences
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S",
@@ -101,8 +102,11 @@ _NO_SENTENCE = re.compile(
     r"\W{0,200}((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W{0,200})?$"
 )
 # Not ends of sentences: dots of a leader, the mark of a quotation inside a sentence, "![" of an
-# image.
-_NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+# image, a mark inside bold text.
+_NOT_ENDS = re.compile(
+    r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)|[.!?](?=\*\*)"
+)
+_BOLD_END = re.compile(r"[.!?]\*\*\s+(?![a-z])")  # the end of a sentence
 _BREAKS = tuple(
     re.compile(pattern)
     for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
@@ -380,7 +384,8 @@ class _Grouping:
         block = [] if self._blank else self._block
         if self._is_marked and block and measure_matter([*block, line]):
             return 0, "metadata"
-        if block and _underlines(line, block[-1], self._document_kind):
+        is_rule = len(block) > 1 and len(line.strip()) > _LONG_RULE * len(block[-1].strip())
+        if block and not is_rule and _underlines(line, block[-1], self._document_kind):
             return len(block) - 1, "heading"
         return None
 
@@ -593,6 +598,7 @@ def _find_ends(text: str, language: str) -> list[int]:
     """
     starts = set(find_starts(text, language))
     starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
+    starts |= {match.end() for match in _BOLD_END.finditer(text)}
     if not text.isascii():
         starts.update(match.end() for match in _FULL_STOP.finditer(text))
         start = 0

@@ -91,6 +91,30 @@ def passage(view, piece: str) -> str:
     return view.text(low, high).strip()
 
 
+LISTING = """It burns less at dusk, which saves colza.
+
+```
+lamp --dim=2 --quiet
+```
+
+Later, at dusk, you may let this command,
+
+```
+lamp --dusk
+```
+
+dim it to one.
+"""
+ASKED = """  * **6.8 Who may board first?**
+
+  Pupils in wheelchairs board first.
+
+  * **6.9 Who boards last?**
+
+  Cars board last.
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "piece", "expected"),
     [
@@ -145,6 +169,18 @@ def passage(view, piece: str) -> str:
             "To turn the door alarm off:\n\n    hold the red button for five seconds\n\n"
             "It comes back by itself after ten minutes.",
             id="a pronoun brings what it stands for",
+        ),
+        pytest.param(
+            LISTING,
+            "lamp --dim",
+            LISTING[LISTING.index("It burns") : LISTING.index("\n\nLater")],
+            id="a listing brings the sentence above it",
+        ),
+        pytest.param(
+            LISTING,
+            "dim it to",
+            LISTING[LISTING.index("Later") :].strip(),
+            id="a sentence that goes on below a listing brings it",
         ),
         pytest.param(
             "One is short. Two, too.\n\nThree.",
@@ -604,6 +640,7 @@ def test_nothing_is_taken_from_above_a_heading(make_view):
         pytest.param(OPTIONS, "rst", [".. option", "The file"], id="options"),
         pytest.param(TERMS, "markdown", ["timeout", "wait"], id="terms"),
         pytest.param(FAQ, "text", ["Does it carry"], id="questions"),
+        pytest.param(ASKED, "markdown", ["  * **6.9"], id="questions as items"),
         pytest.param(COLUMNS, "pptx", ["- dear"], id="columns of a slide"),
         pytest.param("# A\n\nOne.\n\n## B\n\nTwo.\n", "markdown", ["## B"], id="sections"),
         pytest.param("1998: calm\n1999: storm\n", "csv", ["1999"], id="records"),
