@@ -115,16 +115,9 @@ class Description(NamedTuple):
         documents: ``[k]`` int64, row ids of their documents.
         paragraphs: ``[k]`` int64, ids of the first sentences of their paragraphs.
         roles: ``[k]`` uint8, the bits of their structure: see :mod:`lmkrag.sentences.structure`.
-        title_match: ``[k]`` float32, the share of the title's words that the question has; None if
-            words do not count.
-        document_score: ``[k]`` float32, BM25 of the document as one text; None if words do not
-            count.
     """
 
     dense: Scores  # similarities to the question
     documents: Ids
     paragraphs: Ids  # the ids of their paragraphs' first sentences
     roles: Bytes  # the bits of their structure
-    # share of its title's words that the question names; None when words do not count
-    title_match: Scores | None
-    document_score: Scores | None  # BM25 of the document as one text; None when words do not count

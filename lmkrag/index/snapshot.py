@@ -98,19 +98,11 @@ class Snapshot:
             structure = live.segment.structure
             paragraphs[inside] -= structure["positions"][rows]
             roles[inside] = structure["roles"][rows]
-        terms = matches.terms
-        distinct, position = np.unique(owners, return_inverse=True)
         return Description(
             dense=self.score_sentences(vector, sentences, matches.sentences, matches.dense),
             documents=self.documents.keys[owners],
             paragraphs=paragraphs,
             roles=roles,
-            title_match=None
-            if terms is None
-            else self.match_titles(distinct, terms.words)[position],
-            document_score=None
-            if terms is None or len(distinct) < 2
-            else self.score_documents(distinct, terms)[position],
         )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
@@ -264,28 +256,6 @@ class Snapshot:
             allowed: the documents to search in; None for all.
         """
         return lexical.search_terms(self.segments, terms, top_k, allowed)
-
-    def score_documents(self, positions: Ids, terms: Terms) -> Scores:
-        """Return the BM25 scores of whole documents: see
-        :func:`lmkrag.index.words.lexical.score_documents`.
-        """
-        return lexical.score_documents(self.segments, self.documents, positions, terms)
-
-    def match_titles(self, positions: Ids, words: Hashes) -> Scores:
-        """Return the share of each title's words that are among some words.
-
-        Args:
-            positions: ``[k]`` int64, positions of documents.
-            words: hashes of words.
-
-        Returns:
-            ``[k]`` float32, 0 to 1; 0 for a document without a title.
-        """
-        lengths = self.titles_with(words, positions)
-        shares: Scores = (
-            (lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)
-        ).astype(np.float32)
-        return shares
 
     def titles_with(self, words: Hashes, positions: Ids) -> Ids:
         """Return the number of words of each title that has a word.

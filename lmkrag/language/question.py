@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from lmkrag.language.keys import Keys, add_fiscal_years, find_exact_words, read_keys
+from lmkrag.language.keys import Keys, add_fiscal_years, read_keys
 from lmkrag.language.languages import asks_in_english, detect_language
 from lmkrag.language.quantities import add_spellings
 from lmkrag.language.terms import find_stems, split_words
@@ -86,7 +86,6 @@ class Question(NamedTuple):
         text: the question without its exclusions, its dates and numbers also as tables spell them.
         asked: the question without its exclusions, as models read it with a passage.
         keys: its exact words, numbers and names.
-        exact: the codes, versions and identifiers outside its quoted phrases.
         phrases: its quoted phrases, in the form of :func:`normalize_phrase`.
         excluded: what excludes a result, in the same form.
         is_phrases: whether it is nothing but phrases.
@@ -96,7 +95,6 @@ class Question(NamedTuple):
     text: str
     asked: str
     keys: Keys
-    exact: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     is_phrases: bool = False
@@ -138,7 +136,6 @@ class Question(NamedTuple):
             searched,
             text,
             read_keys(searched),
-            find_exact_words(unquoted)[:_MOST_PHRASES],
             tuple(phrases)[:_MOST_PHRASES],
             tuple(excluded),
             is_quoted and bool(phrases),

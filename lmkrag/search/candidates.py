@@ -14,7 +14,6 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import count_sentence_words
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
@@ -253,8 +252,6 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         sentences,
         known.documents,
         known.paragraphs,
-        known.title_match,
-        known.document_score,
         weights,
         (known.roles & MESSAGE) != 0,
     )
@@ -275,11 +272,6 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     )
     if factors is not None:
         candidates = candidates.times("named documents", factors(owners))
-    if matches.terms is not None and candidates.record.any():
-        keys = merge_variants([*query.names, *query.numbers])
-        held = count_sentence_words(snapshot.segments, matches.terms, keys, sentences)
-        factor = np.where(candidates.record, weights.key**held, 1)
-        candidates = candidates.times("names and numbers", factor)
     if query.own_words is not None:
         of_others = (known.roles & ASSISTANT) != 0
         candidates = candidates.times("who speaks", np.where(of_others, weights.assistant, 1))

@@ -39,8 +39,6 @@ def fuse(
     sentences: Ids,
     documents: Ids,
     paragraphs: Ids,
-    title_match: Scores | None = None,
-    document_score: Scores | None = None,
     weights: Weights = WEIGHTS,
     in_pieces: Mask | None = None,
 ) -> Fused:
@@ -50,13 +48,10 @@ def fuse(
     next sentences' and is divided by the query's best. The fused score is the weighted mean of it,
     of the best own scores around the sentence, and of the best in its paragraph and in its
     document: a sentence near strong evidence is relevant more often than an equally good one far
-    from any. The scores of a document are multiplied by a factor, so that spans grow as in any
-    other: above 1 if the query names it, below 1 if its words fit worse than the best document's.
+    from any.
 
     All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are
-    BM25 scores, of sentences ``in_pieces`` those of a piece with its neighbours; ``title_match``
-    are shares of the words of the document's title that the query names, ``document_score`` BM25
-    scores of documents as one text.
+    BM25 scores, of sentences ``in_pieces`` those of a piece with its neighbours.
     """
     single = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", single, 1.0)]
@@ -81,13 +76,7 @@ def fuse(
     for _, values, share in parts:
         total += np.float32(share) * values
     total /= np.float32(weight)
-    fused = Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
-    if title_match is not None:
-        fused = fused.times("title", 1 + np.float32(weights.title) * title_match)
-    if document_score is not None and len(document_score) and document_score.max() > 0:
-        lost = np.float32(weights.document_words) * (1 - document_score / document_score.max())
-        fused = fused.times("words of the document", 1 - lost)
-    return fused
+    return Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
 
 
 def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: Scores) -> Scores:

@@ -1,22 +1,14 @@
-"""Compare candidates with the operators of a question, and its codes, versions and identifiers."""
+"""Compare candidates with the operators of a question."""
 
 import numpy as np
 
-from lmkrag.language.keys import holds
 from lmkrag.language.question import Question, normalize_phrase
 from lmkrag.search.candidates import Candidates
 
 
 def apply_operators(question: Question, candidates: Candidates) -> Candidates:
-    """Raise candidates with phrases and exact words, and remove excluded ones."""
+    """Raise candidates with phrases, and remove excluded ones."""
     weights = candidates.weights
-    if question.exact:
-        # Only rows: prose is often about a code that its heading or its document names.
-        held = np.zeros(len(candidates.sentences))
-        for position in np.flatnonzero(candidates.record).tolist():
-            text = candidates.sentence(position)
-            held[position] = sum(holds(text, word) for word in question.exact)
-        candidates = candidates.times("exact words", weights.exact**held)
     if not (question.phrases or question.excluded):
         return candidates
     texts = [

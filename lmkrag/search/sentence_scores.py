@@ -36,9 +36,7 @@ def score_document(
     known = snapshot.describe(
         sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR)
     )
-    score = fuse(
-        dense, lexical, sentences, known.documents, known.paragraphs, known.title_match
-    ).score
+    score = fuse(dense, lexical, sentences, known.documents, known.paragraphs).score
     view = snapshot.view_document(row.id)
     values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
     return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

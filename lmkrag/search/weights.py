@@ -1,8 +1,9 @@
 """The numbers that decide what a search finds and in which order, with their units.
 
-They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``,
-``benchmarks/log``). The date after each group is that of the last comparison. Comparisons give
-another value, ``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
+They were chosen by macro-averaged recall on the English development sets, and by what each rule
+mends and breaks of strangers' questions (``benchmarks/rules.py``, ``benchmarks/log``). The date
+after each group is that of the last comparison. Comparisons give another value,
+``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Weights:
     expanded_per_result: int = 4
     """Candidates whose neighbours become candidates per result, at least."""
 
-    # Fusion (2026-11-22)
+    # Fusion (2026-11-30)
     lexical: float = 0.12
     """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
     lexical_neighbour: float = 0.3
@@ -33,18 +34,12 @@ class Weights:
     """Weight of the best score in the sentence's paragraph."""
     document: float = 1.0
     """Weight of the best score in the sentence's document."""
-    title: float = 0.3
-    """Share of its score that a sentence gains when the query names all words of its document's
-    title.
-    """
-    document_words: float = 0.25
-    """Share of its score that a sentence loses when its document has none of the query's words."""
     navigation: float = 0.1
     """Share of their scores that entries of tables of contents and links keep: they repeat what
     they lead to.
     """
 
-    # The documents that a query names (2026-11-28)
+    # The documents that a query names (2026-11-30)
     opening: int = 250
     """Words at a document's beginning that may name it: a contract's parties, a report's company
     and year.
@@ -57,7 +52,7 @@ class Weights:
     """Weight of a name, date, code or version that stands in openings alone, times the logarithm of
     how few have it. The following weights are of the same kind.
     """
-    exact_word: float = 0.2
+    exact_word: float = 0.05
     """Of a date, code or version that other documents have elsewhere."""
     number: float = 0.1
     """Of a number, such as a year."""
@@ -88,14 +83,6 @@ class Weights:
     only_phrases: float = 100.0
     """The same for a query of nothing but phrases."""
 
-    # Exact words (2026-11-28)
-    exact: float = 1.3
-    """Factor of the score of a table's row for each code, version or identifier of the query that
-    it holds.
-    """
-    key: float = 1.1
-    """The same for each name and number."""
-
     # Conversations (2026-11-29)
     assistant: float = 0.5
     """Factor of the scores in answers of an assistant, for a question about the one who asks."""
@@ -113,9 +100,7 @@ class Weights:
     path: float = 0.2
     """Share of its score that code gains when its path has all words of the query."""
     file_name: float = 0.1
-    """Share of its score that code gains when the query has each part of its file's name, in place
-    of ``title``.
-    """
+    """Share of its score that code gains when the query has each part of its file's name."""
     beside: float = 0.5
     """Factor of the scores of code for a query that pages answer, and of prose for one that code
     answers, in a folder that is mostly code.

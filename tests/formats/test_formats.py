@@ -591,6 +591,10 @@ def test_an_encrypted_pdf(corpus):
             "1. a\n  - x\n2. b\n  (a) y",
         ),
         (
+            '<div role="navigation">m</div><div class="navheader"><p>Prev</p></div><p>a</p>',
+            "a",
+        ),
+        (
             "<ul><li><p>a</p><p>b</p><pre>c</pre></li></ul><p>d</p>",
             "- a\n\n  b\n\n```\nc\n```\n\nd",
         ),

@@ -64,19 +64,6 @@ def test_the_order_inside_a_paragraph_is_that_of_the_own_scores():
     assert np.argmax(fused) == np.argmax(dense)
 
 
-def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
-    dense = np.array([0.9, 0.0, 0.0, 0.0, 0.2, 0.5, 0.4], np.float32)
-    named = np.array([0, 0, 0, 0, 0, 0.5, 0.5], np.float32)
-    about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
-    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about).score
-    left = np.where(about == 12, 1, 1 - 0.75 * WEIGHTS.document_words)
-    np.testing.assert_allclose(
-        fused, left * (1 + WEIGHTS.title * named) * weighted(dense), rtol=1e-6
-    )
-    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0).score
-    np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)
-
-
 def test_no_word_matched():
     dense = np.full(7, 0.3, np.float32)
     without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS).score

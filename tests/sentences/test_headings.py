@@ -242,6 +242,16 @@ def test_mark_headings_by_example():
     ]
 
 
+def test_a_long_rule_below_several_lines_underlines_no_title():
+    for lines, kinds in (
+        (["So you have a disaster.", "2:00 p.m. ET", "-" * 60], ["text", "text"]),
+        (["", "2:00 p.m. ET", "-" * 60], ["heading"]),
+        (["So you have a disaster.", "Tickets of today", "-" * 16], ["text", "heading"]),
+    ):
+        text = "\n".join([*lines, "", "It begins late."])
+        assert [each.kind for each in split_sentences(text)[:-1]] == kinds
+
+
 def test_short_titles_of_restructuredtext_have_underlines_and_no_fences():
     text = (
         "FAQ\n~~~\n\nDoes it sail? It does.\n\nFares\n'''''\n\nThey are low.\n\nSo they say\n...\n"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.index.live import LiveSegment, Pieces, Selection
-from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, find_rows
+from lmkrag.index.ranges import DocumentRanges, clip_runs
 from lmkrag.index.words.postings import Posting
 from lmkrag.types.arrays import Bytes, Hashes, Ids, Scores
 
@@ -119,40 +119,6 @@ def search_terms(
     return all_ids[order], all_scores[order]
 
 
-def score_documents(
-    segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms
-) -> Scores:
-    """Return the BM25 scores of documents, each as one text without its title.
-
-    A passage of a document that is about the question as a whole is more often the one that is
-    meant (Callan, "Passage-level evidence in document retrieval", SIGIR 1994).
-
-    Args:
-        segments: the segments of a snapshot.
-        documents: all documents of the snapshot.
-        positions: ``[k]`` int64, increasing positions of the documents to score.
-        terms: the words, from :func:`find_terms`.
-
-    Returns:
-        ``[k]`` float32.
-    """
-    counts = np.zeros((len(terms.weights), len(positions)))
-    for live, postings in zip(segments, terms.postings, strict=True):
-        runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
-        # else each posting would be copied
-        borders = np.array([runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32)
-        for number, posting in enumerate(postings):
-            first, stop = np.searchsorted(posting.rows, borders)
-            matching = posting.counts[expand_ranges(first, stop - first)]
-            counts[number] += np.bincount(np.repeat(owners, stop - first), matching, len(positions))
-    lengths = count_document_words(segments, documents, positions)
-    average = max(1, terms.totals.words) / max(1, terms.totals.documents)
-    scores: Scores = np.array(terms.weights) @ (
-        (K1 + 1) * counts / (counts + _norm(lengths, average))
-    )
-    return scores.astype(np.float32)
-
-
 def count_document_words(
     segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids
 ) -> Ids:
@@ -172,31 +138,6 @@ def count_document_words(
         before = live.segment.postings.before
         np.add.at(lengths, owners, before[runs[:, 0] + runs[:, 2]] - before[runs[:, 0]])
     return lengths
-
-
-def count_sentence_words(
-    segments: Sequence[LiveSegment], terms: Terms, words: Hashes, sentences: Ids
-) -> Ids:
-    """Return how many of some words each sentence has.
-
-    Args:
-        segments: the segments of a snapshot.
-        terms: looked-up words, from :func:`find_terms`.
-        words: hashes of the words to count, which are among ``terms``.
-        sentences: ``[k]`` int64, sentence ids.
-
-    Returns:
-        ``[k]`` int64.
-    """
-    counts = np.zeros(len(sentences), np.int64)
-    chosen = np.flatnonzero(np.isin(terms.words, words))
-    for live, postings in zip(segments, terms.postings, strict=True):
-        inside, rows = find_rows(live.by_sentence, sentences)
-        rows = rows.astype(np.uint32)  # else each posting would be copied
-        for matching in (postings[number].rows for number in chosen if len(postings[number].rows)):
-            places = np.minimum(np.searchsorted(matching, rows), len(matching) - 1)
-            counts[inside] += matching[places] == rows
-    return counts
 
 
 class Places(NamedTuple):
