@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -74,13 +74,7 @@ def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[st
     marked = () if exact else pages
     headings = Counter(title[0] for page in marked for title in _TITLE.finditer(page))
     heads = {title for line in headings for title in _find_titles(line)}
-    lines_of = defaultdict[str, set[str]](set)
-    for line in chain.from_iterable(edges):
-        for title in line.titles:
-            lines_of[title].add(line.text)
-    for text in map(fold, chain.from_iterable(map(str.splitlines, pages))):
-        if len(titles := _find_titles(text)) == 1:
-            lines_of[titles[0]].add(text)
+    lines_of = _find_lines(pages, chain.from_iterable(edges))
 
     def is_running(line: _EdgeLine) -> bool:
         count, is_number = counts[line.words], not line.titles and line.first_page is not None
@@ -105,6 +99,18 @@ def blank_running_lines(pages: Sequence[str], *, exact: bool = False) -> list[st
             )
         )
     return blanked
+
+
+def _find_lines(pages: Sequence[str], edges: Iterable[_EdgeLine]) -> Mapping[str, set[str]]:
+    """Return the lines that have each title and no other, and those at edges that have it."""
+    lines = defaultdict[str, set[str]](set)
+    for line in edges:
+        for title in line.titles:
+            lines[title].add(line.text)
+    for text in map(fold, chain.from_iterable(map(str.splitlines, pages))):
+        if len(titles := _find_titles(text)) == 1:
+            lines[titles[0]].add(text)
+    return lines
 
 
 def blank_printed_lines(text: str) -> str:

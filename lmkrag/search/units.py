@@ -57,12 +57,9 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
         return False
     if kind == "heading" or _is_apart(view, ordinal) or view.row.kind == CODE:
         return True
-    line_ends = count_line_ends(view.sentence(ordinal - 1))
     if kind == "item":
-        is_column = before == kind and view.row.kind in _SLIDES and line_ends > 1
-        is_after_entry = before in ("text", "code") and _closes_entry(view, ordinal)
-        is_asked = line_ends > 1 and ASKS.search(view.sentence(ordinal)) is not None
-        return is_column or is_after_entry or is_asked or _opens_long_item(view, ordinal)
+        return _begins_apart(view, ordinal)
+    line_ends = count_line_ends(view.sentence(ordinal - 1))
     if kind not in ("text", "turn") or line_ends == 0:
         return False
     if _opens_entry(view, ordinal):
@@ -88,6 +85,20 @@ def _is_apart(view: DocumentView, ordinal: int) -> bool:
     begins_quote = count_marks(above) < count_marks(own) and read_author(above) is None
     begins_header = before != "record" and kind == "record"
     return begins_quote or begins_header
+
+
+def _begins_apart(view: DocumentView, ordinal: int) -> bool:
+    """Whether an item, which follows no heading, is a unit: in another column of a slide, below an
+    entry, a question, or one of several paragraphs.
+    """
+    before = view.kind(ordinal - 1)
+    if before in ("text", "code") and _closes_entry(view, ordinal):
+        return True
+    if count_line_ends(view.sentence(ordinal - 1)) > 1:
+        is_column = before == "item" and view.row.kind in _SLIDES
+        if is_column or ASKS.search(view.sentence(ordinal)):
+            return True
+    return _opens_long_item(view, ordinal)
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:
