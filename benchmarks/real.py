@@ -87,12 +87,9 @@ def main() -> None:
     parser.add_argument("--typos", type=int, metavar="SEED")
     parser.add_argument("--half", choices=("choose", "prove"))
     options = parser.parse_intermixed_args()
-    names = options.corpora.split(",") if options.corpora else []
     questions = [
         question
-        for file in sorted(options.data.glob("*/questions.jsonl"))
-        if not names or file.parent.name in names
-        for question in read_questions(file)
+        for question in read_corpora(options.data, options.corpora)
         if options.half in (None, question.half)
     ]
     if options.typos is not None:
@@ -126,6 +123,13 @@ def main() -> None:
         if options.ask:
             for variant in options.variants:
                 print_answers(work, questions, variant)
+
+
+def read_corpora(data: Path, names: str) -> list[Question]:
+    """Return the questions of the corpora named, divided by commas; of all without names."""
+    files = sorted(data.glob("*/questions.jsonl"))
+    chosen = [file for file in files if not names or file.parent.name in names.split(",")]
+    return [question for file in chosen for question in read_questions(file)]
 
 
 def read_questions(file: Path) -> list[Question]:

@@ -19,7 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from real import MEASURES, RESULTS, Question, build_indexes, measure, read_questions
+from real import MEASURES, RESULTS, Question, build_indexes, measure, read_corpora
 
 from lmkrag import Engine
 from lmkrag.index.store import IndexStore
@@ -45,6 +45,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "passages of a message": {"per_message": RESULTS},
     "secondary code": {"secondary": 1.0},
     "code beside pages": {"beside": 1.0},
+    "words of files": {"document_words": 0.0},
     "names of files": {"file_name": 0.0},
     "paths": {"path": 0.0},
     "definitions": {"definition": 1.0, "sought_definition": 1.0},
@@ -90,14 +91,8 @@ def main() -> None:
     parser.add_argument("--rules", default="", help="names, all without")
     parser.add_argument("--questions", action="store_true", help="print those that a rule decides")
     options = parser.parse_args()
-    names = options.corpora.split(",") if options.corpora else []
-    questions = [
-        question
-        for file in sorted(options.data.glob("*/questions.jsonl"))
-        if not names or file.parent.name in names
-        for question in read_questions(file)
-        if question.pattern
-    ]
+    corpora = read_corpora(options.data, options.corpora)
+    questions = [question for question in corpora if question.pattern]
     build_indexes(options.data, options.work, sorted({question.corpus for question in questions}))
     rules = options.rules.split(",") if options.rules else [*WITHOUT, *REPLACED]
     columns = [MEASURES.index(name) for name in SHOWN]

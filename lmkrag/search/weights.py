@@ -90,7 +90,7 @@ class Weights:
     per_message: int = 2
     """Passages of one message, at most."""
 
-    # Source code (2026-11-26)
+    # Source code (2026-12-01)
     definition: float = 1.5
     """Factor of the score of lines that define a name of the query."""
     sought_definition: float = 3.0
@@ -104,6 +104,10 @@ class Weights:
     beside: float = 0.5
     """Factor of the scores of code for a query that pages answer, and of prose for one that code
     answers, in a folder that is mostly code.
+    """
+    document_words: float = 0.25
+    """Share of their scores that lines of a file without the query's words lose in a folder that is
+    mostly code.
     """
     licence: float = 0.1
     """Factor of the scores of comments on the copyright or licence of a file."""
