@@ -68,9 +68,8 @@ _REPORTS = (
     "message/disposition-notification",
     "message/feedback-report",
 )
-_NAME_LAST = re.compile(
-    r"\A([^\s<>\"(][^<>\"(]*?)[ \t]*\(([^()]+)\)\s*\Z"
-)  # "ada@example.org (Ada)"
+# "ada@example.org (Ada)"
+_NAME_LAST = re.compile(r"\A([^\s<>\"(][^<>\"(]*?)[ \t]*\(([^()]+)\)\s*\Z")
 _HEAD = 65_536  # bytes that have the headers of a mail
 _BLANKS = re.compile(r"\n{3,}")
 # characters, of which the standard parsers take time by their square

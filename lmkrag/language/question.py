@@ -63,7 +63,7 @@ class CodeQuestion(NamedTuple):
         identifiers: the names in it that are written as in source code.
         is_name: whether it is a single name.
         stems: the stems of its words.
-        about_tests: whether it is about tests, templates or translations, or about generated or
+        about_secondary: whether it is about tests, templates or translations, or about generated or
             foreign code.
         about_prose: whether pages answer it rather than code: it is about the documents of a
             project, such as its licence, or about how to do something.
@@ -74,7 +74,7 @@ class CodeQuestion(NamedTuple):
     identifiers: tuple[str, ...] = ()
     is_name: bool = False
     stems: tuple[str, ...] = ()
-    about_tests: bool = False
+    about_secondary: bool = False
     about_prose: bool = False
     about_code: bool = False
 

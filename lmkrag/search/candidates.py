@@ -287,7 +287,7 @@ def prefer_files(snapshot: Snapshot, terms: Terms, candidates: Candidates) -> Ca
     owners = snapshot.documents.owners(candidates.sentences)
     files, position = np.unique(owners, return_inverse=True)
     score = snapshot.score_documents(files, terms)
-    lost = candidates.weights.document_words * (1 - score / score.max(initial=1e-9))
+    lost = candidates.weights.file_words * (1 - score / score.max(initial=1e-9))
     return candidates.times("words of the file", (1 - lost)[position])
 
 

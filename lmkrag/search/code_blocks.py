@@ -172,7 +172,7 @@ def rank_code(candidates: Candidates, question: CodeQuestion, *, mostly_code: bo
     is_code = np.array([row.kind == CODE for row in rows])
     is_template = [mostly_code and _TEMPLATE.search(row.doc_id) is not None for row in rows]
     is_copy = is_code & [is_secondary(row.doc_id) for row in rows]
-    secondary = (is_copy | (~is_code & is_template)) & (not question.about_tests)
+    secondary = (is_copy | (~is_code & is_template)) & (not question.about_secondary)
     is_other = (is_code & question.about_prose) | (~is_code & question.about_code)
     beside = is_other & mostly_code
     named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (

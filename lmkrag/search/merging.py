@@ -18,7 +18,7 @@ from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.filters import asks_who_speaks
 from lmkrag.search.growth import Grown
-from lmkrag.search.messages import Message, find_speaking
+from lmkrag.search.messages import Message, find_passage_message
 from lmkrag.search.passages import complete_span
 from lmkrag.search.request import SearchRequest
 from lmkrag.search.results import SpanMaker, strip
@@ -223,7 +223,7 @@ class _Passage:
 def _open_passage(view: DocumentView, ordinal: int, bounds: tuple[int, int], hit: int) -> _Passage:
     """Return a passage by the ordinal of its hit, with the message that it is of."""
     passage = _Passage(view, *bounds, [hit])
-    message = find_speaking(view, ordinal, view.ordinal_at(passage.end - 1))
+    message = find_passage_message(view, ordinal, view.ordinal_at(passage.end - 1))
     if view.row.kind == CHAT:
         passage.message = message
     elif message is not None and message.is_quoted:

@@ -49,7 +49,7 @@ def find_message(view: DocumentView, ordinal: int) -> Message | None:
     return next(_messages_before(view, ordinal), None)
 
 
-def find_speaking(view: DocumentView, ordinal: int, last: int) -> Message | None:
+def find_passage_message(view: DocumentView, ordinal: int, last: int) -> Message | None:
     """Return the message that a passage is of, by its best sentence and its last one; None if it is
     of none. What is quoted with the reply to it is of who replies.
     """

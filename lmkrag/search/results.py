@@ -16,7 +16,7 @@ from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import Growth, explain_span
-from lmkrag.search.messages import find_speaking
+from lmkrag.search.messages import find_passage_message
 from lmkrag.search.units import find_entries
 from lmkrag.sentences.code_lines import split_functions
 from lmkrag.sentences.table_rows import is_header, is_rule, is_tabbed, split_row
@@ -77,7 +77,7 @@ class SpanMaker:
         context = first if row.kind == CHAT and start else ordinal
         headings = _find_context(view, context, max(start, self._find_function(hits[0])))
         header = find_header(view, first)
-        message = find_speaking(view, context, view.ordinal_at(end - 1))
+        message = find_passage_message(view, context, view.ordinal_at(end - 1))
         explanation = None
         if self.grown is not None:
             explanation = explain_span(self.candidates, hits, self.grown, start, end)

@@ -58,7 +58,7 @@ def begins_unit(view: DocumentView, ordinal: int) -> bool:
     if kind == "heading" or _is_apart(view, ordinal) or view.row.kind == CODE:
         return True
     if kind == "item":
-        return _begins_apart(view, ordinal)
+        return _item_begins_unit(view, ordinal)
     line_ends = count_line_ends(view.sentence(ordinal - 1))
     if kind not in ("text", "turn") or line_ends == 0:
         return False
@@ -87,7 +87,7 @@ def _is_apart(view: DocumentView, ordinal: int) -> bool:
     return begins_quote or begins_header
 
 
-def _begins_apart(view: DocumentView, ordinal: int) -> bool:
+def _item_begins_unit(view: DocumentView, ordinal: int) -> bool:
     """Whether an item, which follows no heading, is a unit: in another column of a slide, below an
     entry, a question, or one of several paragraphs.
     """
