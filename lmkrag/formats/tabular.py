@@ -38,6 +38,7 @@ _BORDER = 3  # characters between two cells
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
+_FEWEST_SCATTERED = 3  # cells of a remark above a header
 
 
 def most_frequent(counts: Counter[int]) -> int:
@@ -402,6 +403,8 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
+    if first and _is_scattered(rows[first - 1], rows[first]):
+        first = last
     header = [*rows[first : last + 1]]
     if 0 < first == last and (reaching := _reach_over(rows[first - 1], header[0])):
         first, header = first - 1, [reaching, *header]
@@ -415,6 +418,17 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
     ]
     records = [row for row in rows[last + 1 :] if not any(_repeats(row, names) for names in header)]
     return Table(captions, joined, _fill_groups(records, joined))
+
+
+def _is_scattered(row: Row, groups: Row) -> bool:
+    """Return whether a row is a remark in several cells, and so is the row below it, which has
+    merged cells but no groups of columns: cells of the first begin in the midst of these.
+    """
+    pairs = pairwise(zip(row, groups, strict=False))
+    return _count(row) >= _FEWEST_SCATTERED and any(
+        cell and cell != left and group and group == left_group
+        for (left, left_group), (cell, group) in pairs
+    )
 
 
 def _fill_groups(records: Rows, names: Row) -> Rows:

@@ -106,7 +106,7 @@ _NO_SENTENCE = re.compile(
 _NOT_ENDS = re.compile(
     r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)|[.!?](?=\*\*)"
 )
-_BOLD_END = re.compile(r"[.!?]\*\*\s+(?![a-z])")  # the end of a sentence
+_BOLD_END = re.compile(r"[.!?]\*\*\s++(?![a-z])")  # the end of a sentence
 _BREAKS = tuple(
     re.compile(pattern)
     for pattern in (r"\n+", r" \| ", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")

@@ -194,6 +194,26 @@ def test_what_stands_above_a_header_is_a_caption(suffix, merged):
     assert read(suffix, rows, merged) == expect(suffix, names, record, other, captions=captions)
 
 
+@pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
+def test_remarks_in_merged_cells_above_a_header_name_no_columns(suffix):
+    names, record, other = (
+        ["Boat", "Skipper", "Berth", "Fee"],
+        ["Heron", "Ada", "3", "40"],
+        ["Gannet", "Ben", "5", "55"],
+    )
+    rows = [
+        ["this list", "", "typed in", "a hurry"],
+        ["so", "do not trust it", "", "yet"],
+        names,
+        record,
+        other,
+    ]
+    captions = [line for line in read(suffix, rows, [(1, 1, 1, 2)]) if "Heron" not in line]
+    assert "hurry" in captions[0]
+    assert "do not trust it" in captions[1]
+    assert read(suffix, rows, [(1, 1, 1, 2)])[2:] == expect(suffix, names, record, other)
+
+
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_a_header_that_is_repeated_is_no_row(suffix):
     names, record, other = ["Boat", "Fee"], ["Heron", "40"], ["Gannet", "50"]

@@ -203,6 +203,11 @@ def test_boundaries(text, expected):
             id="closing",
         ),
         pytest.param(
+            "They sell **rope, tar etc.**  and more. Ask.",
+            ["They sell **rope, tar etc.**  and more.", "Ask."],
+            id="bold words before two spaces",
+        ),
+        pytest.param(
             "It is in [1]_. The rest is not.",
             ["It is in [1]_.", "The rest is not."],
             id="underscore",
@@ -212,6 +217,7 @@ def test_boundaries(text, expected):
 def test_where_sentences_of_prose_begin(text, sentences):
     starts = [*find_starts(text), len(text)]
     assert [text[start:end].strip() for start, end in pairwise(starts)] == sentences
+    assert parts(text) == sentences
 
 
 def test_splitting_has_no_limit_on_time(monkeypatch):
