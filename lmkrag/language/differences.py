@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from lmkrag.language.dates import MONTHS, find_days
@@ -55,7 +55,6 @@ _NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot
 keine keinen keiner nie ohne ne pas jamais sans sin nunca senza niet geen nooit não sem"""
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
-_NO_STOP_WORD = "lighthouse"
 # of equal words, with which a comparison takes a second; prose of 20,000 characters has 200,000
 _MOST_PAIRS = 1_000_000
 _BEFORE = 12  # characters before a word that show whether it begins a sentence
@@ -122,7 +121,7 @@ def read_tokens(text: str) -> list[Token]:
         if kind == "word" and word[0].isupper():
             before = plain[max(0, match.start() - _BEFORE) : match.start()].rjust(_BEFORE, ".")
             begins = _BEGINS.search(before) is not None
-            kind = "name" if _has_content(lower) or not begins else "word"
+            kind = "name" if drop_stop_words([lower]) or not begins else "word"
             if lower in _OR_WORDS and not begins:
                 value, kind = _name_month(lower), "date"
         tokens.append(Token(*match.span(), value, kind))
@@ -131,11 +130,6 @@ def read_tokens(text: str) -> list[Token]:
 
 read_sentence = lru_cache(maxsize=2_000)(read_tokens)
 """The same, cached for the last sentences."""
-
-
-@cache
-def _has_content(word: str) -> bool:
-    return len(drop_stop_words([word, _NO_STOP_WORD])) == 2
 
 
 def _classify(word: str) -> tuple[str, Kind]:
