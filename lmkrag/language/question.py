@@ -71,12 +71,12 @@ class CodeQuestion(NamedTuple):
             function or where something is done, or describes something and asks nothing.
     """
 
-    identifiers: tuple[str, ...] = ()
-    is_name: bool = False
-    stems: tuple[str, ...] = ()
-    about_secondary: bool = False
-    about_prose: bool = False
-    about_code: bool = False
+    identifiers: tuple[str, ...]
+    is_name: bool
+    stems: tuple[str, ...]
+    about_secondary: bool
+    about_prose: bool
+    about_code: bool
 
 
 class Question(NamedTuple):
@@ -95,10 +95,10 @@ class Question(NamedTuple):
     text: str
     asked: str
     keys: Keys
-    phrases: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    is_phrases: bool = False
-    code: CodeQuestion = CodeQuestion()
+    phrases: tuple[str, ...]
+    excluded: tuple[str, ...]
+    is_phrases: bool
+    code: CodeQuestion
 
     @classmethod
     def read(cls, query: str, *, exclusions: bool = True) -> Self:
