@@ -4,11 +4,10 @@ A date is ISO 8601, as precise as it is known: ``2026-11-03``, ``2026-11`` or ``
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.view import DocumentView
 from lmkrag.language.dates import MAY_DATE, find_date, names_day_first, read_day
 from lmkrag.language.patterns import LateRegex
@@ -53,10 +52,7 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
         ordinal: a sentence of it.
         headings: above it, the outermost first.
     """
-    row, read = view.row, view.text
-    headed = next(
-        (day for heading in reversed(headings) if (day := find_date(heading, years=True))), ""
-    )
+    row, headed = view.row, _find_first(reversed(headings))
     message = None if date_meta(row.meta) else find_message(view, ordinal)
     if message is not None and (day := _date_message(view, message.time)):
         return Dated(day, "header")
@@ -67,7 +63,7 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
     if dated is None:
         if len(_dated_documents) >= _REMEMBERED:
             _dated_documents.clear()
-        dated = _dated_documents[key] = _date_document(row, read)
+        dated = _dated_documents[key] = _date_document(view)
     return dated
 
 
@@ -85,13 +81,13 @@ def _date_message(view: DocumentView, time: str) -> str:
     return day if day_first is None else read_day(time, day_first=day_first)
 
 
-def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
+def _date_document(view: DocumentView) -> Dated:
     """The date of a document, its headings aside."""
-    stated = date_meta(row.meta)
+    row, stated = view.row, date_meta(view.row.meta)
     is_property = row.kind in WITH_PROPERTIES
     if stated and not is_property:
         return Dated(stated, "header" if row.kind == "mail" else "front matter")
-    beginning = read(0, _HEADER)
+    beginning = view.text(0, _HEADER)
     for match in _DATES_TEXT.finditer(beginning) if MAY_DATE.search(beginning) else ():
         if day := find_date(match[0]):
             return Dated(day, "header")
@@ -108,9 +104,7 @@ def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
 def date_meta(meta: Mapping[str, Any]) -> str:
     """Return the date of a document by its metadata; empty without one."""
     keys = {name_key(key): value for key, value in meta.items()}
-    return next(
-        (day for key in DATE_KEYS if (day := find_date(str(keys.get(key, "")), years=True))), ""
-    )
+    return _find_first(str(keys.get(key, "")) for key in DATE_KEYS)
 
 
 def name_key(key: str) -> str:
@@ -125,4 +119,9 @@ def date_name(doc_id: str) -> str:
         return ""
     parts = (doc_id.rpartition("/")[2].rpartition(".")[0], doc_id)
     plain = (re.sub(r"(?<=\D)[-_/]|[-_/](?=\D)", " ", _GLUED.sub(" ", part)) for part in parts)
-    return next((day for part in plain if (day := find_date(part, years=True))), "")
+    return _find_first(plain)
+
+
+def _find_first(texts: Iterable[str]) -> str:
+    """The date in the first text that has one; empty if none has."""
+    return next((day for text in texts if (day := find_date(text, years=True))), "")
