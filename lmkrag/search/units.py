@@ -98,7 +98,7 @@ def _item_begins_unit(view: DocumentView, ordinal: int) -> bool:
         is_column = before == "item" and view.row.kind in _SLIDES
         if is_column or ASKS.search(view.sentence(ordinal)):
             return True
-    return _opens_long_item(view, ordinal)
+    return begins_entry(view, ordinal)
 
 
 def find_unit_start(view: DocumentView, first: int, most: int) -> int:
@@ -183,6 +183,8 @@ def begins_entry(view: DocumentView, ordinal: int) -> bool:
     """Return whether a sentence begins with the term of a definition, or an item of several
     paragraphs.
     """
+    if ordinal > 0 and count_line_ends(view.sentence(ordinal - 1)) == 0:
+        return False  # within a line
     if view.kind(ordinal) == "item":
         return _opens_long_item(view, ordinal)
     return view.kind(ordinal) in ("text", "turn") and _opens_entry(view, ordinal)
@@ -192,8 +194,6 @@ def _opens_long_item(view: DocumentView, ordinal: int) -> bool:
     """Whether a sentence begins an item of a list to which a paragraph or a listing below belongs,
     which is indented deeper.
     """
-    if ordinal > 0 and count_line_ends(view.sentence(ordinal - 1)) == 0:
-        return False  # within a line
     below = ordinal + 1
     while below < view.row.sentences and count_line_ends(view.sentence(below - 1)) == 0:
         below += 1
@@ -206,8 +206,6 @@ def _opens_entry(view: DocumentView, ordinal: int) -> bool:
     colon before it.
     """
     term, *others = view.sentence(ordinal).split("\n")
-    if ordinal > 0 and count_line_ends(view.sentence(ordinal - 1)) == 0:
-        return False  # within a line
     if _is_marked_term(view, term):
         return True
     if not _is_key(term):
