@@ -120,12 +120,11 @@ def list_documents(
     follow ``after``.
     """
     check_limit(limit)
-    expression = to_expression(condition)
-    if expression is None:
-        return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    selection = _select(snapshot, expression, names_folders=names_folders)
-    keys = snapshot.documents.keys[selection.positions]
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, keys)]
+    expression, matching = to_expression(condition), None
+    if expression is not None:
+        selection = _select(snapshot, expression, names_folders=names_folders)
+        matching = snapshot.documents.keys[selection.positions]
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, matching)]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path | str) -> DocumentRow:
