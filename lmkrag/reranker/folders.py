@@ -16,7 +16,7 @@ from lmkrag.models.bert import expected_names, fuse_layers, fuse_weights, read_w
 from lmkrag.models.device import choose_ranges, find_precision
 from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
-from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED
+from lmkrag.reranker.base import SHIPPED
 from lmkrag.types.arrays import Vectors
 
 FORMAT = 1  # of ``reranker.json``
@@ -24,10 +24,10 @@ ANSWERS = "answers"
 """The folder in that of a re-ranker with last layers of its own for whether a passage answers."""
 
 
-def find_reranker(name: str | None) -> Path:
+def find_reranker(name: str) -> Path:
     """Return the folder of a re-ranker of ours. Raises UsageError: there is none."""
-    if name is None or name in SHIPPED:
-        return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
+    if name in SHIPPED:
+        return Path(__file__).with_name("weights") / name
     folder = Path(name).expanduser()
     if not (folder / "reranker.json").is_file():
         raise UsageError(f"re-ranker {name!r}: no folder with a reranker.json")
