@@ -288,31 +288,33 @@ class LanguageModelReader(ABC):
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without passages, or with weak ones, the model is not asked."""
-        weak = self.find_weak(question, spans)
-        if weak:
-            return AnswerStream(iter([weak.text]), lambda _: weak)
+        unasked = self.answer_unasked(question, spans)
+        if unasked:
+            return AnswerStream(iter([unasked.text]), lambda _: unasked)
         shown = self.prompts.choose(spans)
         return AnswerStream(self._say(question, shown), partial(self._check, spans=shown))
 
-    def find_weak(self, question: str, spans: Sequence[Span]) -> Answer | None:
-        """Return the nearest passage as an answer if the passages probably do not answer."""
-        if self.nearest is None or not spans:
+    def answer_unasked(self, question: str, spans: Sequence[Span]) -> Answer | None:
+        """Return an answer without the model: that nothing was found, or the nearest passage if the
+        passages probably do not answer; None if the model is to be asked.
+        """
+        if not spans:
+            return check_answer(NOT_IN_DOCUMENTS, spans, self.name)
+        if self.nearest is None:
             return None
         answer = self.nearest.answer(question, spans)
         warnings = (*answer.warnings, NOT_ASKED)
         return replace(answer, warnings=warnings) if answer.label == "weak" else None
 
     def _check(self, text: str, spans: Sequence[Span]) -> Answer:
-        """What the model said as a checked answer; without passages the model is not asked."""
+        """What the model said as a checked answer."""
         answer = check_answer(text, spans, self.name)
-        return replace(answer, answered_by=self.answered_by) if spans else answer
+        return replace(answer, answered_by=self.answered_by)
 
     def _say(self, question: str, spans: Sequence[Span]) -> Iterator[str]:
         """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the
         plain layout.
         """
-        if not spans:
-            yield NOT_IN_DOCUMENTS
         for messages, guard in self._attempts(question, spans):
             with contextlib.closing(self._generate(messages)) as pieces:
                 for piece in pieces:
@@ -328,7 +330,7 @@ class LanguageModelReader(ABC):
         something.
         """
         plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
-        for prompts in (self.prompts, *plain) if spans else ():
+        for prompts in (self.prompts, *plain):
             guard = EchoGuard()
             yield prompts.answer(self.shorten(question), spans), guard
             if guard.has_text:
@@ -345,17 +347,15 @@ class LanguageModelReader(ABC):
         shown = self.prompts.choose(spans)
 
         async def begin() -> AsyncAnswerStream:
-            weak = await asyncio.to_thread(self.find_weak, question, spans)
-            if weak:
-                return AsyncAnswerStream(_say_once(weak.text), lambda _: weak)
+            unasked = await asyncio.to_thread(self.answer_unasked, question, spans)
+            if unasked:
+                return AsyncAnswerStream(_say_once(unasked.text), lambda _: unasked)
             return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
 
         return AsyncAnswerStream.begin_with(begin)
 
     async def _asay(self, question: str, spans: Sequence[Span]) -> AsyncIterator[str]:
         """The same as :meth:`_say`."""
-        if not spans:
-            yield NOT_IN_DOCUMENTS
         for messages, guard in self._attempts(question, spans):
             async with contextlib.aclosing(self.agenerate(messages)) as pieces:
                 async for piece in pieces:

@@ -7,7 +7,7 @@ from typing import Any
 from lmkrag.errors import ReaderError, needs
 from lmkrag.readers.base import LanguageModelReader, name_model
 from lmkrag.readers.citations import CUT
-from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts, is_small_model
+from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
 
 _SHARE = 0.6  # of the card's memory: docs/how-to/gpu.md has the shares of the others
@@ -76,21 +76,19 @@ class VllmReader(LanguageModelReader):
         self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
-        weak = [*map(self.find_weak, questions, spans)]
-        spans = [self.prompts.choose(its_spans) for its_spans in spans]
-        answerable = [
-            index for index, its_spans in enumerate(spans) if its_spans and not weak[index]
-        ]
+        unasked = [*map(self.answer_unasked, questions, spans)]
+        shown = [self.prompts.choose(its_spans) for its_spans in spans]
+        asked = [index for index, answer in enumerate(unasked) if answer is None]
         try:
             texts = self._chat(
-                [self.prompts.answer(questions[index], spans[index]) for index in answerable]
+                [self.prompts.answer(questions[index], shown[index]) for index in asked]
             )
         except ReaderError as error:
             yield from (error for _ in questions)
             return
-        answers = dict(zip(answerable, texts, strict=True))
-        for index, its_spans in enumerate(spans):
-            yield weak[index] or self._check(answers.get(index, NOT_IN_DOCUMENTS), its_spans)
+        answers = dict(zip(asked, texts, strict=True))
+        for index, answer in enumerate(unasked):
+            yield answer or self._check(answers[index], shown[index])
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
         """Return the replies without what the model thinks; ``vllm.LLM`` serves one thread at a
