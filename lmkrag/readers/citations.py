@@ -64,7 +64,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     reply = re.sub(r"[\W_]+", " ", text).strip().casefold()
     if not spans or (reply.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)):
         return Answer(text, (), tuple(spans), reader, found=False, warnings=tuple(warnings))
-    citations: dict[tuple[int, int, int], Citation] = {}
+    citations: list[Citation] = []
     pieces: list[str] = []
     position = 0
     for claim in _claims(text, spans):
@@ -73,8 +73,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
             if number not in known:
                 warnings.append(f"citation [{number}] matches no retrieved span; removed")
         for number in known:
-            for citation in _cite(claim.text, number, spans[number - 1], warnings):
-                citations.setdefault((number, citation.start, citation.end), citation)
+            citations += _cite(claim.text, number, spans[number - 1], warnings)
         if not known:
             _check_uncited(claim.text, spans, warnings)
         mark = "".join(f"[{number}]" for number in known)
@@ -86,11 +85,8 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     if not citations:
         whole = body.removesuffix(CUT.strip()).rstrip()
         cut = body[len(whole) :]
-        body, by_words = cite_by_words(whole, spans)
+        body, citations = cite_by_words(whole, spans)
         body += cut
-        citations = {
-            (citation.number, citation.start, citation.end): citation for citation in by_words
-        }
         warnings.append(
             "the answer has no citations; those shown are of the sentences that share its words"
             if citations
@@ -98,9 +94,10 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         )
     if not citations:
         body = "\n\n".join([body, PASSAGES, *_quote_first(spans)])
+    distinct = {(each.number, each.start, each.end): each for each in citations}
     return Answer(
         body,
-        tuple(citations.values()),
+        tuple(distinct.values()),
         tuple(spans),
         reader,
         found=bool(text),
