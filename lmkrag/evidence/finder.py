@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lmkrag.encoder.spec import DEFAULT_ENCODER
 from lmkrag.errors import EncoderError, IndexMismatch
@@ -44,19 +44,13 @@ _FIRST_PART = 24  # results that are found first, whatever number is wanted
 _MORE = 4  # times as many are found after that, where they are wanted
 
 
-class Passes(NamedTuple):
-    """The passes over the results of each search, in their order; leave one out to switch it off.
+ORDERING: tuple[Pass, ...] = (date_spans, put_newer_first)
+"""The passes over all results of a search that were made, before the best are kept, in their order;
+leave one out to switch it off.
+"""
 
-    Attributes:
-        ordering: over all that were made, before the best are kept.
-        marking: over those that are returned.
-    """
-
-    ordering: tuple[Pass, ...] = (date_spans, put_newer_first)
-    marking: tuple[Pass, ...] = (abstain, mark_stale, find_boxes)
-
-
-PASSES = Passes()
+MARKING: tuple[Pass, ...] = (abstain, mark_stale, find_boxes)
+"""The passes over the results that are returned, in their order."""
 
 
 class EvidenceFinder:
@@ -82,7 +76,7 @@ class EvidenceFinder:
         self._reading, self._encoders, self._weights = reading, encoders, weights
         self._rankers = Rankers(encoders.name, reranker, rerank, rerank_timeout_ms, weights)
         self._filters = FilterCache()
-        self.pages, self.passes = Pages(), PASSES
+        self.pages = Pages()
         self.names_folders = True  # in notes and in filters
 
     def search(
@@ -171,7 +165,7 @@ class EvidenceFinder:
             spans = fill_budget(
                 parts, limit=request.limit, budget=request.token_limit, cost=cost or self._cost
             )
-        for mark in self.passes.marking:
+        for mark in MARKING:
             spans = mark(spans, context)
         return spans
 
@@ -186,7 +180,7 @@ class EvidenceFinder:
             request = replace(context.request, top_k=size)
             found = find_spans(context.snapshot, question, request)
             part = SpanList(exclude_known(found, best, request.per_document), found.notes)
-            for order in self.passes.ordering:
+            for order in ORDERING:
                 part = order(part, context)
             yield part
             if len(found) < size or size == MOST_RESULTS:
