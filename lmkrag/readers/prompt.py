@@ -135,11 +135,9 @@ class Prompts:
 
     def answer(self, question: str, spans: Sequence[Span]) -> Messages:
         """Ask ``question`` about ``spans``, numbered from 1."""
-        if self.layout == "plain":
-            content = self._fill("answer", spans=lay_out_plainly(spans), question=question)
-        else:
-            key = _key(question, spans)
-            content = self._fill("answer", key=key, spans=lay_out(spans, key), question=question)
+        key = _key(question, spans)
+        shown = lay_out_plainly(spans) if self.layout == "plain" else lay_out(spans, key)
+        content = self._fill("answer", key=key, spans=shown, question=question)
         return [
             {"role": "system", "content": self.system.substitute().strip()},
             {"role": "user", "content": content},
