@@ -16,7 +16,7 @@ from lmkrag.language.languages import asks_in_english, detect_language
 from lmkrag.language.question import detect_asked
 from lmkrag.readers.base import Reader
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, find_held, is_sure
-from lmkrag.readers.quotes import write_quotes
+from lmkrag.readers.quotes import ITEM, write_quotes
 from lmkrag.readers.values import complete_value
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, AnyReading, ReadingReranker, Words
 from lmkrag.reranker.inputs import PassageInput, prepare_passage, prepare_unchanged
@@ -57,7 +57,6 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
-_ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ReadPassage(NamedTuple):
@@ -291,9 +290,9 @@ def _follow(text: str, start: int) -> int:
     end = start
     for count, sentence in enumerate(split_sentences(text[start:])):
         piece = text[start + sentence.start : start + sentence.end]
-        if count and (not _ITEM.match(piece) or count == ANSWERS.max_items):
+        if count and (not ITEM.match(piece) or count == ANSWERS.max_items):
             break
         end = start + sentence.end
-        if not _ITEM.match(piece) and not is_lead_in(piece):
+        if not ITEM.match(piece) and not is_lead_in(piece):
             break
     return end

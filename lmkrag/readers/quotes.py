@@ -25,7 +25,8 @@ _LINK = re.compile(
     r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>\[]+)|[^\s)\[]+)>?\)|\[[^\[\]]*\])"
 )
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
-_ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
+ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
+"""Matches a line that is an item of a list, a row, or code, at its beginning."""
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
@@ -112,6 +113,6 @@ def _goes_on(before: str, line: str, *, is_first: bool) -> bool:
     be wrapped.
     """
     is_lower = line.lstrip()[:1].islower()
-    if _ITEM.match(before) and "|" not in before:
+    if ITEM.match(before) and "|" not in before:
         return len(before) >= (_WRAPPED if is_lower else _LONG)
     return not _is_block(before) and (len(before.strip()) >= _WRAPPED or (is_lower and is_first))
