@@ -50,8 +50,9 @@ def load_reader(
         "base_url": base_url,
         "timeout": timeout,
         "max_tokens": max_tokens,
+        "temperature": temperature,
+        "prompts": prompts,
     }
-    options |= {"temperature": temperature, "prompts": prompts}
     settings = {key: value for key, value in options.items() if value is not None}
     if name in plugins.list_plugins(plugins.READERS):
         return _load_plugin(name, settings)

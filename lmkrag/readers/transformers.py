@@ -41,12 +41,9 @@ class TransformersReader(LanguageModelReader):
 
         super().__init__(prompts)
         self._name = name_model(model)
-        file = (
-            {"gguf_file": Path(model).name}
-            if Path(model).suffix == ".gguf" and Path(model).is_file()
-            else {}
-        )
-        folder = str(Path(model).parent) if file else model
+        path = Path(model)
+        file = {"gguf_file": path.name} if path.suffix == ".gguf" and path.is_file() else {}
+        folder = str(path.parent) if file else model
         if not Path(folder).is_dir() and (
             model.startswith((".", "/", "~")) or model.count("/") != 1
         ):
@@ -92,11 +89,11 @@ class TransformersReader(LanguageModelReader):
         from transformers import TextIteratorStreamer
 
         inputs = self._encode(messages)
-        room = self._longest - inputs["input_ids"].shape[1]
+        length = inputs["input_ids"].shape[1]
+        room = self._longest - length
         if room < 1:
             raise ReaderError(
-                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads "
-                f"{self._longest}: "
+                f"the prompt has {length} tokens, the model reads {self._longest}: "
                 "lower --context-tokens"
             )
         streamer = TextIteratorStreamer(
