@@ -42,7 +42,6 @@ class Reranker(Protocol):
 
         Higher is better; only differences count.
         """
-        ...
 
 
 class Words(NamedTuple):
@@ -64,19 +63,16 @@ class AnyReading(Protocol):
     @property
     def score(self) -> float:
         """The log-odds that the passage answers."""
-        ...
 
     def score_sentence(self, start: int, end: int) -> float:
         """Return the log-odds that characters ``[start, end)`` answer; -inf if they were not
         read.
         """
-        ...
 
     def find_words(self, start: int, end: int) -> Words | None:
         """Return the likeliest short answer within characters ``[start, end)``, None if there is
         none.
         """
-        ...
 
 
 def score_sentences(reading: AnyReading, sentences: Sequence[tuple[int, int]]) -> Scores:
@@ -106,7 +102,6 @@ class ReadingReranker(ABC):
     @abstractmethod
     def read(self, question: str, passages: Sequence[PlacedText]) -> Sequence[AnyReading]:
         """Read passages with a question, to order them."""
-        ...
 
     def judge(self, question: str, passages: Sequence[PlacedText]) -> Sequence[AnyReading]:
         """Read passages with a question, to say what they answer; as :meth:`read` does, where a

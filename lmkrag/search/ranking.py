@@ -44,7 +44,6 @@ class Ranker(Protocol):
 
     def rank(self, results: Results) -> list[Span]:
         """Return the results, best first."""
-        ...
 
 
 class Unranked:
