@@ -206,10 +206,17 @@ def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Cita
         places = [nearest]
         if not shares_words:
             warnings.append(f"citation [{number}] shares no word with what it is cited for")
-    return [
-        Citation(number, span, span.text[start:end], span.start + start, span.start + end)
-        for start, end in places
-    ]
+    return [cite_trimmed(number, span, *place) for place in places]
+
+
+def cite_trimmed(number: int, span: Span, start: int, end: int) -> Citation:
+    """Return a citation of characters ``[start, end)`` of a span's text, without white space at
+    their ends.
+    """
+    quote = span.text[start:end]
+    begin = span.start + start + len(quote) - len(quote.lstrip())
+    quote = quote.strip()
+    return Citation(number, span, quote, begin, begin + len(quote))
 
 
 def _check_uncited(text: str, spans: Sequence[Span], warnings: list[str]) -> None:
@@ -295,7 +302,5 @@ def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
     if bounds is None and span.hits:
         hit = span.hits[0]
         bounds = max(hit.start, span.start) - span.start, min(hit.end, span.end) - span.start
-    start, end = bounds if bounds and bounds[0] < bounds[1] else (0, len(span.text))
-    quote = span.text[start:end]
-    trimmed = start + len(quote) - len(quote.lstrip()), start + len(quote.rstrip())
-    return trimmed, best[0] or not content
+    place = bounds if bounds and bounds[0] < bounds[1] else (0, len(span.text))
+    return place, best[0] or not content

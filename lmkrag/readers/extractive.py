@@ -15,6 +15,7 @@ from lmkrag.language.keys import add_fiscal_years, find_keys
 from lmkrag.language.languages import asks_in_english, detect_language
 from lmkrag.language.question import detect_asked
 from lmkrag.readers.base import Reader
+from lmkrag.readers.citations import cite_trimmed
 from lmkrag.readers.confidence import ANSWERS, estimate_confidence, find_held, is_sure
 from lmkrag.readers.quotes import ITEM, write_quotes
 from lmkrag.readers.values import complete_value
@@ -276,11 +277,7 @@ def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | N
         starts = [each.start for each in split_sentences(text) if each.start < start]
         spoken = text[starts[-1] : start] if starts else ""
         start = starts[-1] if _SPOKEN.match(spoken) and is_lead_in(spoken) else start
-    quote = text[start:end]
-    start += len(quote) - len(quote.lstrip())
-    quote = quote.strip()
-    begin = span.start + start
-    return Citation(number, span, quote, begin, begin + len(quote))
+    return cite_trimmed(number, span, start, end)
 
 
 def _follow(text: str, start: int) -> int:
