@@ -21,7 +21,6 @@ from typing import (
     TypeVar,
     cast,
     get_args,
-    get_type_hints,
 )
 
 from lmkrag.errors import UsageError
@@ -295,7 +294,7 @@ def show_options(names: type) -> Callable[[Function], Function]:
     """
     options = {
         name: (declared.type, declared.default)
-        for name, declared in find_options(get_type_hints(names)).items()
+        for name, declared in find_options(names.__annotations__).items()
     }
     return lambda function: add_parameters(function, options)
 
