@@ -168,13 +168,8 @@ def _quote_whole(citation: Citation) -> Quote:
     span = citation.span
     heading = span.headings[-1] if span.headings else ""
     is_shown = heading in span.text or "|" in heading  # a row of a table is no heading
-    return Quote(
-        citation.number,
-        span.start,
-        span.end,
-        "" if is_shown else heading,
-        span.header.strip(" \r\n"),
-    )
+    shown = "" if is_shown else heading
+    return Quote(citation.number, span.start, span.end, shown, span.header)
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
