@@ -156,13 +156,12 @@ class Reader(Protocol):
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
-        answers: list[Answer] = []
 
-        async def pieces() -> AsyncIterator[str]:
-            answers.append(await self.aanswer(question, spans))
-            yield answers[0].text
+        async def begin() -> AsyncAnswerStream:
+            answer = await self.aanswer(question, spans)
+            return AsyncAnswerStream(_say_once(answer.text), lambda _: answer)
 
-        return AsyncAnswerStream(pieces(), lambda _: answers[0])
+        return AsyncAnswerStream.begin_with(begin)
 
 
 async def _say_once(text: str) -> AsyncIterator[str]:
