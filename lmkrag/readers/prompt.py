@@ -93,7 +93,7 @@ class Prompts:
 
     system: Template
     templates: dict[str, Template]
-    layout: Layout = "fenced"
+    layout: Layout
 
     @classmethod
     def load(cls, folder: Path | None = None, *, layout: Layout = "fenced") -> Self:

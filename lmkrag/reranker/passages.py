@@ -142,7 +142,7 @@ class PassageReranker(ReadingReranker):
         name: str,
         session: Session,
         tokenizer: Tokenizer,
-        start_judge: Callable[[], Session] | None = None,
+        start_judge: Callable[[], Session] | None,
     ) -> None:
         """Take the model, its tokenizer, whose settings are changed, and what starts the layers
         that judge, if there are any: see :meth:`load`.
