@@ -86,9 +86,8 @@ def main() -> None:
 def _recall(questions: list[tuple[Query, str]], results: list[list[Span]]) -> np.ndarray:
     rows = []
     for (query, _), spans in zip(questions, results, strict=True):
-        gold = [(query.doc_id, start, end) for start, end in query.spans]
         pieces = [(span.doc_id, span.start, span.end) for span in spans]
-        rows.append([overlap.recall for overlap in overlap_at(pieces, gold)])
+        rows.append([overlap.recall for overlap in overlap_at(pieces, query.evidence)])
     return 100 * np.array(rows)
 
 

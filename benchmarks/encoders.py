@@ -92,8 +92,8 @@ def search(engine: Engine, sample: Dataset, within: bool, *, rerank: bool) -> np
     for query in sample.queries:
         only = f"doc_id={quote(query.doc_id)}" if within else None
         spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=rerank)
-        gold = [(query.doc_id, start, end) for start, end in query.spans]
-        overlaps = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold)
+        pieces = [(span.doc_id, span.start, span.end) for span in spans]
+        overlaps = overlap_at(pieces, query.evidence)
         rows.append([100 * overlap.recall for overlap in overlaps])
     return np.array(rows)
 

@@ -38,7 +38,7 @@ def measure(dataset: Dataset, results: list[list[Piece]]) -> Floats:
     """Return ``[queries, 3]``: the first piece holds evidence, and recall at the budgets."""
     rows = []
     for query, pieces in zip(dataset.queries, results, strict=True):
-        gold = [(query.doc_id, start, end) for start, end in query.spans]
+        gold = query.evidence
         first = any(
             doc == d and start < e and s < end for d, start, end in pieces[:1] for doc, s, e in gold
         )

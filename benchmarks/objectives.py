@@ -148,9 +148,7 @@ def _measure(folder: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarra
     for name in DEV:
         dataset = sample_dataset(load_dataset(data / name), 60_000, 60)
         ranked = rank_sentences(encoder, dataset, within=name in WITHIN)
-        gold = [
-            [(query.doc_id, start, end) for start, end in query.spans] for query in dataset.queries
-        ]
+        gold = [query.evidence for query in dataset.queries]
         recall.append(recall_rows(dataset, ranked).mean(1))
         ultimate.append(
             np.array([float(ranks.ultimate) for ranks in rank_queries(ranked, gold, gold)])

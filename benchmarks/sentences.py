@@ -128,7 +128,7 @@ def measure_evidence(dataset: Dataset) -> str:
     offsets = {document.doc_id: find_edges(document.text) for document in dataset.documents}
     seconds = time.process_time() - began
     rate = sum(len(document.text) for document in dataset.documents) / seconds / 1e6
-    spans = [(query.doc_id, start, end) for query in dataset.queries for start, end in query.spans]
+    spans = [piece for query in dataset.queries for piece in query.evidence]
     starts = sum(start in offsets[doc_id] for doc_id, start, _ in spans) / len(spans)
     ends = sum(end in offsets[doc_id] for doc_id, _, end in spans) / len(spans)
     return f"{starts:.3f} | {ends:.3f} | {rate:.1f}"

@@ -12,15 +12,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline, parse_name
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
-from lmkrag.evaluation.metrics import (
-    BUDGETS,
-    Overlap,
-    Piece,
-    Ranks,
-    is_relevant,
-    overlap_at,
-    rank_queries,
-)
+from lmkrag.evaluation.metrics import Piece, is_relevant, overlap_at, rank_queries
 from lmkrag.ingest.opening import open_index
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -59,16 +51,10 @@ class Comparison:
     Attributes:
         scores: ``scores[system][set]``, lmkrag first.
         queries: ``queries[set]``, the ids of the queries that are the rows of scores.
-        budgets: budgets in characters.
-        measures: names of the measures at each budget.
-        rank_measures: names of the measures of rankings.
     """
 
     scores: dict[str, dict[str, Scores]] = field(default_factory=dict)
     queries: dict[str, list[str]] = field(default_factory=dict)
-    budgets: tuple[int, ...] = BUDGETS
-    measures: tuple[str, ...] = Overlap._fields
-    rank_measures: tuple[str, ...] = Ranks._fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +168,7 @@ def _ours(
             piece = document.doc_id, start, start + len(text.strip())
             sentences.setdefault(document.doc_id, []).append(piece)
     relevant = [
-        [unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries
+        [unit for unit in sentences[q.doc_id] if is_relevant(unit, q.evidence)] for q in queries
     ]
     return _Ranking(pieces, units, relevant)
 
@@ -227,7 +213,7 @@ def _baseline(
         best = scope[np.argsort(-(vectors[scope] @ encoded[query.query_id]), kind="stable")[:_TOP]]
         units.append([(ids[owner[i]], int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
         candidates = [(query.doc_id, int(start), int(end)) for start, end in bounds[in_document]]
-        relevant.append([unit for unit in candidates if is_relevant(unit, _gold(query))])
+        relevant.append([unit for unit in candidates if is_relevant(unit, query.evidence)])
     return _Ranking(units, units, relevant)
 
 
@@ -250,7 +236,7 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
 
 def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
     """Return the scores of each query."""
-    gold = [_gold(query) for query in queries]
+    gold = [query.evidence for query in queries]
     overlaps = [
         overlap_at(pieces, evidence) for pieces, evidence in zip(ranking.pieces, gold, strict=True)
     ]
@@ -260,8 +246,3 @@ def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
 def _key(dataset: Dataset) -> str:
     """Return a folder name that changes with the content of a set."""
     return f"{dataset.name}-{dataset.fingerprint[:8]}"
-
-
-def _gold(query: Query) -> list[Piece]:
-    """Return the evidence of a question as pieces."""
-    return [(query.doc_id, start, end) for start, end in query.spans]

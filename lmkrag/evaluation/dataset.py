@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lmkrag.errors import UsageError
+from lmkrag.evaluation.metrics import Piece
 from lmkrag.types import Document
 
 Item = TypeVar("Item")
@@ -36,6 +37,11 @@ class Query:
     query: str
     doc_id: str
     spans: tuple[tuple[int, int], ...]
+
+    @property
+    def evidence(self) -> list[Piece]:
+        """Its spans as pieces: document, start, end."""
+        return [(self.doc_id, start, end) for start, end in self.spans]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lmkrag.evaluation.compare import OURS, Comparison
-from lmkrag.evaluation.metrics import macro_interval, paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, Overlap, Ranks, macro_interval, paired_interval
 from lmkrag.types.arrays import Floats
 from lmkrag.version import __version__
 
@@ -42,7 +42,7 @@ def differences(comparison: Comparison) -> list[Difference]:
     ours, *others = comparison.scores
     gains = []
     for system in others:
-        for index, budget in enumerate(comparison.budgets):
+        for index, budget in enumerate(BUDGETS):
             by_set = {
                 name: scores.overlaps[:, index, 0]
                 - comparison.scores[system][name].overlaps[:, index, 0]
@@ -82,9 +82,9 @@ def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, An
         "queries": {name: len(ids) for name, ids in comparison.queries.items()},
         "systems": {
             system: {
-                "macro": _named(comparison, *macro(comparison, system)),
+                "macro": _named(*macro(comparison, system)),
                 "sets": {
-                    name: _named(comparison, scores.overlaps.mean(0), scores.ranks.mean(0))
+                    name: _named(scores.overlaps.mean(0), scores.ranks.mean(0))
                     for name, scores in sets.items()
                 },
             }
@@ -94,13 +94,13 @@ def to_json(comparison: Comparison, gains: Sequence[Difference]) -> dict[str, An
     }
 
 
-def _named(comparison: Comparison, overlaps: Floats, ranks: Floats) -> dict[str, Any]:
+def _named(overlaps: Floats, ranks: Floats) -> dict[str, Any]:
     """Return mean scores by the names of their measures."""
     by_measure = {
-        measure: dict(zip(map(str, comparison.budgets), overlaps[:, column].tolist(), strict=True))
-        for column, measure in enumerate(comparison.measures)
+        measure: dict(zip(map(str, BUDGETS), overlaps[:, column].tolist(), strict=True))
+        for column, measure in enumerate(Overlap._fields)
     }
-    return by_measure | dict(zip(comparison.rank_measures, ranks.tolist(), strict=True))
+    return by_measure | dict(zip(Ranks._fields, ranks.tolist(), strict=True))
 
 
 def to_text(comparison: Comparison, gains: Sequence[Difference]) -> str:
@@ -109,17 +109,17 @@ def to_text(comparison: Comparison, gains: Sequence[Difference]) -> str:
 
 
 def _lines(comparison: Comparison, gains: Sequence[Difference]) -> Iterator[str]:
-    budgets = " / ".join(map(str, comparison.budgets))
+    budgets = " / ".join(map(str, BUDGETS))
     count = sum(map(len, comparison.queries.values()))
     yield (
         f"Average over {len(comparison.queries)} sets ({count} questions), in %; budgets "
         f"{budgets} characters\n"
     )
-    yield "| system | " + " | ".join((*comparison.measures, *comparison.rank_measures)) + " |"
-    yield "|---" * (1 + len(comparison.measures) + len(comparison.rank_measures)) + "|"
+    yield "| system | " + " | ".join((*Overlap._fields, *Ranks._fields)) + " |"
+    yield "|---" * (1 + len(Overlap._fields) + len(Ranks._fields)) + "|"
     for system in comparison.scores:
         overlaps, ranks = macro(comparison, system)
-        cells = [_percent(overlaps[:, column]) for column in range(len(comparison.measures))]
+        cells = [_percent(overlaps[:, column]) for column in range(len(Overlap._fields))]
         yield (
             f"| {system} | "
             + " | ".join([*cells, *(f"{100 * value:.1f}" for value in ranks)])

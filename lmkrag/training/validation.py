@@ -167,6 +167,6 @@ def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> Floats:
     """Return recall at 500, 1,000 and 2,000 characters, ``[queries, 3]``."""
     rows = []
     for query, pieces in zip(dataset.queries, ranked, strict=True):
-        gold = [(query.doc_id, start, end) for start, end in query.spans]
-        rows.append([overlap.recall for overlap in overlap_at(pieces, gold, _BUDGETS)])
+        overlaps = overlap_at(pieces, query.evidence, _BUDGETS)
+        rows.append([overlap.recall for overlap in overlaps])
     return np.array(rows)
