@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_encoder
-from lmkrag.errors import IndexNotFound
 from lmkrag.index.catalog import read_stored
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
@@ -91,10 +90,6 @@ def reindex(
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()
-    if not IndexStore.exists(path):
-        raise IndexNotFound(
-            f"{path}: no index here; make one with: lmkrag index PATH --index {path}"
-        )
     stored = load_recipe(recipe) if recipe else None
     with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing(job=work.job):
         loaded = load_encoder(encoder or old.encoder.name)
