@@ -379,7 +379,7 @@ class Engine:
         """Run :meth:`search` in a thread, so that the event loop is not blocked."""
         import asyncio
 
-        return (await asyncio.to_thread(self.finder.search, [query], SearchRequest(**options)))[0]
+        return await asyncio.to_thread(self.search, query, **options)
 
     @show_options(SearchOptions)
     def search_many(
