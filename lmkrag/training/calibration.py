@@ -52,11 +52,9 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 
 def write_encoder_graphs(folder: Path) -> None:
     """Write the graph of an encoder folder, and the one for int8 if the folder has ranges."""
-    config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
-    weights, ranges = (
-        fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers),
-        read_ranges(folder),
-    )
+    config, ranges = read_config(folder), read_ranges(folder)
+    layers = config["num_hidden_layers"]
+    weights = fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers)
     (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
     if ranges is not None:
         (folder / "int8.onnx").write_bytes(
