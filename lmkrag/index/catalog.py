@@ -19,7 +19,7 @@ from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.system.files import FileStamp
 from lmkrag.types import Document
-from lmkrag.types.arrays import Bytes, Hashes, Ids
+from lmkrag.types.arrays import NO_IDS, Bytes, Hashes, Ids
 
 FORMAT_VERSION = 6
 # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
@@ -458,7 +458,7 @@ def read_block(connection: Connection, first: int, stop: int) -> Iterator[Docume
     return _documents(connection, "WHERE id >= ? AND id < ? ORDER BY id", (first, stop))
 
 
-def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
+def read_documents(connection: Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
     """Return documents by their row ids.
 
     Raises:
@@ -583,7 +583,7 @@ def read_windows(connection: Connection, row: DocumentRow) -> tuple[Hashes, Ids]
         "SELECT data FROM window_list WHERE document = ?", (row.id,)
     ).fetchone()
     if packed is None:
-        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        return np.zeros(0, np.uint64), NO_IDS
     return codec.unpack_windows(packed[0], row.id)
 
 
@@ -601,7 +601,7 @@ def read_content(connection: Connection, row: DocumentRow) -> tuple[str, Ids, By
         read_sentences(connection, row, first)
         for first in range(0, row.sentences, SENTENCES_PER_BLOCK)
     ]
-    ends = np.concatenate([np.zeros(0, np.int64), *(borders[1:] for borders, _ in blocks)])
+    ends = np.concatenate([NO_IDS, *(borders[1:] for borders, _ in blocks)])
     if codec.checksum_content(row.doc_id, text, ends) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
     return text, ends, np.concatenate([np.zeros(0, np.uint8), *(kinds for _, kinds in blocks)])

@@ -20,7 +20,7 @@ from lmkrag.index.ranges import (
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.sentences.structure import MESSAGE, OWN
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Floats, Ids, Mask
+from lmkrag.types.arrays import NO_IDS, Floats, Ids, Mask
 
 _FACTOR = 8  # segments of one size are merged into one of the next size
 _SMALL = 4_096  # rows: segments below are of one size
@@ -167,7 +167,7 @@ def select_own(
         for live in segments
         if live.pieces is not None and len(rows := live.rows)
     ]
-    sentences = np.sort(np.concatenate([np.zeros(0, np.int64), *own]))
+    sentences = np.sort(np.concatenate([NO_IDS, *own]))
     if within is not None:
         sentences = sentences[within.has(sentences)]
     if not len(sentences):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Ids, Mask
+from lmkrag.types.arrays import NO_IDS, Ids, Mask
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DocumentRanges:
         return find_ranges(sentences, self.first, self.stop)
 
 
-NO_DOCUMENTS = DocumentRanges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_DOCUMENTS = DocumentRanges(NO_IDS, NO_IDS, NO_IDS)
 
 
 def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:

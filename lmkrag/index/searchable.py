@@ -10,7 +10,7 @@ import numpy as np
 
 from lmkrag.errors import SnapshotExpired
 from lmkrag.index.words.lexical import Terms
-from lmkrag.types.arrays import Bytes, Ids, Scores
+from lmkrag.types.arrays import NO_IDS, NO_SCORES, Bytes, Ids, Scores
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ class Nearest(NamedTuple):
     dense: Scores
 
 
-NOTHING_NEAR = Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
+NOTHING_NEAR = Nearest(NO_IDS, NO_SCORES)
 
 
 class Matches(NamedTuple):

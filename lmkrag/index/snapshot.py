@@ -19,7 +19,7 @@ from lmkrag.index.words import lexical
 from lmkrag.index.words.lexical import Terms, Totals
 from lmkrag.system.processes import computed_once
 from lmkrag.types import Mode
-from lmkrag.types.arrays import Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.types.arrays import NO_IDS, NO_SCORES, Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.types.json_values import replace_surrogates
 
 
@@ -68,7 +68,7 @@ class Snapshot:
         Returns:
             The sentences of both searches, each with its similarity and its BM25 score.
         """
-        matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
+        matched, bm25, terms = NO_IDS, NO_SCORES, None
         if mode != "dense":
             terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)

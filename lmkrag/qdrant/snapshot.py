@@ -26,7 +26,7 @@ from lmkrag.qdrant.connection import Connection, in_parts
 from lmkrag.qdrant.log import VECTOR
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Ids, Scores, Vectors
+from lmkrag.types.arrays import NO_IDS, Ids, Scores, Vectors
 
 _INTERVAL = 0.5  # seconds between two polls of the log
 _SCORED = 1_000  # sentences scored in one request; up to as many are scored rather than searched
@@ -43,7 +43,7 @@ def write_points(path: Path, read: Slices, rows: int, recipe: Recipe) -> File:
         rows: number of rows.
         recipe: not used; a directory's store needs it.
     """
-    points = np.concatenate([np.zeros(0, np.int64), *read()])
+    points = np.concatenate([NO_IDS, *read()])
     runs = join_runs(np.column_stack([np.arange(rows), points, np.ones(rows, np.int64)]))
     return write_tables(path, dict(zip(_COLUMNS, np.ascontiguousarray(runs.T), strict=True)))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmkrag.index.live import LiveSegment, Pieces, Selection
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
 from lmkrag.index.words.postings import Posting
-from lmkrag.types.arrays import Bytes, Hashes, Ids, Scores
+from lmkrag.types.arrays import NO_IDS, NO_SCORES, Bytes, Hashes, Ids, Scores
 
 K1, B = 1.2, 0.75  # saturation and length normalisation
 _COMMON = 100_000  # a word in more sentences than this tells no documents apart
@@ -97,9 +97,9 @@ def search_terms(
             by id.
     """
     if not terms.totals.sentences:
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return NO_IDS, NO_SCORES
     average = max(1, terms.totals.words) / terms.totals.sentences
-    ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    ids, scores = [NO_IDS], [NO_SCORES]
     for live, postings in zip(segments, terms.postings, strict=True):
         lengths, pieces = live.segment.postings.lengths, live.pieces
         if pieces is None:
@@ -204,8 +204,8 @@ def find_first(
     places = []
     for column in zip(*terms.postings, strict=True):
         owners, before, roles = (
-            [np.zeros(0, np.int64)],
-            [np.zeros(0, np.int64)],
+            [NO_IDS],
+            [NO_IDS],
             [np.zeros(0, np.uint8)],
         )
         if sum(len(posting.rows) for posting in column) <= _COMMON:

@@ -18,7 +18,7 @@ from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
 from lmkrag.language.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system.processes import computed_once
-from lmkrag.types.arrays import Bytes, Hashes, Ids
+from lmkrag.types.arrays import NO_IDS, Bytes, Hashes, Ids
 
 _TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
 _DEAD = np.uint32(2**32 - 1)  # instead of a row
@@ -215,7 +215,7 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Table
         places.append(place)
     # Gather, sort and write the entries of one share of the hashes after the other.
     rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
-    words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]
+    words, sizes = [_NO_WORDS], [NO_IDS]
     shares = 1 + most // _AT_ONCE
     for share in range(shares):
         first, last = (share << 64) // shares, ((share + 1 << 64) // shares) - 1
