@@ -1,6 +1,5 @@
 """Report a comparison: tables to read and JSON to keep."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from lmkrag.evaluation.compare import OURS, Comparison
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Ranks, macro_interval, paired_interval
+from lmkrag.models.files import write_json
 from lmkrag.types.arrays import Floats
 from lmkrag.version import __version__
 
@@ -163,8 +163,6 @@ def write_report(
         The paths of both files.
     """
     out.mkdir(parents=True, exist_ok=True)
-    (out / "report.json").write_text(
-        json.dumps(to_json(comparison, gains), indent=1) + "\n", "utf-8"
-    )
+    write_json(out / "report.json", to_json(comparison, gains))
     (out / "report.md").write_text(to_text(comparison, gains) + "\n", "utf-8")
     return out / "report.json", out / "report.md"

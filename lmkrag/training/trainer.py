@@ -20,6 +20,7 @@ from lmkrag.encoder.spec import find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError, UsageError
 from lmkrag.models.bert import has_codewords
+from lmkrag.models.files import write_json
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training, use_bfloat16
 from lmkrag.training.steps import Step, StepBuilder, TrainingSet
@@ -157,7 +158,7 @@ def _claim(settings: TrainSettings, out: Path) -> None:
     if out.is_dir() and any(out.iterdir()):
         raise UsageError(f"{out}: not empty, and no training run")
     out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"settings": digest}) + "\n", "utf-8")
+    write_json(path, {"settings": digest})
 
 
 def _run_stage(
@@ -229,8 +230,7 @@ def _run_stage(
         resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None
     )
     if trainer.is_world_process_zero():
-        log_text = json.dumps(trainer.state.log_history, indent=1)
-        (folder / "log.json").write_text(log_text + "\n", "utf-8")
+        write_json(folder / "log.json", trainer.state.log_history)
         _finish_stage(folder, student, read_settings(latest))
     trainer.accelerator.wait_for_everyone()
 
