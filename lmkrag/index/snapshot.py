@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -169,8 +168,7 @@ class Snapshot:
             IndexCorrupt: there is no such document.
         """
         row = catalog.read_documents(self.connection, [key])[key]
-        read_sentences = partial(catalog.read_sentences, self.connection, row)
-        return DocumentView(row, read_sentences, partial(self.read_text, row))
+        return DocumentView(row, self.connection)
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return the characters ``[start, end)`` of a document.

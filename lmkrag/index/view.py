@@ -1,10 +1,12 @@
 """A document of a snapshot, read piece by piece."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from sqlite3 import Connection
 
 import numpy as np
 
+from lmkrag.index import catalog
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
 from lmkrag.specs import SENTENCE_KINDS, SentenceKind
 from lmkrag.types.arrays import Bytes, Ids
@@ -20,22 +22,14 @@ class DocumentView:
         row: the catalog's row of the document.
     """
 
-    def __init__(
-        self,
-        row: DocumentRow,
-        read_sentences: Callable[[int], tuple[Ids, Bytes]],
-        read_text: Callable[[int, int], str],
-    ) -> None:
+    def __init__(self, row: DocumentRow, connection: Connection) -> None:
         """Take a document; the view is good for as long as its snapshot is held.
 
         Args:
             row: the catalog's row of the document.
-            read_sentences: returns borders and kinds of the block of sentences that begins with an
-                ordinal.
-            read_text: returns the characters ``[start, end)`` of the text.
+            connection: a connection that holds the snapshot.
         """
-        self.row = row
-        self._read_sentences, self._read_text = read_sentences, read_text
+        self.row, self._connection = row, connection
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
         self._cut: dict[int, str] = {}
@@ -48,7 +42,7 @@ class DocumentView:
         """Return borders and kinds of the block that a sentence is in."""
         first = ordinal - ordinal % SENTENCES_PER_BLOCK
         if first not in self._sentences:
-            self._sentences[first] = self._read_sentences(first)
+            self._sentences[first] = catalog.read_sentences(self._connection, self.row, first)
         return self._sentences[first]
 
     def bounds(self, ordinal: int) -> tuple[int, int]:
@@ -82,8 +76,12 @@ class DocumentView:
         blocks = range(offset, end, TEXT_PER_BLOCK)
         for first in blocks:
             if first not in self._texts:
-                self._texts[first] = self._read_text(first, first + TEXT_PER_BLOCK)
+                self._texts[first] = self._read_text(first)
         return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
+
+    def _read_text(self, first: int) -> str:
+        """Return the block of the text that begins with a character."""
+        return catalog.read_text(self._connection, self.row, first, first + TEXT_PER_BLOCK)
 
     def count_lines(self, end: int) -> int:
         """Return the number of line ends before a character. Blocks are counted once and not
@@ -92,9 +90,7 @@ class DocumentView:
         number = end // TEXT_PER_BLOCK
         while len(self._lines) <= number:
             first = (len(self._lines) - 1) * TEXT_PER_BLOCK
-            self._lines.append(
-                self._lines[-1] + self._read_text(first, first + TEXT_PER_BLOCK).count("\n")
-            )
+            self._lines.append(self._lines[-1] + self._read_text(first).count("\n"))
         return self._lines[number] + self.text(number * TEXT_PER_BLOCK, end).count("\n")
 
     def headings_before(self, ordinal: int) -> Iterator[int]:

@@ -1,5 +1,3 @@
-from functools import partial
-
 import pytest
 
 from lmkrag.index import catalog
@@ -23,11 +21,7 @@ def make_view(tmp_path_factory):
         document = Document(f"d{made}", f"d{made}", text, kind=kind)
         catalog.insert_document(connection, Staged(document, text, sentences, "", (1, 1)))
         row = catalog.find_row(connection, document.doc_id)
-        return DocumentView(
-            row,
-            partial(catalog.read_sentences, connection, row),
-            partial(catalog.read_text, connection, row),
-        )
+        return DocumentView(row, connection)
 
     yield view
     connection.close()
