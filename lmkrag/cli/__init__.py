@@ -71,7 +71,12 @@ commands = [
     verify,
     backup,
     check,
+    install,
+    serve,
+    mcp,
+    evaluate,
+    train,
+    index_tools,
 ]
-commands += [install, serve, mcp, evaluate, train, index_tools]
 for command in commands:
     main.add_command(command)
