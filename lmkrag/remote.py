@@ -379,7 +379,7 @@ def _wrapped(url: str) -> Iterator[None]:
     except LmkragError:
         raise
     except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
-        raise ServerError(f"{url}: can't be used ({error or type(error).__name__})") from error
+        raise ServerError(f"{url}: can't be used ({str(error) or type(error).__name__})") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise ServerError(f"{url}: the reply is not one of lmkrag serve ({why})") from error

@@ -343,12 +343,12 @@ class LanguageModelReader(ABC):
         """Answer piece by piece without blocking the event loop."""
         import asyncio
 
-        shown = self.prompts.choose(spans)
-
         async def begin() -> AsyncAnswerStream:
             unasked = await asyncio.to_thread(self.answer_unasked, question, spans)
             if unasked:
                 return AsyncAnswerStream(_say_once(unasked.text), lambda _: unasked)
+            # What prompts fit the model, its server may have to say.
+            shown = await asyncio.to_thread(lambda: self.prompts.choose(spans))
             return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
 
         return AsyncAnswerStream.begin_with(begin)

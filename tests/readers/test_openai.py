@@ -129,7 +129,8 @@ class ScriptedServer(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Misbehaving)
         self.asked, self.script, self.refused, self.models = [], [], (), ["m"]
-        self.released = threading.Event()
+        self.released, self.may_name = threading.Event(), threading.Event()
+        self.may_name.set()
 
     def handle_error(self, *_):
         pass
@@ -143,7 +144,7 @@ class Misbehaving(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.reply(
-            200,
+            200 if self.server.may_name.wait(5) else 504,
             json.dumps(
                 {"object": "list", "data": [{"id": n} for n in self.server.models]}
             ).encode(),
@@ -393,6 +394,19 @@ def test_a_closed_stream_ends_its_request(misbehaving):
         assert next(stream) == "At "
     with pytest.raises(StopIteration):
         next(stream)
+
+
+async def test_the_event_loop_runs_while_a_server_is_asked_for_its_model(misbehaving):
+    server = misbehaving.server
+    server.may_name.clear()
+
+    async def let_name() -> None:
+        server.may_name.set()
+
+    stream = misbehaving(WHOLE, model=None).astream("When?", [SPAN])
+    naming = asyncio.create_task(let_name())
+    assert "".join([piece async for piece in stream]) == "At nine [1]."
+    await naming
 
 
 async def test_a_cancelled_stream_ends_its_request(misbehaving):
