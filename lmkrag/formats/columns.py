@@ -1,7 +1,7 @@
 """Find tables in PDFs: lines whose words stand far apart. Tabs replace the gaps between columns."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 YEAR = r"(?:19|20)\d\d"  # alone among numbers it names a column
@@ -40,12 +40,34 @@ class Rectangle(NamedTuple):
 Source = int | Rectangle
 # Gives the rectangle of a character; None for one that has none.
 Measure = Callable[[int], Rectangle | None]
+# What takes the place of ``[start, stop)`` in a text; its box, if of no character.
+Edit = tuple[int, int, str, Rectangle | None]
 
 
-def mark_columns(
-    text: str, sources: Sequence[Source], box: Measure
-) -> tuple[str, Sequence[Source]]:
-    """Put tabs between the columns of the tables of a page.
+def apply_edits(
+    text: str, sources: Sequence[Source], edits: Iterable[Edit]
+) -> tuple[str, list[Source]]:
+    """Return a text with edits, and the sources of its characters.
+
+    Args:
+        text: the text of a page.
+        sources: for each character of the text its number on the page, or its box.
+        edits: edits by their places; one inside of an earlier one is left out.
+    """
+    pieces, position = [], 0
+    changed: list[Source] = []
+    for start, stop, replacement, box in edits:
+        if start < position:
+            continue
+        pieces += [text[position:start], replacement]
+        changed += sources[position:start]
+        changed += [sources[min(start, len(text) - 1)] if box is None else box] * len(replacement)
+        position = stop
+    return "".join([*pieces, text[position:]]), [*changed, *sources[position:]]
+
+
+def mark_columns(text: str, box: Measure) -> Iterator[Edit]:
+    """Yield edits that put tabs between the columns of the tables of a page.
 
     A table is made of lines with several amounts whose words stand far apart, two at least, and the
     line above them if it is divided like that. A tab takes the place of a space. It is added where
@@ -54,25 +76,13 @@ def mark_columns(
 
     Args:
         text: the text of the page.
-        sources: for each character of the text its number on the page, or its box.
         box: returns the rectangle of a character; None if it has none.
-
-    Returns:
-        The text with tabs, and the sources of its characters.
     """
     spans = [line.span() for line in _LINE.finditer(text)]
     rows = [_may_be_row(text[start:end]) for start, end in spans]
-    gaps: list[int] = []
     for first, stop in _runs(rows):
-        gaps += _divide_rows(text, spans[max(0, first - 1) : stop], box)
-    characters, origins = list(text), list(sources)
-    for gap in reversed(gaps):
-        if characters[gap] == " ":
-            characters[gap] = "\t"
-        else:
-            characters.insert(gap, "\t")
-            origins.insert(gap, origins[gap])
-    return "".join(characters), origins
+        for gap in _divide_rows(text, spans[max(0, first - 1) : stop], box):
+            yield gap, gap + 1 if text[gap] == " " else gap, "\t", None
 
 
 def _may_be_row(line: str) -> bool:

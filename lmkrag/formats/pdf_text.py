@@ -19,7 +19,7 @@ from typing import Any
 import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN, Links, fold
-from lmkrag.formats.columns import Rectangle, Source, mark_columns
+from lmkrag.formats.columns import Edit, Rectangle, Source, apply_edits, mark_columns
 from lmkrag.formats.legible import find_words, is_legible, is_spoken
 from lmkrag.formats.titles import mark_titles
 
@@ -67,9 +67,6 @@ _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _PASSWORD = 1 << 13  # a flag of fields
 
-# What takes the place of ``[start, stop)``; its box, if of no character.
-_Edit = tuple[int, int, str, Rectangle | None]
-
 
 class PageText:
     """The text of a page of PDFium, with the values of its forms, and where each character stands.
@@ -84,15 +81,20 @@ class PageText:
         self._raw: str = self._textpage.get_text_range()
         self._rect, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._name = ctypes.create_string_buffer(256)
-        text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
-        first = len(text) - len(text.lstrip())
-        self.text = text.strip()
-        self._sources: Sequence[Source] = sources[first : first + len(self.text)]
-        self.text, self._sources = mark_columns(self.text, self._sources, self._measure)
-        self.text, self._sources = mark_titles(self.text, self._sources, self._measure, self._look)
+        self.text = self._raw
+        self._sources: Sequence[Source] = range(len(self._raw))
+        self._change(sorted(self._edits(), key=lambda edit: edit[:2]))
+        first = len(self.text) - len(self.text.lstrip())
+        self.text = self.text.strip()
+        self._sources = self._sources[first : first + len(self.text)]
+        self._change(mark_columns(self.text, self._measure))
+        self._change(mark_titles(self.text, self._measure, self._look))
         self._append(self._notes)
         self.body_end = len(self.text)
         self._append(self._links())
+
+    def _change(self, edits: Iterable[Edit]) -> None:
+        self.text, self._sources = apply_edits(self.text, self._sources, edits)
 
     def _append(self, lines: Iterable[tuple[str, Rectangle]]) -> None:
         """Add lines that belong to places on the page."""
@@ -218,24 +220,7 @@ class PageText:
         )
         return any(abs(angle) > 0.5 for angle in angles)
 
-    def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
-        """Return the text with edits, and for each character its number in PDFium's text or its
-        box.
-        """
-        pieces, position = [], 0
-        sources: list[Source] = []
-        for start, stop, replacement, box in edits:
-            if start < position:
-                continue  # inside of an earlier replacement
-            pieces += [self._raw[position:start], replacement]
-            sources += range(position, start)
-            sources += [min(start, len(self._raw) - 1) if box is None else box] * len(replacement)
-            position = stop
-        pieces.append(self._raw[position:])
-        sources += range(position, len(self._raw))
-        return "".join(pieces), sources
-
-    def _edits(self) -> Iterator[_Edit]:
+    def _edits(self) -> Iterator[Edit]:
         """Yield all edits that turn PDFium's text into the text that is indexed."""
         yield from self._drop_outside()
         for unseen in _UNSEEN.finditer(self._raw):
@@ -250,7 +235,7 @@ class PageText:
         yield from self._divide_words()
         yield from self._fill_in()
 
-    def _drop_outside(self) -> Iterator[_Edit]:
+    def _drop_outside(self) -> Iterator[Edit]:
         """Yield edits that remove characters outside of the page's box, which PDFium's bounded text
         lacks.
         """
@@ -269,7 +254,7 @@ class PageText:
             if not character.isspace() and (box := self._box(place)) is not None:
                 yield place, box
 
-    def _join_words(self) -> Iterator[_Edit]:
+    def _join_words(self) -> Iterator[Edit]:
         """Yield edits that join words divided at a line's end, and put the line's end after them.
 
         PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a
@@ -304,7 +289,7 @@ class PageText:
         after = _AFTER.match(self._raw, stop)
         return (before[0] if before else "", *(after.groups() if after else ("", "", "")))
 
-    def _join_lines(self) -> Iterator[_Edit]:
+    def _join_lines(self) -> Iterator[Edit]:
         """Yield edits of line ends: some that PDFium has beside a single character or an exponent
         become a space or nothing.
         """
@@ -333,7 +318,7 @@ class PageText:
             gap = max(gap, first.left - second.right)
         return gap / height if gap > -_BACK * height else None
 
-    def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
+    def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[Edit]:
         """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are
         left out.
         """
@@ -357,7 +342,7 @@ class PageText:
                         yield caret, caret, "^", None
                     break
 
-    def _divide_words(self) -> Iterator[_Edit]:
+    def _divide_words(self) -> Iterator[Edit]:
         """Yield a space between words that stand close, as in tight justified lines."""
         for word in _LONG_WORD.finditer(self._raw):
             places = range(word.start() + 1, word.end())
@@ -367,7 +352,7 @@ class PageText:
                 if gap > usual + _NARROW:
                     yield place, place, " ", None
 
-    def _order_ligatures(self) -> Iterator[_Edit]:
+    def _order_ligatures(self) -> Iterator[Edit]:
         """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if
         each had its own.
         """
@@ -402,7 +387,7 @@ class PageText:
                 yield note, box
             raw.FPDFPage_CloseAnnot(annotation)
 
-    def _fill_in(self) -> Iterator[_Edit]:
+    def _fill_in(self) -> Iterator[Edit]:
         """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
         form = self._page.formenv
         widgets = [

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lmkrag.formats.columns import Measure, Source, are_apart
+from lmkrag.formats.columns import Edit, Measure, are_apart
 
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
 _LARGER, _LARGER_NUMBERED = 1.12, 1.06  # than most text: headings
@@ -57,29 +57,19 @@ class _Line(NamedTuple):
     is_numbered: bool
 
 
-def mark_titles(
-    text: str, sources: Sequence[Source], box: Measure, look: Look
-) -> tuple[str, Sequence[Source]]:
-    """Put ``##`` before the headings of a page.
+def mark_titles(text: str, box: Measure, look: Look) -> Iterator[Edit]:
+    """Yield edits that put ``##`` before the headings of a page, each on one line.
 
     Args:
         text: the text of the page.
-        sources: for each character of the text its number on the page, or its box.
         box: returns the rectangle of a character; None if it has none.
         look: returns the size of a character's font in points, and whether it is bold.
-
-    Returns:
-        The text with marks, and the sources of its characters.
     """
-    pieces: list[str] = []
-    marked: list[Source] = []
-    position = 0
     for start, end in _Page(text, box, look).find_titles():
-        pieces += [text[position:start], TITLE_MARK, text[start:end].replace("\n", " ")]
-        marked += [*sources[position:start], *[sources[start]] * len(TITLE_MARK)]
-        marked += sources[start:end]
-        position = end
-    return "".join([*pieces, text[position:]]), [*marked, *sources[position:]]
+        yield start, start, TITLE_MARK, None
+        for place in range(start, end):
+            if text[place] == "\n":
+                yield place, place + 1, " ", None
 
 
 class _Page:
