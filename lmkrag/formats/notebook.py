@@ -11,7 +11,6 @@ from typing import Any
 from lmkrag.formats.base import Loaded, Parts
 from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode, find_markdown_title
-from lmkrag.specs import BYTE_ORDER_MARK
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
 # Overwritten lines, and colours.
@@ -23,7 +22,7 @@ _FORMER = {"text": "text/plain", "html": "text/html", "latex": "text/latex"}
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a notebook's cells in order; a cell that can't be read is left out."""
-    notebook = json.loads(decode(data).removeprefix(BYTE_ORDER_MARK))
+    notebook = json.loads(decode(data))
     cells = [cell for sheet in notebook.get("worksheets") or [notebook] for cell in sheet["cells"]]
     parts = Parts()
     texts = [

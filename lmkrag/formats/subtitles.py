@@ -8,7 +8,7 @@ from html import unescape
 from lmkrag.formats.base import Loaded, fold
 from lmkrag.formats.text import decode
 from lmkrag.language.messages import is_conversation
-from lmkrag.specs import BYTE_ORDER_MARK, CHAT
+from lmkrag.specs import CHAT
 
 # The times of a cue, and the line before them: its number or its identifier.
 _TIMES = re.compile(
@@ -34,7 +34,7 @@ def read(data: bytes, name: str) -> Loaded:
 
     With the names of several people it is a conversation.
     """
-    text = decode(data).removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+    text = decode(data).replace("\r\n", "\n").replace("\r", "\n")
     is_vtt, rolls = name.lower().endswith("vtt"), _STAMP.search(text) is not None
     text = _BLANK_LINE.sub("", text) if is_vtt else text
     _, *parts = _TIMES.split(text)

@@ -137,7 +137,7 @@ def decode_labelled(data: bytes, label: str | None) -> str:
         DocumentError: they are binary, not text.
     """
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
-    for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
+    for name in (label, label.replace("windows-", "cp")):
         try:
             codec = codecs.lookup(name).name
             break
