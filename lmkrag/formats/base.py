@@ -182,7 +182,7 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     with open_archive(data, what) as archive:
         file = _pack(_respell(archive)) if _has_odd_names(archive) else io.BytesIO(data)
     with zipfile.ZipFile(file) as archive:
-        types, relations = (archive.read(name) for name in (_TYPES, _RELATIONS))
+        types, relations = archive.read(_TYPES), archive.read(_RELATIONS)
         plain = _SLIDES_VARIANT.sub(_SLIDES, _WORD_VARIANT.sub(_WORD, types))
         parts = {_TYPES: plain, **_drop_dangling(archive, archive.namelist())}
         if plain == types and len(parts) == 1 and _STRICT not in relations:

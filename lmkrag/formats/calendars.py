@@ -115,7 +115,8 @@ def read_events(data: bytes) -> Iterator[str]:
             each = each._replace(value=_find_last_day(begun, each.value))
         if each.name == "BEGIN":
             inside.append(each.value.upper())
-            yield from [""] if inside[-1] in _COMPONENTS else ()
+            if inside[-1] in _COMPONENTS:
+                yield ""
         elif each.name == "END":
             inside = inside[:-1]
         elif each.name == "X-WR-TIMEZONE" or (each.name == "TZID" and not zone):

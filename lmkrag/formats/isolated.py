@@ -210,11 +210,10 @@ class IsolatedLoader:
         Raises:
             DocumentError: the page can't be read, or the file has changed.
         """
-        place: dict[str, Any] = {"number": number, "start": start, "end": end}
-        return [
-            tuple(box)
-            for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)
-        ]
+        boxes = self._call(
+            path, "find_rectangles", fingerprint=fingerprint, number=number, start=start, end=end
+        )
+        return [tuple(box) for box in boxes]
 
     def find_scanned(
         self, path: Path, fingerprint: str, number: int, start: int, end: int

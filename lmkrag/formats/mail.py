@@ -51,7 +51,6 @@ _SUFFIXES = {
     "application/xml": ".xml",
     "application/gzip": ".gz",
     "text/vcard": ".vcf",
-    "text/x-vcard": ".vcf",
     f"{_OFFICE}wordprocessingml.document": ".docx",
     f"{_OFFICE}spreadsheetml.sheet": ".xlsx",
     f"{_OFFICE}presentationml.presentation": ".pptx",
@@ -403,6 +402,7 @@ def _decode(part: EmailMessage | Message) -> str:
         find_label(data) if part.get_content_type() == "text/html" else None
     )
     try:
-        return decode_labelled(data, label).replace("\r\n", "\n")
+        text = decode_labelled(data, label)
     except DocumentError:  # control characters
-        return data.decode("cp1252", "replace").replace("\r\n", "\n")
+        text = data.decode("cp1252", "replace")
+    return text.replace("\r\n", "\n")

@@ -83,8 +83,10 @@ class _Page:
 
     def add(self, line: str) -> None:
         """Take the next line of the source."""
-        if self._table:
-            self._add_to_table(line)
+        if self._table and line.startswith(".TE"):  # of tbl(1)
+            self.end_table()
+        elif self._table:
+            self._table.append(line)
         elif self._left_out_end is not None:
             self._left_out_end = None if self._left_out_end.match(line) else self._left_out_end
         elif _DEFINITION.match(line):
@@ -132,13 +134,6 @@ class _Page:
             elif macro not in ("RS", "br"):  # a definition stands right below its term
                 self.lines.append("")
             self._is_code = is_code
-
-    def _add_to_table(self, line: str) -> None:
-        """Take a line of a table, which tbl(1) describes; its last one is ``.TE``."""
-        if line.startswith(".TE"):
-            self.end_table()
-        else:
-            self._table.append(line)
 
     def end_table(self) -> None:
         """Write the open paragraph, and the open table."""

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xxhash import xxh3_64
 
 from lmkrag.errors import DocumentError, EmptyDocument
@@ -97,8 +98,6 @@ def find_lines(image: "Image") -> list[Line]:
 
     A line with a score below 0.9 is recognized again alone, and left out below 0.5.
     """
-    import numpy as np
-
     image = image.convert("RGB")
     image.thumbnail((_LARGEST, _LARGEST))
     # Without these switches, RapidOCR would use those of its last call.
@@ -122,8 +121,6 @@ def _recognize_alone(image: "Image", corners: Any) -> tuple[str, float]:
     """Recognize one line alone. In a batch, long lines are scaled down to the width of shorter
     ones.
     """
-    import numpy as np
-
     upper_left, lower_right = corners.min(axis=0), corners.max(axis=0)
     margin = 0.15 * (lower_right - upper_left)[1]
     cut = image.crop((*(upper_left - margin).astype(int), *(lower_right + margin).astype(int)))

@@ -134,9 +134,9 @@ def _read_item(item: Any, depth: int) -> str | None:
 
 def _find_address(piece: _Object) -> str:
     """Return the address that a piece links to; an empty string if it has none."""
-    marks = piece.get("marks") if isinstance(piece.get("marks"), list) else []
+    marks = piece.get("marks")
     own = (_as_object(piece.get(name)) for name in ("attributes", "data"))
-    places = [piece, *own, *map(_as_object, marks or ())]
+    places = [piece, *own, *map(_as_object, marks if isinstance(marks, list) else ())]
     places += [_as_object(place.get("attrs")) for place in places[3:]]
     found = (place.get(name) for place in places for name in ("href", "url", "link", "uri"))
     return next((address for address in found if isinstance(address, str)), "")
