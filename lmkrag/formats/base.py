@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 INDENT = "  "  # of a definition under its term
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to, by its own directory
-_OF_TEMPLATES = ("2013-12-23", "2013-01-27")
+_OF_TEMPLATES = ("2013-12-23", "2013-01-27")  # the dates of python-docx and python-pptx
 _LIBRARIES = ("python-docx", "openpyxl")
 _CORE = "http://schemas.openxmlformats.org/package/2006/relationships/metadata/core-properties"
 
@@ -507,15 +507,15 @@ def read_core_properties(package: Any) -> tuple[str, dict[str, str]]:
     except KeyError:
         return "", {}
     properties = package.core_properties
-    return properties.title or "", describe_properties(
-        properties.author, properties.modified or properties.created
-    )
+    changed = str(properties.modified or properties.created)
+    date = "" if changed.startswith(_OF_TEMPLATES) else changed
+    return properties.title or "", describe_properties(properties.author, date)
 
 
 def describe_properties(author: str | None, changed: object) -> dict[str, str]:
     """Return the metadata of a document from its properties.
 
-    Names and dates that libraries fill in are left out.
+    Names that libraries fill in are left out.
 
     Args:
         author: the author, if it has one.
@@ -529,6 +529,6 @@ def describe_properties(author: str | None, changed: object) -> dict[str, str]:
     meta = {}
     if author and author not in _LIBRARIES:
         meta["author"] = author
-    if date and date not in _OF_TEMPLATES:
+    if date:
         meta["date"] = date
     return meta

@@ -67,6 +67,12 @@ def test_author_and_date_of_a_page(told):
     assert dict(page.meta) == {"author": "Ida Brandt", "date": "2025-03-04"}
 
 
+@pytest.mark.parametrize("date", ["2013-12-23", "2013-01-27"])
+def test_a_page_may_have_the_date_of_the_template_of_an_office_library(date):
+    page = load(f'<head><meta name="date" content="{date}"></head><body>The gate.</body>', "a.html")
+    assert dict(page.meta) == {"date": date}
+
+
 STYLES = (
     r"{\stylesheet{\s0 Normal;}{\s1\sbasedon0\b heading 1;}{\s2\sbasedon0 Heading 2;}{\s3 Quote;}}"
 )
