@@ -190,12 +190,21 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
     """Yield the sentence of each passage that answers best by its reading."""
     for number, span, passage, reading in read:
         sentences = [(each.start, each.end) for each in split_sentences(span.text)]
-        scores = [reading.score_sentence(*passage.locate(*bounds)) for bounds in sentences]
+        scores = [score_mark(reading, *passage.locate(*bounds)) for bounds in sentences]
         for place in np.argsort(scores)[::-1]:
             citation = cite_sentence(number, span, *sentences[place])
             if citation is not None:
                 yield citation
                 break
+
+
+def score_mark(reading: AnyReading, start: int, end: int) -> float:
+    """Return how well characters ``[start, end)`` answer: by all of their words, and by the short
+    answer among them.
+    """
+    words = reading.find_words(start, end)
+    strength = ANSWERS.mark_words * words.strength if words else 0.0
+    return reading.score_sentence(start, end) + strength
 
 
 def leave_out_unnamed(question: str, citations: Sequence[Citation]) -> list[Citation]:
