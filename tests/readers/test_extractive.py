@@ -44,6 +44,29 @@ def test_a_sentence_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
     assert citation.quote in TEXT[:45]
 
 
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (
+            "What's the deposit for the sail loft?",
+            "The sail loft is let from May to September. *A deposit of 80 euros is left with the office, "
+            "which gives it back when the floor has been swept and the key has been returned.*",
+        ),
+        (
+            "How many wooden posts did we order for the lawn at the quay?",
+            "The lawn isn't ours: it belongs to the port, which won't have posts there because of the gas main. "
+            "It would agree to wooden posts no deeper than 30 cm. *The club has ordered fourteen of these and "
+            "Mr Dunn will set them up in the last week of July, if the weather lets him.*",
+        ),
+    ],
+)
+def test_a_long_sentence_with_the_value_is_marked_before_a_short_one_on_the_subject(question, text):
+    _, marked, _ = text.split("*")
+    text = text.replace("*", "")
+    (citation,) = ExtractiveReader().answer(question, [make_span(text=text)]).citations
+    assert citation.quote == marked
+
+
 def test_nothing_to_answer_from_is_not_found():
     answer = ExtractiveReader().answer("When?", [])
     assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
