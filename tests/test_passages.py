@@ -113,6 +113,25 @@ def test_so_many_of_one_document(manual):
         manual.search("the rescue boat", per_document=0)
 
 
+def test_a_copy_takes_no_place_of_its_document(encoder, tmp_path):
+    shared = (
+        "The rescue boat is launched by two people, who wear a life jacket each, from the slipway at the east mole, "
+        "whatever the tide.\n"
+    )
+    stores = "\n# Stores\n\nThe rescue boat has a spare oar and ropes of nylon.\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(
+            [
+                Document("a.md", "a.md", shared, kind="markdown"),
+                Document("b.md", "b.md", shared + stores, kind="markdown"),
+            ]
+        )
+        first, second = engine.search("Who launches the rescue boat?", per_document=1)
+    assert (first.also_in, second.also_in) == (("b.md",), ())
+    assert (first.doc_id, second.doc_id) == ("a.md", "b.md")
+    assert "oar" in second.text
+
+
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text

@@ -129,6 +129,7 @@ class Results:
         choose = _best_of_each if self.collapse else list
         replies = not asks_who_speaks(self.request.filter)
         merged: list[_Passage] = []
+        originals: dict[_Passage, str] = {}
         divided = chain.from_iterable(map(self._divide, grown))
         for rank, (first, stop, hit) in enumerate(divided):
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
@@ -142,8 +143,11 @@ class Results:
             if _is_message_full(merged, passage, weights):
                 continue
             count = sum(other.view is view for other in merged)
-            if self.request.per_document is not None and count >= self.request.per_document:
-                continue
+            if self.request.per_document is not None:
+                is_full = count >= self.request.per_document
+                # A copy takes no place of its document.
+                if is_full or not _add_original(passage, originals, weights):
+                    continue
             is_further = self.collapse and count and view.row.kind == CODE
             if not is_further and len(choose(merged)) >= self.count:
                 merged = _without_copies(merged, weights)
@@ -329,28 +333,31 @@ def _absorb(merged: list[_Passage], passage: _Passage) -> None:
 
 
 def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
-    """Drop passages whose words a better one of another document has, and name their documents in
-    its ``also_in``; what a mail quotes, whose best sentence counts, is no better than the original.
+    """Drop passages whose words a better one of another document has; what a mail quotes is no
+    better than the original.
     """
-    originals: dict[int, str] = {}  # the words of those that are kept, by their places
-    for place in sorted(range(len(merged)), key=lambda place: merged[place].quoted != ""):
-        passage = merged[place]
-        words = _read_words(passage.view.text(passage.start, passage.end))
-        said = _read_words(passage.quoted) or words
-        others = originals if passage.quoted or len(words) >= weights.min_copy_chars else {}
-        same = (
-            merged[other]
-            for other, text in others.items()
-            if merged[other].view is not passage.view and said in text
-        )
-        better = next(same, None)
-        if better is None:
-            originals[place] = words
-        else:
-            better.also_in = list(
-                dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in])
-            )
-    return [merged[place] for place in sorted(originals)]
+    originals: dict[_Passage, str] = {}
+    for passage in sorted(merged, key=lambda each: each.quoted != ""):
+        _add_original(passage, originals, weights)
+    return [passage for passage in merged if passage in originals]
+
+
+def _add_original(passage: _Passage, originals: dict[_Passage, str], weights: Weights) -> bool:
+    """Add a passage to the originals with its words, unless one of another document has them, which
+    gets its document in ``also_in``; return whether it was added.
+
+    Of what a mail quotes the best sentence counts.
+    """
+    words = _read_words(passage.view.text(passage.start, passage.end))
+    said = _read_words(passage.quoted) or words
+    others = originals if passage.quoted or len(words) >= weights.min_copy_chars else {}
+    for other, text in others.items():
+        if other.view is not passage.view and said in text:
+            doc_ids = [*other.also_in, passage.view.row.doc_id, *passage.also_in]
+            other.also_in = list(dict.fromkeys(doc_ids))
+            return False
+    originals[passage] = words
+    return True
 
 
 def _read_words(text: str) -> str:
