@@ -45,7 +45,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "passages of a message": {"per_message": RESULTS},
     "secondary code": {"secondary": 1.0},
     "code beside pages": {"beside": 1.0},
-    "words of files": {"file_words": 0.0},
     "names of files": {"file_name": 0.0},
     "paths": {"path": 0.0},
     "definitions": {"definition": 1.0, "sought_definition": 1.0},

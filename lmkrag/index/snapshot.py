@@ -255,12 +255,6 @@ class Snapshot:
         """
         return lexical.search_terms(self.segments, terms, top_k, allowed)
 
-    def score_documents(self, positions: Ids, terms: Terms) -> Scores:
-        """Return the BM25 scores of whole documents: see
-        :func:`lmkrag.index.words.lexical.score_documents`.
-        """
-        return lexical.score_documents(self.segments, self.documents, positions, terms)
-
     def titles_with(self, words: Hashes, positions: Ids) -> Ids:
         """Return the number of words of each title that has a word.
 

@@ -14,7 +14,6 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import Terms
 from lmkrag.language.terms import merge_variants
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
@@ -278,17 +277,6 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         candidates = candidates.times("who speaks", np.where(of_others, weights.assistant, 1))
     navigation = (known.roles & NAVIGATION) != 0
     return candidates.times("contents or links", np.where(navigation, weights.navigation, 1))
-
-
-def prefer_files(snapshot: Snapshot, terms: Terms, candidates: Candidates) -> Candidates:
-    """Return candidates with lower scores where their file has fewer of the question's words than
-    the best one: in source code, a file is more often about a word than a line.
-    """
-    owners = snapshot.documents.owners(candidates.sentences)
-    files, position = np.unique(owners, return_inverse=True)
-    score = snapshot.score_documents(files, terms)
-    lost = candidates.weights.file_words * (1 - score / score.max(initial=1e-9))
-    return candidates.times("words of the file", (1 - lost)[position])
 
 
 def _with_neighbours(

@@ -11,7 +11,6 @@ from lmkrag.results import SpanList
 from lmkrag.search.candidates import (
     SearchQuery,
     gather_matches,
-    prefer_files,
     prefer_named_documents,
     score_matches,
 )
@@ -79,8 +78,6 @@ def find_spans(snapshot: Snapshot, question: SearchQuestion, request: SearchRequ
     if not len(candidates.sentences):
         return SpanList(notes=notes)
     mostly_code = is_mostly_code(candidates)
-    if mostly_code and preferred.matches.terms is not None:
-        candidates = prefer_files(snapshot, preferred.matches.terms, candidates)
     candidates = rank_code(candidates, question.read.code, mostly_code=mostly_code)
     candidates = prefer_language(candidates, question.read)
     # 6. Re-rank them, 7. make the results: before or after, as the ranker reads them. Of a folder

@@ -105,10 +105,6 @@ class Weights:
     """Factor of the scores of code for a query that pages answer, and of prose for one that code
     answers, in a folder that is mostly code.
     """
-    file_words: float = 0.25
-    """Share of their scores that lines of a file without the query's words lose in a folder that is
-    mostly code.
-    """
     licence: float = 0.1
     """Factor of the scores of comments on the copyright or licence of a file."""
 

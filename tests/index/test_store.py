@@ -28,7 +28,6 @@ from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.verify import find_problems
-from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.language.question import Question
 from lmkrag.language.terms import query_words, split_words
@@ -353,59 +352,8 @@ def test_what_could_not_be_read_back_is_not_written(store, monkeypatch):
     check_against(store, {f"d{number}": "alpha." for number in range(400)})
 
 
-def bm25_of_texts(texts: list[str], query: str) -> list[float]:
-    """The textbook formula, text by text; words weigh as in sentences."""
-    sentences = [
-        [hash_word(w) for w in split_words(t[s.start : s.end])]
-        for t in texts
-        for s in split_sentences(t)
-    ]
-    split = [[hash_word(word) for word in split_words(text)] for text in texts]
-    average = max(1, sum(map(len, split)) / max(1, len(split)))
-    scores = [0.0] * len(texts)
-    for word in query_words(query).tolist():
-        weight = inverse_document_frequency(
-            sum(word in words for words in sentences), len(sentences)
-        )
-        for number, words in enumerate(split):
-            norm = K1 * (1 - B + B * len(words) / average)
-            scores[number] += weight * words.count(word) * (K1 + 1) / (words.count(word) + norm)
-    return scores
-
-
 def hash_word(word: str) -> int:
     return int(query_words(word)[0])
-
-
-def test_documents_are_scored_as_one_text_whatever_the_segments(store):
-    model = {
-        "a": "The heron waits. The heron eats. Herons nest in trees.",
-        "b": "The otter swims. It eats crabs and otters eat fish.",
-        "c": "One heron met one otter. They ate fish. Fish swim.",
-        "d": "",
-        "e": "Nothing at all.",
-    }
-    put(store, {"a": model["a"], "b": "To be replaced. The heron eats."})
-    put(store, {"b": model["b"], "x": "heron heron heron"})
-    put(store, {"c": model["c"], "d": model["d"], "e": model["e"]})
-    with store.writing():
-        store.commit([], removed=["x"])
-    for _ in range(2):
-        with store.reader.snapshot() as snapshot:
-            rows = {row.doc_id: row for row in snapshot.all_documents()}
-            order = [rows[doc_id].id for doc_id in model]
-            places = np.searchsorted(snapshot.documents.keys, order)
-            for query in ("heron", "otters eat fish", "nothing here is known", ""):
-                words = snapshot.find_terms(query_words(query))
-                found = snapshot.score_documents(places, words)
-                np.testing.assert_allclose(
-                    found, bm25_of_texts(list(model.values()), query), rtol=1e-5
-                )
-                np.testing.assert_array_equal(
-                    snapshot.score_documents(places[1:3], words), found[1:3]
-                )
-        with store.writing():
-            store.compact()
 
 
 def test_a_document_may_spread_over_segments(store):

@@ -1,5 +1,4 @@
-"""Lexical search by BM25 over the live segments of a snapshot: sentences, and documents as whole
-texts.
+"""Lexical search by BM25 over the live segments of a snapshot.
 
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with k1 =
 1.2 and b = 0.75.
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.index.live import LiveSegment, Pieces, Selection
-from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
+from lmkrag.index.ranges import DocumentRanges, clip_runs
 from lmkrag.index.words.postings import Posting
 from lmkrag.types.arrays import NO_IDS, NO_SCORES, Bytes, Hashes, Ids, Scores
 
@@ -117,40 +116,6 @@ def search_terms(
     all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
     order = np.lexsort((all_ids, -all_scores))[:top_k]
     return all_ids[order], all_scores[order]
-
-
-def score_documents(
-    segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms
-) -> Scores:
-    """Return the BM25 scores of documents, each as one text without its title.
-
-    A passage of a document that is about the question as a whole is more often the one that is
-    meant (Callan, "Passage-level evidence in document retrieval", SIGIR 1994).
-
-    Args:
-        segments: the segments of a snapshot.
-        documents: all documents of the snapshot.
-        positions: ``[k]`` int64, increasing positions of the documents to score.
-        terms: the words, from :func:`find_terms`.
-
-    Returns:
-        ``[k]`` float32.
-    """
-    counts = np.zeros((len(terms.weights), len(positions)))
-    for live, postings in zip(segments, terms.postings, strict=True):
-        runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
-        # else each posting would be copied
-        borders = np.array([runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32)
-        for number, posting in enumerate(postings):
-            first, stop = np.searchsorted(posting.rows, borders)
-            matching = posting.counts[expand_ranges(first, stop - first)]
-            counts[number] += np.bincount(np.repeat(owners, stop - first), matching, len(positions))
-    lengths = count_document_words(segments, documents, positions)
-    average = max(1, terms.totals.words) / max(1, terms.totals.documents)
-    scores: Scores = np.array(terms.weights) @ (
-        (K1 + 1) * counts / (counts + _norm(lengths, average))
-    )
-    return scores.astype(np.float32)
 
 
 def count_document_words(
