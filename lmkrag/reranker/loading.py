@@ -15,7 +15,7 @@ from lmkrag.reranker.base import (
     ReadingReranker,
     Reranker,
 )
-from lmkrag.types.arrays import Scores
+from lmkrag.types.arrays import NO_SCORES, Scores
 
 if TYPE_CHECKING:  # these imports take time, and not every search re-ranks
     from sentence_transformers import CrossEncoder
@@ -99,7 +99,7 @@ class CrossEncoderReranker:
         from torch.nn import Identity
 
         if not passages:
-            return np.zeros(0, np.float32)
+            return NO_SCORES
         pairs = [(question, passage.whole) for passage in passages]
         scores = self._model.predict(pairs, show_progress_bar=False, activation_fn=Identity())
         return np.asarray(scores, np.float32)

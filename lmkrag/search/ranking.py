@@ -30,7 +30,7 @@ from lmkrag.search.surroundings import SpanInput
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CHAT, CODE
 from lmkrag.types import Level
-from lmkrag.types.arrays import Scores
+from lmkrag.types.arrays import NO_SCORES, Scores
 
 _NOT_LEARNT = (CODE, CHAT)  # kinds that our own re-rankers have not learnt from
 _AT_A_TIME = 4  # passages that are read at once while time is limited
@@ -171,7 +171,7 @@ class ReadingRanker:
         weights = self.weights
         at_once = weights.read_at_once if self.level == "passage" else weights.most_read
         size = at_once if self._deadline == math.inf else _AT_A_TIME
-        scores = np.zeros(0, np.float32)
+        scores = NO_SCORES
         while len(scores) < len(inputs):
             read = len(scores) % at_once
             if read == 0 and scores.max(initial=-math.inf) >= weights.likely:

@@ -9,7 +9,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.search.fusion import fuse
 from lmkrag.system.deadline import stop_if_late
 from lmkrag.types import SentenceScore
-from lmkrag.types.arrays import Hashes, Scores
+from lmkrag.types.arrays import NO_SCORES, Hashes, Scores
 
 _AT_ONCE = 20_000  # vectors in memory
 
@@ -24,7 +24,7 @@ def score_document(
     hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
-    parts = [np.zeros(0, np.float32)]
+    parts = [NO_SCORES]
     for low in range(0, len(sentences), _AT_ONCE):
         stop_if_late()
         parts.append(snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector)

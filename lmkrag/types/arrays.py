@@ -10,7 +10,7 @@ Mask = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]  # 64-bit hashes of words or windows
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
-# without elements, to join others to or where nothing is found
+Weights = dict[str, Vectors]  # of a model, by their names
+
 NO_IDS: Ids = np.zeros(0, np.int64)
 NO_SCORES: Scores = np.zeros(0, np.float32)
-Weights = dict[str, Vectors]  # of a model, by their names
