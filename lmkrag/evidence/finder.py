@@ -44,13 +44,13 @@ _FIRST_PART = 24  # results that are found first, whatever number is wanted
 _MORE = 4  # times as many are found after that, where they are wanted
 
 
-ORDERING: tuple[Pass, ...] = (date_spans, put_newer_first)
-"""The passes over all results of a search that were made, before the best are kept, in their order;
-leave one out to switch it off.
+ORDERING_PASSES: tuple[Pass, ...] = (date_spans, put_newer_first)
+"""The passes that may order results, in their order, before the best are kept. Leave one out to
+switch it off.
 """
 
-MARKING: tuple[Pass, ...] = (abstain, mark_stale, find_boxes)
-"""The passes over the results that are returned, in their order."""
+MARKING_PASSES: tuple[Pass, ...] = (abstain, mark_stale, find_boxes)
+"""The passes over the results that a search returns, in their order."""
 
 
 class EvidenceFinder:
@@ -165,7 +165,7 @@ class EvidenceFinder:
             spans = fill_budget(
                 parts, limit=request.limit, budget=request.token_limit, cost=cost or self._cost
             )
-        for mark in MARKING:
+        for mark in MARKING_PASSES:
             spans = mark(spans, context)
         return spans
 
@@ -180,7 +180,7 @@ class EvidenceFinder:
             request = replace(context.request, top_k=size)
             found = find_spans(context.snapshot, question, request)
             part = SpanList(exclude_known(found, best, request.per_document), found.notes)
-            for order in ORDERING:
+            for order in ORDERING_PASSES:
                 part = order(part, context)
             yield part
             if len(found) < size or size == MOST_RESULTS:

@@ -17,7 +17,7 @@ Element: TypeAlias = etree._Element  # which has no public name
 _SKIPPED = frozenset(
     """script style noscript template head svg nav iframe object canvas video audio rt rp rtc del s strike""".split()  # noqa: E501
 )
-# aids to move and to edit, of Sphinx, of MediaWiki, of DocBook
+# navigation and links to edit: of Sphinx, MediaWiki and DocBook
 _SKIPPED_CLASSES = frozenset(
     ("headerlink", "sphinxsidebar", "mw-editsection", "navheader", "navfooter")
 )
@@ -62,8 +62,8 @@ def render(root: Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         classes = element.get("class", "").split()
-        is_aid = element.get("role") == "navigation" or not _SKIPPED_CLASSES.isdisjoint(classes)
-        skipped = element.tag in _SKIPPED or is_aid
+        is_nav = element.get("role") == "navigation" or not _SKIPPED_CLASSES.isdisjoint(classes)
+        skipped = element.tag in _SKIPPED or is_nav
         is_formula = element.tag == "math" or (element.tag == "img" and "math" in classes)
         if event == "start" and (skipped or is_formula):
             renderer.write("" if skipped else element.get("alt") or read_math(element))

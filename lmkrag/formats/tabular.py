@@ -38,7 +38,7 @@ _BORDER = 3  # characters between two cells
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _REMARK = re.compile(r"[(*†‡]|(?:notes?|sources?|quellen?|anmerkung(?:en)?|n\.?b)\b", re.IGNORECASE)
 _LONGEST_UNIT = 12
-_FEWEST_SCATTERED = 3  # cells of a remark above a header
+_FEWEST_REMARKS = 3  # cells of a row that may be remarks above a header
 
 
 def most_frequent(counts: Counter[int]) -> int:
@@ -403,7 +403,7 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
         last += 1
     while first and _has_groups(rows[first - 1]):
         first -= 1
-    if first and _is_scattered(rows[first - 1], rows[first]):
+    if first and _are_remarks(rows[first - 1], rows[first]):
         first = last
     header = [*rows[first : last + 1]]
     if 0 < first == last and (reaching := _reach_over(rows[first - 1], header[0])):
@@ -420,14 +420,17 @@ def split_table(rows: Rows, names: Row = ()) -> Table:
     return Table(captions, joined, _fill_groups(records, joined))
 
 
-def _is_scattered(row: Row, groups: Row) -> bool:
-    """Return whether a row is a remark in several cells, and so is the row below it, which has
-    merged cells but no groups of columns: cells of the first begin in the midst of these.
+def _are_remarks(row: Row, below: Row) -> bool:
+    """Return whether a row and the one below it are remarks in several cells, not names of groups
+    of columns.
+
+    In a header of several rows a cell begins where a cell below it begins. A remark may begin above
+    the middle of a merged cell.
     """
-    pairs = pairwise(zip(row, groups, strict=False))
-    return _count(row) >= _FEWEST_SCATTERED and any(
-        cell and cell != left and group and group == left_group
-        for (left, left_group), (cell, group) in pairs
+    pairs = pairwise(zip(row, below, strict=False))
+    return _count(row) >= _FEWEST_REMARKS and any(
+        cell and cell != left and cell_below and cell_below == left_below
+        for (left, left_below), (cell, cell_below) in pairs
     )
 
 

@@ -287,13 +287,13 @@ class LanguageModelReader(ABC):
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without passages, or with weak ones, the model is not asked."""
-        unasked = self.answer_unasked(question, spans)
+        unasked = self.answer_without_model(question, spans)
         if unasked:
             return AnswerStream(iter([unasked.text]), lambda _: unasked)
         shown = self.prompts.choose(spans)
         return AnswerStream(self._say(question, shown), partial(self._check, spans=shown))
 
-    def answer_unasked(self, question: str, spans: Sequence[Span]) -> Answer | None:
+    def answer_without_model(self, question: str, spans: Sequence[Span]) -> Answer | None:
         """Return an answer without the model: that nothing was found, or the nearest passage if the
         passages probably do not answer; None if the model is to be asked.
         """
@@ -344,10 +344,10 @@ class LanguageModelReader(ABC):
         import asyncio
 
         async def begin() -> AsyncAnswerStream:
-            unasked = await asyncio.to_thread(self.answer_unasked, question, spans)
+            unasked = await asyncio.to_thread(self.answer_without_model, question, spans)
             if unasked:
                 return AsyncAnswerStream(_say_once(unasked.text), lambda _: unasked)
-            # What prompts fit the model, its server may have to say.
+            # The prompts depend on the model, for which its server may have to be asked.
             shown = await asyncio.to_thread(lambda: self.prompts.choose(spans))
             return AsyncAnswerStream(self._asay(question, shown), partial(self._check, spans=shown))
 

@@ -31,7 +31,8 @@ class AnswerWeights:
     value_bias: float = -1.09  # of the regression on :func:`value_features`, like the next
     value_features: tuple[float, ...] = (0.011, 0.262, 0.067)
     min_value: float = 0.8  # the least probability of a value that is shown
-    mark_words: float = 0.5  # of the strength of a sentence's short answer, in its mark
+    # share of the strength of a sentence's short answer that counts when the mark is chosen
+    mark_words: float = 0.5
     near: float = 3.0  # by how much others may read worse than the first of a sure answer
 
     max_passages: int = 3  # passages that are read and shown, at most

@@ -199,8 +199,8 @@ def cite_read(read: Sequence[ReadPassage]) -> Iterator[Citation]:
 
 
 def score_mark(reading: AnyReading, start: int, end: int) -> float:
-    """Return how well characters ``[start, end)`` answer: by all of their words, and by the short
-    answer among them.
+    """Return how well a sentence, characters ``[start, end)`` of what was read, answers: its
+    log-odds, and a share of the strength of the short answer in it.
     """
     words = reading.find_words(start, end)
     strength = ANSWERS.mark_words * words.strength if words else 0.0

@@ -76,7 +76,7 @@ class VllmReader(LanguageModelReader):
         self, questions: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
-        unasked = [*map(self.answer_unasked, questions, spans)]
+        unasked = [*map(self.answer_without_model, questions, spans)]
         shown = [self.prompts.choose(its_spans) for its_spans in spans]
         asked = [index for index, answer in enumerate(unasked) if answer is None]
         try:

@@ -52,7 +52,7 @@ def date_passage(view: DocumentView, ordinal: int, headings: Sequence[str]) -> D
         ordinal: a sentence of it.
         headings: above it, the outermost first.
     """
-    row, headed = view.row, _find_first(reversed(headings))
+    row, headed = view.row, _find_first_date(reversed(headings))
     message = None if date_meta(row.meta) else find_message(view, ordinal)
     if message is not None and (day := _date_message(view, message.time)):
         return Dated(day, "header")
@@ -104,7 +104,7 @@ def _date_document(view: DocumentView) -> Dated:
 def date_meta(meta: Mapping[str, Any]) -> str:
     """Return the date of a document by its metadata; empty without one."""
     keys = {name_key(key): value for key, value in meta.items()}
-    return _find_first(str(keys.get(key, "")) for key in DATE_KEYS)
+    return _find_first_date(str(keys.get(key, "")) for key in DATE_KEYS)
 
 
 def name_key(key: str) -> str:
@@ -119,9 +119,9 @@ def date_name(doc_id: str) -> str:
         return ""
     parts = (doc_id.rpartition("/")[2].rpartition(".")[0], doc_id)
     plain = (re.sub(r"(?<=\D)[-_/]|[-_/](?=\D)", " ", _GLUED.sub(" ", part)) for part in parts)
-    return _find_first(plain)
+    return _find_first_date(plain)
 
 
-def _find_first(texts: Iterable[str]) -> str:
+def _find_first_date(texts: Iterable[str]) -> str:
     """The date in the first text that has one; empty if none has."""
     return next((day for text in texts if (day := find_date(text, years=True))), "")

@@ -145,7 +145,7 @@ class Results:
             count = sum(other.view is view for other in merged)
             if self.request.per_document is not None:
                 is_full = count >= self.request.per_document
-                # A copy takes no place of its document.
+                # A copy is dropped, so it does not count for its document.
                 if is_full or not _add_original(passage, originals, weights):
                     continue
             is_further = self.collapse and count and view.row.kind == CODE
@@ -343,10 +343,10 @@ def _without_copies(merged: list[_Passage], weights: Weights) -> list[_Passage]:
 
 
 def _add_original(passage: _Passage, originals: dict[_Passage, str], weights: Weights) -> bool:
-    """Add a passage to the originals with its words, unless one of another document has them, which
-    gets its document in ``also_in``; return whether it was added.
+    """Add a passage and its words to the originals, and return whether it was added.
 
-    Of what a mail quotes the best sentence counts.
+    It is not if a passage of another document has the same words: that one then names this document
+    in ``also_in``. Of what a mail quotes only the best sentence is compared.
     """
     words = _read_words(passage.view.text(passage.start, passage.end))
     said = _read_words(passage.quoted) or words

@@ -120,11 +120,11 @@ def test_a_text_that_replaces_another_is_newer(engine):
 
 def test_each_pass_can_be_switched_off(engine, monkeypatch):
     question = "how much memory does the current release need?"
-    monkeypatch.setattr("lmkrag.evidence.finder.ORDERING", (date_spans,))
+    monkeypatch.setattr("lmkrag.evidence.finder.ORDERING_PASSES", (date_spans,))
     found = engine.search(question)
     assert found.notes == () and {span.superseded_by for span in found} == {""}
     assert {span.date for span in found[:2]} == {"2024", "2026"}
-    monkeypatch.setattr("lmkrag.evidence.finder.ORDERING", ())
+    monkeypatch.setattr("lmkrag.evidence.finder.ORDERING_PASSES", ())
     assert {span.date for span in engine.search(question)} == {""}
 
 
