@@ -475,9 +475,11 @@ def test_code_comes_by_functions_and_keeps_its_lines(lmkrag, notes):
 
 
 def test_lines_around_results(lmkrag, notes):
-    alone = lmkrag("search", "nine tonnes", "--index", notes, "-k", 1).stdout
+    alone = lmkrag("search", "how many tonnes does the tug pull?", "--index", notes, "-k", 1).stdout
     assert "lowered by two" not in alone
-    around = lmkrag("search", "nine tonnes", "--index", notes, "-k", 1, "-C", 4).stdout
+    around = lmkrag(
+        "search", "how many tonnes does the tug pull?", "--index", notes, "-k", 1, "-C", 4
+    ).stdout
     assert around.index("lowered by two") < around.index("## Tug") < around.index("The tug pulls")
 
 
