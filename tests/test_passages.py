@@ -132,6 +132,24 @@ def test_a_copy_takes_no_place_of_its_document(encoder, tmp_path):
     assert "oar" in second.text
 
 
+def test_a_quotation_takes_no_place_of_its_mail(encoder, tmp_path):
+    asked = "Which of the two pumps shall we order for the east lock before the winter comes?\n"
+    reply = "The larger one, please.\n\n"
+    tides = "At spring tide the smaller pump of the two can't lift the water over the sill.\n\n"
+    header = "From: {0} <{0}@lock.example>\nTo: all@lock.example\nDate: Mon, {1} May 2026 08:00:00 +0000\n\n"
+    answer = header.format("Bo", 5) + reply + 9 * tides + f"Ida wrote:\n\n> {asked}"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(
+            [
+                Document("1.eml", "1.eml", header.format("Ida", 4) + asked, kind="mail"),
+                Document("2.eml", "2.eml", answer, kind="mail"),
+            ]
+        )
+        found = engine.search("Which of the two pumps shall we order?", per_document=1)
+    assert [span.doc_id for span in found] == ["1.eml", "2.eml"]
+    assert "sill" in found[1].text
+
+
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text

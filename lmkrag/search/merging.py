@@ -127,9 +127,9 @@ class Results:
         """Complete spans to passages, and merge those that meet."""
         candidates, weights = self.candidates, self.candidates.weights
         choose = _best_of_each if self.collapse else list
+        per_document = self.request.per_document
         replies = not asks_who_speaks(self.request.filter)
         merged: list[_Passage] = []
-        originals: dict[_Passage, str] = {}
         divided = chain.from_iterable(map(self._divide, grown))
         for rank, (first, stop, hit) in enumerate(divided):
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
@@ -142,19 +142,14 @@ class Results:
                 continue
             if _is_message_full(merged, passage, weights):
                 continue
-            count = sum(other.view is view for other in merged)
-            if self.request.per_document is not None:
-                is_full = count >= self.request.per_document
-                # A copy is dropped, so it does not count for its document.
-                if is_full or not _add_original(passage, originals, weights):
-                    continue
-            is_further = self.collapse and count and view.row.kind == CODE
-            if not is_further and len(choose(merged)) >= self.count:
+            is_known = any(other.view is view for other in merged)
+            is_further = self.collapse and is_known and view.row.kind == CODE
+            if not is_further and len(choose(_limit_each(merged, per_document))) >= self.count:
                 merged = _without_copies(merged, weights)
-                if len(choose(merged)) == self.count:
+                if len(choose(_limit_each(merged, per_document))) == self.count:
                     break
             merged.append(passage)
-        merged = _without_copies(merged, weights)
+        merged = _limit_each(_without_copies(merged, weights), per_document)
         firsts = choose(merged)
         others = [passage for passage in merged if passage not in firsts]  # if they collapse
         return [
@@ -251,6 +246,19 @@ def _best_of_each(merged: list[_Passage]) -> list[_Passage]:
         for passage in merged
         if passage.view.row.kind != CODE or best.setdefault(passage.view.row.id, passage) is passage
     ]
+
+
+def _limit_each(merged: list[_Passage], per_document: int | None) -> list[_Passage]:
+    """The first ``per_document`` passages of each document; all if that is None."""
+    if per_document is None:
+        return merged
+    counts: Counter[DocumentView] = Counter()
+    kept: list[_Passage] = []
+    for passage in merged:
+        counts[passage.view] += 1
+        if counts[passage.view] <= per_document:
+            kept.append(passage)
+    return kept
 
 
 def _list_lines(view: DocumentView, passages: Iterable[_Passage]) -> tuple[int, ...]:
