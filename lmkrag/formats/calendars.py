@@ -9,6 +9,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from lmkrag.formats.base import Loaded, fold
+from lmkrag.formats.html import extract
 from lmkrag.formats.tabular import format_record
 from lmkrag.formats.text import decode
 
@@ -17,14 +18,38 @@ _OPTION = re.compile(r';([\w-]+)(?:=("[^"]*"|[^";]*(?:"[^"]*"[^";]*)*))?')
 _ESCAPE = re.compile(r"\\([,;:nN\\])")
 _COMPONENTS = ("VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY", "AVAILABLE")
 _PEOPLE = ("ORGANIZER", "ATTENDEE")
-_TIMES = frozenset(
-    "DTSTART DTEND DUE RECURRENCE-ID RRULE RDATE EXDATE COMPLETED FREEBUSY".split()  # noqa: SIM905
-)
-_EVENT = frozenset(
-    """SUMMARY DURATION LOCATION DESCRIPTION URL COMMENT CONTACT RESOURCES CATEGORIES STATUS
-    PRIORITY PERCENT-COMPLETE ATTACH CONFERENCE X-GOOGLE-CONFERENCE
-    X-MICROSOFT-SKYPETEAMSMEETINGURL""".split()  # noqa: SIM905
-).union(_TIMES, _PEOPLE)
+_TIMES = {  # of an event, with the names that readers know
+    "DTSTART": "Start",
+    "DTEND": "End",
+    "DUE": "Due",
+    "RECURRENCE-ID": "Instead of",
+    "RRULE": "Repeats",
+    "RDATE": "Also on",
+    "EXDATE": "Not on",
+    "COMPLETED": "Completed",
+    "FREEBUSY": "Busy",
+}
+_EVENT = {
+    **_TIMES,
+    "DURATION": "Duration",
+    "LOCATION": "Location",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendee",
+    "CONTACT": "Contact",
+    "RESOURCES": "Resources",
+    "CATEGORIES": "Categories",
+    "STATUS": "Status",
+    "PRIORITY": "Priority",
+    "PERCENT-COMPLETE": "Percent complete",
+    "URL": "Web page",
+    "ATTACH": "Attachment",
+    "CONFERENCE": "Call",
+    "X-GOOGLE-CONFERENCE": "Call",
+    "X-MICROSOFT-SKYPETEAMSMEETINGURL": "Call",
+    "COMMENT": "Comment",
+}
+_TEXTS = ("SUMMARY", "DESCRIPTION")
+_TAG = re.compile(r"</?(?:a|b|br|div|html|li|ol|p|span|u|ul)\b[^<>]*>", re.IGNORECASE)
 _SAYS_NOTHING = ("", "CONFIRMED")  # as most are
 _NAMES = ("X-WR-CALNAME", "NAME")  # of a calendar
 _STAMP = re.compile(r"\b(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?\b")
@@ -95,34 +120,57 @@ def _unescape(value: str) -> str:
 
 
 def read_calendar(data: bytes, name: str) -> Loaded:
-    """Read an .ics file: what happens, when and where, a paragraph for each event, in the zone of
-    the calendar.
+    """Read an .ics file: a section for each event, which says what happens, when, where and with
+    whom, in the zone of the calendar.
     """
     names = (each.value for each in _read_lines(data) if each.name in _NAMES)
-    return Loaded("\n".join(read_events(data)).strip(), "mail", _unescape(next(names, "")))
+    return Loaded("\n\n".join(read_events(data)), "calendar", _unescape(next(names, "")))
 
 
 def read_events(data: bytes) -> Iterator[str]:
-    """Yield what happens, when, where and with whom, of a calendar (RFC 5545), and whether it is
-    done; alarms and time zones are left out.
+    """Yield the events, tasks, journals and busy times of a calendar (RFC 5545), each as a heading,
+    fields and a text; alarms and time zones are left out.
     """
     inside: list[str] = []
-    zone = begun = ""
+    event: list[_Property] = []
+    zone = ""
     for each in _read_lines(data):
-        if each.name == "DTSTART":
-            begun = each.value
-        elif each.name == "DTEND":
-            each = each._replace(value=_find_last_day(begun, each.value))
         if each.name == "BEGIN":
             inside.append(each.value.upper())
-            if inside[-1] in _COMPONENTS:
-                yield ""
         elif each.name == "END":
-            inside = inside[:-1]
+            if inside and inside.pop() in _COMPONENTS:
+                yield _show_event(event, zone)
+                event = []
         elif each.name == "X-WR-TIMEZONE" or (each.name == "TZID" and not zone):
             zone = each.value
         elif inside and inside[-1] in _COMPONENTS and _is_for_readers(each):
-            yield f"{each.name}: {_show_value(each, zone)}"
+            event.append(each)
+    if event:  # in which the file is cut
+        yield _show_event(event, zone)
+
+
+def _show_event(event: list[_Property], zone: str) -> str:
+    """Return an event: its summary and day as a heading, its fields, and its description."""
+    values = {each.name: each.value for each in event}
+    begun = values.get("DTSTART", values.get("DUE", ""))
+    lines = [
+        f"{_EVENT[each.name]}: {_show_value(each, begun, zone)}"
+        for each in event
+        if each.name in _EVENT
+    ]
+    summary, day = _unescape(values.get("SUMMARY", "")), _STAMP.match(begun)
+    dated = f"{summary}, {day[1]}-{day[2]}-{day[3]}" if day else summary
+    heading = f"## {dated}" if summary else ""
+    description = _read_description(values.get("DESCRIPTION", ""))
+    return "\n\n".join(filter(None, (heading, "\n".join(lines), description)))
+
+
+def _read_description(value: str) -> str:
+    """Return a description with its lines; some calendars write it as HTML."""
+    text = _ESCAPE.sub(lambda sign: "\n" if sign[1] in "nN" else sign[1], value)
+    if _TAG.search(text):
+        return extract(text.encode("utf-8", "replace"))
+    return "\n".join(map(fold, text.split("\n"))).strip()
 
 
 def _find_last_day(begun: str, ended: str) -> str:
@@ -138,16 +186,21 @@ def _find_last_day(begun: str, ended: str) -> str:
 
 def _is_for_readers(each: _Property) -> bool:
     is_file = bool(each.find("ENCODING")) and each.name == "ATTACH"  # in base64
-    return each.name in _EVENT and not is_file and each.value.upper() not in _SAYS_NOTHING
+    is_told = each.name in _EVENT or each.name in _TEXTS
+    return is_told and not is_file and each.value.upper() not in _SAYS_NOTHING
 
 
-def _show_value(each: _Property, zone: str) -> str:
-    """Return the value of a property of an event; times in UTC are told in a zone."""
-    value = each.value
+def _show_value(each: _Property, begun: str, zone: str) -> str:
+    """Return the value of a property of an event that has ``begun``; times in UTC are told in a
+    zone.
+    """
+    value = _find_last_day(begun, each.value) if each.name == "DTEND" else each.value
     if each.name in _TIMES:
         own = each.find("TZID").strip("/")
         shown = _STAMP.sub(lambda stamp: _show_time(stamp, zone), value)
         return _unescape(shown) + (f" {own}" if own else "")
+    if each.name == "STATUS":
+        return value.lower().replace("-", " ")
     if each.name not in _PEOPLE:
         return _unescape(value)
     address = re.sub("(?i)^mailto:", "", _unescape(value))

@@ -344,7 +344,7 @@ def _read_body(part: EmailMessage) -> list[str]:
         return [_read_html(part)]
     text = _decode(part)
     if kind == "text/calendar":
-        return ["\n".join(read_events(text.encode()))]
+        return ["\n\n".join(read_events(text.encode()))]
     if part.get_param("format") == "flowed":
         return [_join_flowed(text, part.get_param("delsp") == "yes")]
     return [text]

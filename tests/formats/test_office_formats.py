@@ -674,7 +674,7 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
             multipart(
                 "alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)
             ),
-            "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13",
+            "Please come.\n\n## Crane check, 2025-05-12\n\nStart: 2025-05-12 09:00 UTC\nEnd: 2025-05-13",
         ),
         (
             multipart(
@@ -741,7 +741,7 @@ def test_the_parts_of_a_mail(data, text):
     assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"
 
 
-def test_a_calendar_has_a_paragraph_an_event():
+def test_a_calendar_has_a_section_an_event():
     found = load(
         b"BEGIN:VCALENDAR\n"
         + EVENT
@@ -750,8 +750,10 @@ def test_a_calendar_has_a_paragraph_an_event():
         + b"\nEND:VCALENDAR",
         "a.ics",
     )
-    dates = "DTSTART: 2025-05-12 09:00 UTC\nDTEND: 2025-05-13"
-    assert found.text == f"SUMMARY: Crane check\n{dates}\n\nSUMMARY: Pump check\n{dates}"
+    dates = "Start: 2025-05-12 09:00 UTC\nEnd: 2025-05-13"
+    assert found.text == "\n\n".join(
+        f"## {part} check, 2025-05-12\n\n{dates}" for part in ("Crane", "Pump")
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
@@ -824,8 +826,8 @@ END:VEVENT
 BEGIN:VTODO
 DUE:20250601
 END:VTODO"""
-    people = "ORGANIZER: Quill, Ada <ada@example.org>\nATTENDEE: ben@example.org"
-    assert load(calendar.encode(), "a.ics").text == f"{people}\nSUMMARY: Prüfung\n\nDUE: 2025-06-01"
+    people = "Organizer: Quill, Ada <ada@example.org>\nAttendee: ben@example.org"
+    assert load(calendar.encode(), "a.ics").text == f"## Prüfung\n\n{people}\n\nDue: 2025-06-01"
 
 
 @pytest.mark.parametrize(

@@ -368,10 +368,11 @@ def test_events_that_come_again_or_not_at_all():
     )
     text = "\n".join(["BEGIN:VCALENDAR", "BEGIN:VEVENT", *event, "END:VEVENT", "END:VCALENDAR"])
     expected = [
-        "SUMMARY: Crane",
-        "DTSTART: 2025-05-12 09:00",
-        "RRULE: FREQ=WEEKLY",
-        "STATUS: CANCELLED",
+        "## Crane, 2025-05-12",
+        "",
+        "Start: 2025-05-12 09:00",
+        "Repeats: FREQ=WEEKLY",
+        "Status: cancelled",
     ]
     assert read(text, "a.ics").splitlines() == expected
 
@@ -556,8 +557,8 @@ def test_outlines_of_a_map_are_left_out():
 def test_times_of_a_calendar_have_their_zone():
     event = "SUMMARY:Choir\nDTSTART:20250707T080000Z\nDTEND;TZID=America/New_York:20250707T093000\nEXDATE:20250714T080000Z"
     text = read(f"BEGIN:VCALENDAR\nBEGIN:VEVENT\n{event}\nEND:VEVENT\nEND:VCALENDAR\n", "a.ics")
-    times = "DTSTART: 2025-07-07 08:00 UTC\nDTEND: 2025-07-07 09:30 America/New_York\nEXDATE: 2025-07-14 08:00 UTC"
-    assert text == f"SUMMARY: Choir\n{times}"
+    times = "Start: 2025-07-07 08:00 UTC\nEnd: 2025-07-07 09:30 America/New_York\nNot on: 2025-07-14 08:00 UTC"
+    assert text == f"## Choir, 2025-07-07\n\n{times}"
 
 
 @pytest.mark.parametrize(
