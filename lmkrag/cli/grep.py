@@ -84,8 +84,9 @@ def grep(
     """Search a folder by meaning, as grep does by pattern.
 
     Nothing has to be indexed first: the most promising files are encoded at once, the rest in the
-    background, into an index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1
-    where nothing or only weak results were found.
+    background, into an index in the user's cache directory. Prints FILE:LINE:TEXT, with the page,
+    row or paragraph where a file has no lines; exits with 1 where nothing or only weak results were
+    found.
     """
     from lmkrag.search.line_matches import find_lines
 
@@ -195,10 +196,10 @@ def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bo
             inside = match.first <= number <= match.last or number == match.definition
             mark = ":" if inside else "-"
             if sys.stdout.isatty():
-                place = f"{number}{mark} "
+                place = f"{match.locate(number)}{mark} "
                 print_hanging(text, len(place), place)
             else:
-                click.echo(f"{one_line(match.path)}{mark}{number}{mark}{text}")
+                click.echo(f"{one_line(match.path)}{mark}{match.locate(number)}{mark}{text}")
         if separated and match.span.more:
             print_hanging(one_line(match.span.more_places), 2)
 
@@ -207,8 +208,9 @@ def _to_json(match: "LineMatch") -> dict[str, object]:
     span = match.span
     return {
         "path": match.path,
-        "line": match.first,
-        "last_line": match.last,
+        "line": match.first if match.is_numbered else None,
+        "last_line": match.last if match.is_numbered else None,
+        "place": match.locate(match.first),
         "lines": match.lines[match.first - 1 : match.last],
         "more": match.span.more,
         "passage": {
