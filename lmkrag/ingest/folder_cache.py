@@ -143,6 +143,7 @@ class OpenFolder(contextlib.ExitStack):
         """
         super().__init__()
         self.note, self._tell = "", tell
+        self._named = path.resolve() if path.is_file() else None
         store, encoder = open_index(index, create=True)
         self.callback(store.close)
         encoders = IndexEncoders(index, store.encoder, encoder)
@@ -192,7 +193,11 @@ class OpenFolder(contextlib.ExitStack):
         loading.join()
 
     def _choose(self, files: list[SourceFile], query: str) -> list[SourceFile]:
-        """Choose the files to encode now; say how many, if that is not all."""
+        """Choose the files to encode now; say how many, if that is not all. A file that is named
+        is searched alone, so it alone is encoded.
+        """
+        if self._named is not None:
+            return [file for file in files if file.path.resolve() == self._named]
         chosen = choose_files(files, query)
         if len(chosen) < len(files):
             self.note = (

@@ -105,6 +105,24 @@ def test_changes_are_seen_and_a_file_can_be_searched(grep, folder, tmp_path):
     assert len(list((tmp_path / "cache" / "lmkrag" / "folders").iterdir())) == 2
 
 
+def test_files_without_lines_are_found_by_row_paragraph_and_page(grep, folder, corpus):
+    rows = "code,item,price\nM1,Copper pipe,9.10\nM2,Brass rod,18.90\nM3,Lino sheet,3.20\n"
+    (folder / "prices.csv").write_text(rows)
+    page = "<p>The kiln is hot.</p><p>The choir sings in the barn.</p>"
+    (folder / "club.html").write_text(f"<html><body><h1>Club</h1>{page}</body></html>")
+    row = "prices.csv:row 3:code: M2 | item: Brass rod | price: 18.90\n"
+    assert grep("brass rod", "prices.csv", "-k", 1).stdout == row
+    found = grep("[a-z]+ rod price", "prices.csv", "--regex", r"\d+\.9\d").stdout
+    assert found == row
+    (match,) = json.loads(grep("brass rod", "prices.csv", "-k", 1, "--json").stdout)["matches"]
+    assert (match["line"], match["place"]) == (None, "row 3")
+    found = grep("where does the choir sing", "-k", 1).stdout
+    assert found == "club.html:Club, paragraph 2:The choir sings in the barn.\n"
+    report = corpus / "reports" / "viaduct-inspection.pdf"
+    found = grep("what do the recommendations cost", report, "-k", 1).stdout
+    assert re.match(r".*viaduct-inspection\.pdf:page \d:", found)
+
+
 def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
     filler = "\n".join(f"value_{n} = compute_something({n})" for n in range(400)) + "\n"
     for number in range(30):
