@@ -80,7 +80,8 @@ def search(
                 text[span.end : end].strip("\r\n"),
             )
     if as_json:
-        output.print_json({"query": query, **_to_record(spans)})
+        notes = [*spans.notes, why] if why else spans.notes
+        output.print_json({"query": query, "spans": to_json(spans), "notes": notes})
     else:
         _print_spans(query, spans, around, why, options["level"])
     if ABSTAINED in spans.notes:

@@ -252,7 +252,7 @@ class _Parser:
         key = key.lower()
         if key_kind in _VALUES and (listed := self._listed(key)) is not None:
             return listed
-        kind, operator = self._pop()
+        kind, operator = self._pop() if self._tokens else ("", "")
         if key_kind in _VALUES and kind != "operator":
             raise self._error(f"an operator such as = is missing after {key!r}")
         value_kind, value = self._pop()

@@ -11,7 +11,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import QUOTE_MARKS, count_marks, read_author, read_opener
 from lmkrag.specs import CHAT
 
-MAIL = "mail"
+MAIL, CALENDAR = "mail", "calendar"
 KINDS = frozenset({CHAT, MAIL})
 """Kinds of documents that have messages."""
 

@@ -10,9 +10,10 @@ from lmkrag.language.dates import find_date, first_day
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage
 from lmkrag.search.filters import Expression, PredicateFilter, Test, parse_filter
-from lmkrag.search.messages import KINDS
+from lmkrag.search.messages import CALENDAR, KINDS
 from lmkrag.search.results import find_headings
 
+_OF_MANY_DAYS = KINDS | {CALENDAR}  # kinds of documents whose parts have days of their own
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}
 
@@ -65,7 +66,7 @@ def filter_period(expression: Expression | None, period: Period) -> PredicateFil
             if key != "modified":  # that of the file
                 may |= open_ & by_meta & match(key, lambda value: period.has(read(value)))
                 open_ &= ~(by_meta & match(key, lambda value: bool(read(value))))
-        may |= open_ & match("kind", lambda kind: kind in KINDS)  # it has messages of many days
+        may |= open_ & match("kind", lambda kind: kind in _OF_MANY_DAYS)
         may |= open_ & match("doc_id", lambda name: period.has(read_name(name or "")))
         open_ &= match("doc_id", lambda name: not read_name(name or ""))
         may |= open_ & match("modified", lambda changed: not changed or later.has(changed))

@@ -256,6 +256,10 @@ class SearchRequest:
                 raise UsageError(
                     f"{name} must be a day, month or year such as 2026-03-01, not {value!r}"
                 )
+        if self.since and self.until:
+            precision = min(len(self.since), len(self.until))
+            if self.since[:precision] > self.until[:precision]:
+                raise UsageError(f"since={self.since} is later than until={self.until}")
 
     @property
     def limit(self) -> int | None:

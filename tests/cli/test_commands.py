@@ -381,6 +381,9 @@ def test_a_filter_that_matches_nothing_says_what_there_is(lmkrag, index):
         )
         assert "front matter: author, date, tags, title, year" in result.stderr
     assert lmkrag("search", "water", "--filter", "kind=pdf", "--index", index).stderr == ""
+    found = lmkrag("search", "lamp", "--filter", "kind=pdg", "--index", index, "--json")
+    (note,) = json.loads(found.stdout)["notes"]
+    assert note.startswith("no document matches the filter 'kind=pdg'")
 
 
 def test_prune_brings_an_index_up_to_date(lmkrag, tmp_path):

@@ -1,5 +1,7 @@
 """Contacts are a record a person; a calendar says what is done, due, cancelled, and who comes."""
 
+import os
+
 import pytest
 
 from lmkrag import Engine
@@ -226,9 +228,11 @@ def test_an_event_is_found_whole_and_alone(tmp_path):
     events = [
         line for event in (cleaning, regatta) for line in ("BEGIN:VEVENT", *event, "END:VEVENT")
     ]
-    (tmp_path / "club.ics").write_text(calendar(*events))
+    path = tmp_path / "club.ics"
+    path.write_text(calendar(*events))
+    os.utime(path, (1_700_000_000, 1_700_000_000))  # before its events
     with Engine.open(tmp_path / "index", create=True) as engine:
-        engine.add(tmp_path / "club.ics")
+        engine.add(path)
         first = engine.search("Where is the spring cleaning?")[0]
         assert first.headings[-1] == "Spring cleaning of the boathouse, 2026-04-12"
         assert first.date == "2026-04-12"

@@ -136,7 +136,7 @@ def test_folders_and_dates_of_documents(expression, expected):
     ("expression", "message"),
     [
         ("", "it ends too early"),
-        ("kind", "it ends too early"),
+        ("kind", "an operator such as = is missing after 'kind'"),
         ("kind=", "it ends too early"),
         ("kind pdf", "an operator such as = is missing after 'kind'"),
         ("kind=pdf and year (2020)", "an operator such as = is missing after 'year'"),

@@ -20,7 +20,13 @@ from lmkrag.search.request import DEFAULT_TOP_K, SearchRequest
         ({"per_document": -1}, "per_document must be at least 1, not -1"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
         ({"level": "page"}, "level 'page': use 'passage', 'span', 'sentence' or 'document'"),
-        ({"filter": "kind"}, "filter 'kind': it ends too early"),
+        ({"filter": "kind="}, "filter 'kind=': it ends too early"),
+        (
+            {"filter": "kind~pdf"},
+            "filter 'kind~pdf': an operator such as = is missing after 'kind~pdf'",
+        ),
+        ({"since": "2026-05", "until": "2026-01"}, "since=2026-05 is later than until=2026-01"),
+        ({"since": "2026-05-02", "until": "2025"}, "since=2026-05-02 is later than until=2025"),
         ({"filter": ""}, "filter '': it ends too early"),
     ],
 )
