@@ -150,18 +150,6 @@ def test_a_quotation_takes_no_place_of_its_mail(encoder, tmp_path):
     assert "sill" in found[1].text
 
 
-def test_the_header_of_a_mail_is_one_passage(encoder, tmp_path):
-    mail = (
-        "From: Ida <ida@lock.example>\nTo: bo@lock.example\nCc: Jan <jan@lock.example>\n"
-        "Date: Mon, 04 May 2026 08:00:00 +0000\nSubject: The pumps\n\nShall we order both?\n"
-    )
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
-        engine.add([Document("1.eml", "1.eml", mail, kind="mail")])
-        found = engine.search("Who got a copy of the mail to Bo?")
-    (headed,) = [span for span in found if "jan@lock.example" in span.text]
-    assert headed.text.startswith("From: Ida") and "Subject: The pumps" in headed.text
-
-
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text

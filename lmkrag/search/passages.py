@@ -10,7 +10,6 @@ import re
 from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import count_marks
 from lmkrag.search.code_blocks import enclosing_block
-from lmkrag.search.messages import MAIL
 from lmkrag.search.units import (
     ASKS,
     begins_entry,
@@ -52,8 +51,6 @@ def complete_span(
     if view.row.kind == "code":
         return enclosing_block(view, *find_bounds(view, first, stop), weights.block_chars)
     is_chat = view.row.kind == CHAT
-    if view.row.kind == MAIL and view.kind(first) == "record":
-        first, stop = _whole_header(view, first, stop, weights.lead_chars)
     if not is_chat:
         first, stop = _whole_section(view, first, stop, weights.section_chars)
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
@@ -68,17 +65,6 @@ def complete_span(
     if is_chat and view.kind(first) == "heading" and first + 1 < stop:
         first += 1  # who speaks in a message stands beside it
     return find_bounds(view, first, stop)
-
-
-def _whole_header(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
-    """The span with the rest of the header of a mail that it begins in, where that is short."""
-    top, bottom = first, first + 1
-    while top > 0 and view.kind(top - 1) == "record":
-        top -= 1
-    while bottom < view.row.sentences and view.kind(bottom) == "record":
-        bottom += 1
-    is_short = measure(view, top, bottom) <= most
-    return (top, max(stop, bottom)) if is_short else (first, stop)
 
 
 def _whole_section(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
