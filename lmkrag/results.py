@@ -524,14 +524,16 @@ class Answer:
     def with_notes(self, notes: Sequence[str]) -> "Answer":
         """Return the answer with the notes of the search before its warnings.
 
-        What it says itself is left out, and so are contradictions of what it does not cite.
+        What it says itself is left out, and so are contradictions of what it does not cite, or
+        cites as the nearest passage alone.
         """
+        answering = () if self.label == "weak" else self.citations
         left_out = {self.text}.union(
             contrast.note for span in self.spans for contrast in span.contrasts
         )
         left_out -= {
             contrast.note
-            for citation in self.citations
+            for citation in answering
             for contrast in citation.span.contrasts
             if citation.start < contrast.end and contrast.start < citation.end
         }

@@ -78,6 +78,8 @@ def test_an_answer_tells_only_of_what_contradicts_what_it_cites(engine):
     lamp = engine.ask("how many hours does the keeper of the north lamp work?")
     elsewhere = replace(lamp, spans=(*lamp.spans, *spans))
     assert contrast.note not in elsewhere.with_notes(spans.notes).warnings
+    nearest = replace(answer, warnings=(), confidence=0.1)
+    assert contrast.note not in nearest.with_notes(spans.notes).warnings
 
 
 def test_the_date_of_a_sentence_is_no_second_value(tmp_path):
