@@ -150,6 +150,25 @@ def test_a_quotation_takes_no_place_of_its_mail(encoder, tmp_path):
     assert "sill" in found[1].text
 
 
+def test_a_reply_comes_with_all_that_it_quotes(encoder, tmp_path):
+    asked = "How many fenders came back? I counted eleven before the storm and see nine now. The rest seems complete."
+    wrapped = asked.replace("storm and", "storm and\n>")
+    header = "From: {0} <{0}@lock.example>\nTo: all@lock.example\nDate: Mon, {1} May 2026 08:00:00 +0000\n\n"
+    reply = (
+        f"Dear Ida,\n\n> {wrapped}\n\nTwo were burst and Jan took them out.\n\nBest wishes\nBo\n"
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(
+            [
+                Document("1.eml", "1.eml", header.format("Ida", 4) + asked + "\n", kind="mail"),
+                Document("2.eml", "2.eml", header.format("Bo", 5) + reply, kind="mail"),
+            ]
+        )
+        (first,) = engine.search("How many fenders were burst?", top_k=1)
+    assert first.text == f"> {wrapped}\n\nTwo were burst and Jan took them out."
+    assert (first.doc_id, first.also_in) == ("2.eml", ("1.eml",))
+
+
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text

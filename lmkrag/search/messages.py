@@ -25,6 +25,7 @@ _HEADER = re.compile(  # of a mail, or of one that it quotes
 _PARAGRAPH = re.compile(  # lines with the same marks
     r"^((?:[ \t]?>)*+)[ \t]*[^\s>][^\n]*(?:\n\1[ \t]*[^\s>][^\n]*)*", re.MULTILINE
 )
+_LONGEST_LINE = 200  # characters; mails are wrapped
 _LONGEST_HEADER = 8_000  # characters; it may name many recipients
 
 
@@ -58,6 +59,13 @@ def find_passage_message(view: DocumentView, ordinal: int, last: int) -> Message
         return message
     reply = find_message(view, last)
     return message if reply is None or reply.is_quoted else reply
+
+
+def count_last_marks(view: DocumentView, ordinal: int) -> int:
+    """Return the number of marks before the line that a sentence ends in, of what a mail quotes."""
+    start, end = view.bounds(ordinal)
+    line = view.text(max(0, start - _LONGEST_LINE), end).rstrip().rpartition("\n")[2]
+    return count_marks(line)
 
 
 def list_messages(view: DocumentView) -> list[Message]:
