@@ -277,10 +277,11 @@ class Span:
 
     @property
     def weak(self) -> bool:
-        """Whether there is little evidence that it answers; false in lexical mode, in which that is
-        unknown.
+        """Whether there is little evidence that it answers: it lacks words of the query and is not
+        similar. False in lexical mode, in which that is unknown.
         """
-        return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
+        is_similar = weigh_evidence([self]) >= FOUND
+        return any(hit.dense for hit in self.hits) and self.coverage < 1 and not is_similar
 
     @property
     def more_places(self) -> str:

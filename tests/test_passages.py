@@ -169,6 +169,16 @@ def test_a_reply_comes_with_all_that_it_quotes(encoder, tmp_path):
     assert (first.doc_id, first.also_in) == ("2.eml", ("1.eml",))
 
 
+def test_a_passage_with_all_words_of_the_query_is_not_weak(encoder, tmp_path):
+    rows = "code: M-403 | item: Brass rod 8 | price: 12.40\ncode: M-404 | item: Brass rod 10 | price: 18.90"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add([Document("prices.csv", "prices.csv", rows, kind="csv")])
+        first, second = engine.search("M-404")
+        assert (first.text, first.weak) == (rows.splitlines()[1], False)
+        assert second.weak
+        assert all(span.weak for span in engine.search("tide tables"))
+
+
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text
