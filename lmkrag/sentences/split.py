@@ -27,6 +27,7 @@ MAX_CHARS = (
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # characters that are split at a time
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
+_SETTINGS = re.compile(r"\[{1,2}[\w.\"' -]+\]{1,2}\s*$")  # [server.tls], of TOML and INI files
 # characters that share a landmark, of source code and of code in a text
 _CODE_GROUP, _SAMPLE_GROUP = (700, 400)
 _HARD_WRAP = 120  # a longer line is a whole paragraph, unless most lines around it are as long
@@ -152,7 +153,7 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
         kind: the kind of the document.
     """
     if kind == "code":
-        blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
+        blocks = _code_blocks(0, _lines(text), _CODE_GROUP, is_file=True)
     else:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text), kind)
     # Cut blocks into sentences, and long sentences into pieces: (start, text, kind) of each.
@@ -579,10 +580,15 @@ def _record_blocks(lines: Iterable[str], start: int = 0) -> Iterator[Part]:
         start += len(line)
 
 
-def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) -> Iterator[Part]:
-    """Group lines of code: up to ``most`` characters, closed early by a blank line."""
+def _code_blocks(
+    start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP, *, is_file: bool = False
+) -> Iterator[Part]:
+    """Group lines of code: up to ``most`` characters, closed early by a blank line, and in a file
+    by the name of a section of settings.
+    """
     group, is_closed = "", False
     for line in lines:
+        is_closed = is_closed or (is_file and _SETTINGS.match(line) is not None)
         if group and (is_closed or len(group) + len(line) > most):
             yield start, group, "code"
             start, group = start + len(group), ""

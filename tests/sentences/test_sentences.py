@@ -377,3 +377,17 @@ def test_a_property_of_a_note_is_a_record(text, records):
     sentences = split_sentences(text, kind="markdown")
     assert_tiles(text, sentences)
     assert [text[s.start : s.end].strip() for s in sentences if s.kind == "record"] == records
+
+
+def test_each_section_of_settings_is_a_group():
+    sections = [
+        "# Settings of the doors.\n\n",
+        '[server]\nhost = "quay.example"\nport = 8443\n\n',
+        "[doors.wood]\n# People carry boards.\nopen_seconds = 15\n",
+        "[[doors]]\nrelay = 4\nopen_seconds = 7\n",
+    ]
+    text = "".join(sections)
+    groups = [text[each.start : each.end] for each in split_sentences(text, kind="code")]
+    assert groups == sections
+    array = "ports = [\n    1,\n]\nnames = names[1:]\n[1, 2]\n"
+    assert len(split_sentences(array, kind="code")) == 1
