@@ -267,7 +267,7 @@ def remove(
     If one of them is not in the index, none is removed.
     """
     if bool(doc_ids) == (filter_expression is not None):
-        raise UsageError("give ids of documents, or --filter EXPR")
+        raise UsageError("give either ids of documents or --filter EXPR")
     output.tell_leftovers(index_path, writes=True)
     with Engine.open(index_path) as engine:
         count = engine.remove(_find_ids(engine, doc_ids) or None, filter=filter_expression)

@@ -59,7 +59,7 @@ _MAX_DEPTH = 50
 _NAMES = frozenset({"doc_id", "path", "title", "kind", "root"})  # keys whose values are no dates
 SPEAKER = "speaker"
 """A key of messages, not of documents."""
-_ASKED = "kind, path, doc_id, title, modified, speaker"
+_ASKED = "path, doc_id, title, modified, speaker"
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
@@ -179,7 +179,7 @@ def explain_filter(
         return ""
     if not for_owner:
         return (
-            f"no document matches the filter {expression!r}; a filter asks for {_ASKED} or a "
+            f"no document matches the filter {expression!r}; a filter asks for kind, {_ASKED} or a "
             "key of front matter"
         )
     documents = list_documents()
@@ -188,7 +188,8 @@ def explain_filter(
     more = f"; front matter: {', '.join(keys[:_LISTED])}" if keys else ""
     return (
         f"no document matches the filter {expression!r}; kind is one of {', '.join(kinds)}; "
-        f"path, doc_id, title and root can be asked for, too{more}"
+        f"{_ASKED} and root can be asked for, too{more}; a part of a value needs stars, such as "
+        "title=*report*"
     )
 
 
