@@ -69,15 +69,21 @@ def print_span(
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, whether it is weak, its date unless that is its file's, and warnings."""
-    marks = (
-        "weak" if span.weak else "",
-        f"{span.date} ({span.date_source})" if span.date_source not in ("", "file") else "",
-        f"superseded by {one_line(span.superseded_by)}" if span.superseded_by else "",
-        f"({span.stale} since indexing)" if span.stale else "",
-        "(speaks to a language model)" if span.instructs_model else "",
-    )
-    return " ".join(filter(None, (f"{span.score:.3f}", *marks)))
+    """The score of a span, whether it is weak, and what else is told beside its place."""
+    weak = ["weak"] if span.weak else []
+    return " ".join([f"{span.score:.3f}", *weak, *_remark(span)])
+
+
+def _remark(span: Span) -> Iterator[str]:
+    """Yield the date of a span unless that is its file's, and warnings."""
+    if span.date_source not in ("", "file"):
+        yield f"{span.date} ({span.date_source})"
+    if span.superseded_by:
+        yield f"superseded by {one_line(span.superseded_by)}"
+    if span.stale:
+        yield f"({span.stale} since indexing)"
+    if span.instructs_model:
+        yield "(speaks to a language model)"
 
 
 def _above(span: Span) -> list[str]:
@@ -247,15 +253,17 @@ def print_citations(answer: Answer) -> None:
         shown = _is_shown(citation, answer)
         if shown and citation.number == printed:
             continue
-        label = "" if printed or not answer.label else f"  {answer.label}"
+        label = [] if printed or not answer.label else [answer.label]
+        told = " ".join([*label, *_remark(span)])
+        rating = f"  {told}" if told else ""
         printed = citation.number
         if sys.stdout.isatty():
-            _print_place(f"[{citation.number}] ", citation.place, span, label)
+            _print_place(f"[{citation.number}] ", citation.place, span, rating)
             excerpt = [] if shown else _excerpt(citation, answer.short)
             for part in excerpt:
                 _console().print(_quoted(part, 4))
         else:
-            click.echo(f"[{citation.number}] {one_line(citation.place)}{label}")
+            click.echo(f"[{citation.number}] {one_line(citation.place)}{rating}")
             for line in [*_above(span), *([] if shown else quote_lines(_in_its_span(citation)))]:
                 click.echo(f"    {line}")
         if span.also_in:

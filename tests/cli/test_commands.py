@@ -84,7 +84,7 @@ def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
     assert re.search(
-        r"^\[1\] reports/viaduct-inspection.pdf, page 2  (strong|likely)$",
+        r"^\[1\] reports/viaduct-inspection.pdf, page 2  (strong|likely) 2026-11-21 \(properties\)$",
         result.stdout,
         re.MULTILINE,
     )
