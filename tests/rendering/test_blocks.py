@@ -347,3 +347,26 @@ def test_an_item_of_a_list_goes_on_below_its_words():
         " 3. Nobody counts the",
         "    turns aloud.",
     ]
+
+
+def test_the_blocks_of_an_item_begin_lines_of_their_own():
+    text = (
+        "1. Turn the crank forty times.\n\n   Never let go.\n\n2. Close it.\n\n   > Said the keeper.\n\n"
+        "   - inside\n\n* # Hatch\n  The second.\n* ```\n  x = 1\n  ```\n*\n"
+    )
+    printed = on_terminal(parse_blocks(text, kind="markdown"))
+    assert [re.sub(r"\x1b\[\d*m", "", line).rstrip() for line in printed.splitlines()] == [
+        " 1. Turn the crank forty times.",
+        "",
+        "    Never let go.",
+        " 2. Close it.",
+        "",
+        "    > Said the keeper.",
+        "",
+        "     - inside",
+        "",
+        " - Hatch",
+        "   The second.",
+        " -   x = 1",
+        " -",
+    ]
