@@ -183,7 +183,8 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
         elif _COMMENT.match(text):
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
-            table = [line, *takewhile(lambda below: below.shown.strip(), lines[number:])]
+            below = (lines[place] for place in range(number, len(lines)))
+            table = [line, *takewhile(lambda row: row.shown.strip(), below)]
             yield from (Line(_FENCE), *table, Line(_FENCE))
             number += len(table) - 1
         elif text.rstrip().endswith("::"):
