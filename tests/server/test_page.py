@@ -839,3 +839,20 @@ def test_a_page_of_a_pdf_keeps_its_shape(page, quick_server, width):
     until(page, "document.querySelector('.page img')?.naturalWidth > 0")
     shape = "(image => image.width / image.height - image.naturalWidth / image.naturalHeight)"
     assert abs(page.evaluate(f"{shape}(document.querySelector('.page img'))")) < 0.02
+
+
+def test_a_login_that_has_ended_is_asked_for_again(page, serve, built_index, tmp_path):
+    with serve(
+        tmp_path, "--index", f"demo={built_index}", LMKRAG_TOKEN="a-token-of-tests"
+    ) as running:
+        page.goto(running.url)
+        page.get_by_label("The server's token").fill("a-token-of-tests")
+        page.get_by_role("button", name="Enter").click()
+        page.get_by_text("5 documents").wait_for()
+        page.context.clear_cookies()  # a restart ends every login, too
+        page.locator("#q").fill(PDF)
+        page.locator("#q").press("Enter")
+        page.get_by_label("The server's token").fill("a-token-of-tests")
+        page.get_by_role("button", name="Enter").click()
+        page.locator(".citations a").first.wait_for()
+        page.errors[:] = [error for error in page.errors if "401" not in error]

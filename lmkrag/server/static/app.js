@@ -164,6 +164,11 @@ function App() {
     return () => clearTimeout(timer);
   }, [status]);
   useEffect(() => {
+    const refuse = (event) => setProblem(event.detail);
+    addEventListener("unauthorized", refuse);
+    return () => removeEventListener("unauthorized", refuse);
+  }, []);
+  useEffect(() => {
     const back = () => setState(readState());
     addEventListener("popstate", back);
     return () => removeEventListener("popstate", back);

@@ -33,7 +33,9 @@ async function check(response) {
   } catch {
     // not JSON: the status alone has to do
   }
-  throw new Problem(response.status, body);
+  const problem = new Problem(response.status, body);
+  if (problem.status === 401) dispatchEvent(new CustomEvent("unauthorized", { detail: problem }));
+  throw problem;
 }
 
 export async function getJson(path, parameters = {}, signal = undefined) {
