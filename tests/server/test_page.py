@@ -856,3 +856,29 @@ def test_a_login_that_has_ended_is_asked_for_again(page, serve, built_index, tmp
         page.get_by_role("button", name="Enter").click()
         page.locator(".citations a").first.wait_for()
         page.errors[:] = [error for error in page.errors if "401" not in error]
+
+
+def test_a_folder_is_followed_when_one_look_has_failed(page, serve_process, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nIt leaves at seven.\n")
+    looks = []
+
+    def fail_second(route) -> None:
+        looks.append(route.request.url)
+        route.abort() if len(looks) == 2 else route.continue_()
+
+    with serve_process(
+        tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")
+    ) as running:
+        page.clock.install()
+        page.goto(running.url)
+        page.get_by_text("of 1 document.").wait_for()
+        page.route("**/api/status*", fail_second)
+        (tmp_path / "notes" / "tides.md").write_text("# Tides\n\nHigh water comes at noon.\n")
+        deadline = time.monotonic() + PATIENCE / 1_000
+        while not page.get_by_text("of 2 documents.").count():
+            assert time.monotonic() < deadline, looks
+            page.clock.fast_forward(16_000)
+            page.wait_for_timeout(200)
+        page.get_by_role("alert").wait_for(state="detached")
+    page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]

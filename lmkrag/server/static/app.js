@@ -149,20 +149,31 @@ function App() {
   const all = server?.indexes.map(({ name }) => name) || [];
   const index = state.index || all[0] || "";
   const names = index === ALL ? all : [index].filter(Boolean);
-  const readStatus = () => Promise.all(names.map((name) => getJson("/api/status", { index: name }))).then(joinStatus);
   useEffect(() => {
-    if (names.length) readStatus().then(setStatus, setProblem);
+    if (!names.length) return undefined;
+    const abort = new AbortController();
+    let timer = 0;
+    const look = async (before) => {
+      let latest = before;
+      try {
+        const read = (name) => getJson("/api/status", { index: name }, abort.signal);
+        latest = joinStatus(await Promise.all(names.map(read)));
+        setStatus(latest);
+        setProblem(null);
+        if (before && before.generation !== latest.generation) reload();
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setProblem(error);
+      }
+      const pause = latest?.indexing || latest?.not_followed_since ? POLL : QUIET_POLL;
+      if (!latest || latest.follows) timer = setTimeout(look, pause, latest);
+    };
+    look(null);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [names.join(), changed]);
-  useEffect(() => {
-    if (!status?.follows) return undefined;
-    const look = () =>
-      readStatus().then((next) => {
-        setStatus(next);
-        if (next.generation !== status.generation) reload();
-      }, setProblem);
-    const timer = setTimeout(look, status.indexing || status.not_followed_since ? POLL : QUIET_POLL);
-    return () => clearTimeout(timer);
-  }, [status]);
   useEffect(() => {
     const refuse = (event) => setProblem(event.detail);
     addEventListener("unauthorized", refuse);
