@@ -882,3 +882,36 @@ def test_a_folder_is_followed_when_one_look_has_failed(page, serve_process, tmp_
             page.wait_for_timeout(200)
         page.get_by_role("alert").wait_for(state="detached")
     page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]
+
+
+def test_a_document_that_was_removed_can_be_added_again(page, writable, tmp_path):
+    (tmp_path / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
+    page.clock.install()
+    page.goto(f"{writable.url}/?view=documents")
+    button = page.get_by_role("button", name="Remove ferry.md")
+    for _ in range(2):
+        page.locator("input[type=file]").set_input_files(tmp_path / "ferry.md")
+        button.click()
+        page.get_by_text("Removed ferry.md.").wait_for()
+        page.clock.fast_forward(UNDO)
+        page.get_by_text("Removed ferry.md.").wait_for(state="detached")
+        assert button.count() == 0
+
+
+def test_a_removal_that_fails_leaves_the_document(page, writable):
+    def refuse(route) -> None:
+        if route.request.method == "DELETE":
+            route.fulfill(status=409, json={"detail": "another process writes to the index"})
+        else:
+            route.continue_()
+
+    page.route("**/api/documents/*", refuse)
+    page.clock.install()
+    page.goto(f"{writable.url}/?view=documents")
+    button = page.get_by_role("button", name="Remove beekeeping.html")
+    button.click()
+    page.get_by_text("Removed beekeeping.html.").wait_for()
+    page.clock.fast_forward(UNDO)
+    page.get_by_role("alert").get_by_text("another process writes").wait_for()
+    button.wait_for()
+    page.errors[:] = [error for error in page.errors if "409" not in error]

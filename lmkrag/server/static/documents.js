@@ -35,7 +35,7 @@ function useDocuments(index, changed) {
 }
 
 // Documents that will be removed when the time for undoing is over; leaving the page removes them at once.
-function useRemoval(index, onChange) {
+function useRemoval(index, documents, onChange) {
   const [pending, setPending] = useState({});
   const [problem, setProblem] = useState("");
   const timers = useRef(new Map());
@@ -45,7 +45,11 @@ function useRemoval(index, onChange) {
     try {
       await remove(`${documentPath(docId)}?${new URLSearchParams({ index })}`, options);
     } catch (error) {
-      if (error.status !== 404) setProblem(error.message); // 404: somebody else has removed it
+      if (error.status !== 404) {
+        // 404: somebody else has removed it
+        setProblem(error.message);
+        undo(docId);
+      }
     }
     onChange();
   };
@@ -54,6 +58,11 @@ function useRemoval(index, onChange) {
     timers.current.delete(docId);
     setPending(({ [docId]: _, ...rest }) => rest);
   };
+  // What was removed is not in the list that has been read since; it may be added again.
+  useEffect(() => {
+    const waits = ([docId]) => timers.current.has(docId);
+    setPending((known) => Object.fromEntries(Object.entries(known).filter(waits)));
+  }, [documents]);
   const request = (docId) => {
     setProblem("");
     setPending((known) => ({ ...known, [docId]: true }));
@@ -103,7 +112,7 @@ function DocumentsOf() {
   const [words, setWords] = useState("");
   const [kind, setKind] = useState("");
   const [most, setMost] = useState(SHOWN);
-  const removal = useRemoval(index, reload);
+  const removal = useRemoval(index, documents, reload);
   const writable = server?.writable;
   const query = words.toLowerCase();
   const matches = (documents || []).filter(
