@@ -915,3 +915,37 @@ def test_a_removal_that_fails_leaves_the_document(page, writable):
     page.get_by_role("alert").get_by_text("another process writes").wait_for()
     button.wait_for()
     page.errors[:] = [error for error in page.errors if "409" not in error]
+
+
+@pytest.fixture(scope="module")
+def long_text(serve, tmp_path_factory):
+    """A server on a text of which the page shows a part at once."""
+    folder = tmp_path_factory.mktemp("long")
+    text = "".join(f"Line {number} of the log: {'all is well ' * 80}\n" for number in range(120))
+    with Engine.open(folder / "index", create=True) as engine:
+        engine.add(Document("log.txt", "log.txt", text))
+    with serve(folder, "--rerank", "off", "--index", folder / "index") as running:
+        running.text = text
+        yield running
+
+
+def test_a_long_text_is_read_on_where_a_part_ends(page, long_text):
+    content, shown = page.locator(".document .content"), page.locator(".document .blocks")
+    start = long_text.text.index("Line 40 ")
+    page.goto(f"{long_text.url}/?doc=log.txt&start={start}&end={start + 7}")
+    page.locator("mark.place").wait_for()
+    last = re.findall(r"Line (\d+) ", shown.inner_text())[-1]
+    page.get_by_role("button", name="Show what follows").click()
+    page.get_by_text(f"Line {int(last) + 1} of the log").wait_for()
+    first = shown.locator("p").first.bounding_box()
+    assert content.bounding_box()["y"] <= first["y"] < content.bounding_box()["y"] + 200
+    assert shown.inner_text().startswith(f"Line {int(last) + 1} ")
+    page.get_by_role("button", name="Show what is before").click()
+    page.get_by_text(f"Line {last} of the log").wait_for()
+    until(
+        page,
+        "(area => area.scrollTop + area.clientHeight > area.scrollHeight - 9)(document.querySelector('.content'))",
+    )
+    page.get_by_role("button", name="Show what follows").click()
+    page.get_by_role("button", name="Show what follows").wait_for(state="detached")
+    assert "Line 119 of the log" in shown.inner_text()

@@ -25,10 +25,10 @@ export function useLoaded(load, keys) {
 }
 
 // After layout; only the document is scrolled, the answer beside it stays.
-function useScrollToMark(container, keys) {
+function useScrollTo(goal, container, keys) {
   useLayoutEffect(() => {
     const show = () => {
-      const mark = container.current?.querySelector("mark.place, .rectangle");
+      const mark = container.current?.querySelector(goal);
       for (const area of [mark?.closest(".content"), mark?.closest(".paper, .table")]) {
         if (!area) continue;
         const [box, outer] = [mark.getBoundingClientRect(), area.getBoundingClientRect()];
@@ -46,31 +46,30 @@ function Failure({ error }) {
   return html`<p class="problem" role="alert">${error.message}</p>`;
 }
 
+// A part of a text, at first the one around a place; it begins and ends with a line.
 function TextView({ docId, index, info, start, end }) {
   const { characters, kind } = info;
-  const middle = start ?? 0;
-  const [range, setRange] = useState(null);
-  const first = Math.max(0, middle - WINDOW / 2);
-  const shown =
-    range && range[0] <= middle && middle <= range[1] ? range : [first, Math.min(characters, first + WINDOW)];
+  const first = Math.max(0, (start ?? 0) - WINDOW / 2);
+  const [part, setPart] = useState({ from: first, to: first + WINDOW, goal: "mark.place" });
   const container = useRef(null);
   const { value, error } = useLoaded(
-    (signal) => getJson(`${documentPath(docId)}/blocks`, { index, start: shown[0], end: shown[1] }, signal),
-    [docId, index, shown[0], shown[1]],
+    (signal) => getJson(`${documentPath(docId)}/blocks`, { index, start: part.from, end: part.to }, signal),
+    [docId, index, part],
   );
-  useScrollToMark(container, [value, start, end]);
+  useScrollTo(part.goal, container, [value, end]);
+  const follow = () => setPart({ from: value.end + 1, to: value.end + WINDOW, goal: ":scope > button" });
+  const goBack = () =>
+    setPart({ from: Math.max(0, value.start - WINDOW), to: value.start - 1, goal: ":scope > button:last-child" });
   if (error) return html`<${Failure} error=${error} />`;
   if (!value) return html`<p class="quiet">Loading</p>`;
   const lines = kind === "code" && Array.from({ length: countLines(value) }, (_, number) => value.line + number);
   return html`<div ref=${container} class=${kind === "code" ? "code" : ""}>
-    ${value.start > 0 &&
-    html`<button onClick=${() => setRange([Math.max(0, value.start - WINDOW), shown[1]])}>Show what is before</button>`}
+    ${value.start > 0 && html`<button onClick=${goBack}>Show what is before</button>`}
     <div class="lines">
       ${lines && html`<pre class="numbers" aria-hidden="true">${lines.join("\n")}</pre>`}
       <${Blocks} nodes=${value.blocks} range=${start == null ? null : { start, end }} />
     </div>
-    ${value.end < characters &&
-    html`<button onClick=${() => setRange([shown[0], Math.min(characters, value.end + WINDOW)])}>Show what follows</button>`}
+    ${value.end + 1 < characters && html`<button onClick=${follow}>Show what follows</button>`}
   </div>`;
 }
 
@@ -110,9 +109,9 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
         : getJson(`${documentPath(docId)}/places`, { index, start, end }, signal),
     [docId, index, start, end],
   );
-  useScrollToMark(container, [value, page, zoom]);
+  useScrollTo(".rectangle", container, [value, page, zoom]);
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
-  if (error) return html`<${Failure} error=${error} /><${TextView} ...${{ docId, index, info, start, end }} />`;
+  if (error) return html`<${Failure} error=${error} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
   const typed = (event) => {
     const number = Number.parseInt(event.target.value, 10);
@@ -215,7 +214,7 @@ export function DocumentView() {
   let body = html`<p class="quiet">Loading</p>`;
   if (error) body = html`<${Failure} error=${error} />`;
   else if (["pdf", "image"].includes(info?.kind) && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ sentences, goTo }} />`;
-  else if (info) body = html`<${TextView} ...${shared} />`;
+  else if (info) body = html`<${TextView} key=${`${docId} ${start}`} ...${shared} />`;
   return html`<section class="document" aria-labelledby="document-title">
     <header>
       <div>
