@@ -949,3 +949,20 @@ def test_a_long_text_is_read_on_where_a_part_ends(page, long_text):
     page.get_by_role("button", name="Show what follows").click()
     page.get_by_role("button", name="Show what follows").wait_for(state="detached")
     assert "Line 119 of the log" in shown.inner_text()
+
+
+def test_the_best_pages_of_a_pdf_can_be_turned_to_again(page, quick_server):
+    address = {"q": PDF, "doc": "reports/viaduct-inspection.pdf"}
+    page.goto(f"{quick_server.url}/?{urlencode(address)}")
+    best, turned = page.locator("button.best").first, page.locator(".pages input")
+    number = best.inner_text()
+    for name in ("Next page", "Previous page"):
+        best.click()
+        until(page, f"document.querySelector('.pages input').value === '{number}'")
+        button = page.get_by_label(name)
+        if button.is_enabled():
+            button.click()
+            until(page, f"document.querySelector('.pages input').value !== '{number}'")
+    best.click()
+    until(page, f"document.querySelector('.pages input').value === '{number}'")
+    assert turned.input_value() == number

@@ -100,7 +100,7 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
   const at = pageAt(info.page_starts, start ?? 0);
   const [page, setPage] = useState(at);
   const [zoom, setZoom] = useState(0);
-  useEffect(() => setPage(at), [docId, at]);
+  useEffect(() => setPage(at), [docId, start, end]);
   const container = useRef(null);
   const { value, error } = useLoaded(
     (signal) =>
@@ -113,6 +113,10 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
   if (error) return html`<${Failure} error=${error} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
+  const goToBest = ({ number, sentence }) => {
+    setPage(number);
+    goTo(sentence.start, sentence.end);
+  };
   const typed = (event) => {
     const number = Number.parseInt(event.target.value, 10);
     if (number >= 1 && number <= info.pages) setPage(number);
@@ -127,8 +131,8 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
       <button disabled=${zoom === ZOOMS.length - 1} onClick=${() => setZoom(zoom + 1)} aria-label="Zoom in">+</button>
       ${best.length > 1 &&
       html`<span class="quiet">Best pages:</span> ${best.map(
-          ({ number, sentence }) => html`<button class="best" aria-current=${number === page ? "page" : null}
-            aria-label=${`Go to page ${number}`} onClick=${() => goTo(sentence.start, sentence.end)}>${number}</button>`,
+          (one) => html`<button class="best" aria-current=${one.number === page ? "page" : null}
+            aria-label=${`Go to page ${one.number}`} onClick=${() => goToBest(one)}>${one.number}</button>`,
         )}`}
     </nav>
     <div class="paper" tabindex="0" role="region" aria-label=${`Page ${page}`}>
