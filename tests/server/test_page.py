@@ -966,3 +966,16 @@ def test_the_best_pages_of_a_pdf_can_be_turned_to_again(page, quick_server):
     best.click()
     until(page, f"document.querySelector('.pages input').value === '{number}'")
     assert turned.input_value() == number
+
+
+def test_a_pdf_whose_file_is_gone_shows_its_text(page, serve, tmp_path, corpus):
+    shutil.copytree(corpus / "reports", tmp_path / "files")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "files")
+    (tmp_path / "files" / "viaduct-inspection.pdf").unlink()
+    with serve(tmp_path, "--index", tmp_path / "index") as running:
+        page.goto(f"{running.url}/?doc=viaduct-inspection.pdf")
+        page.get_by_role("alert").get_by_text("can't be shown").wait_for()
+        page.locator(".document .blocks", has_text="coping stones").wait_for()
+        assert page.locator(".document img").count() == 0
+    page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]

@@ -83,12 +83,12 @@ function pageAt(starts, place) {
   return page;
 }
 
-function PageImage({ docId, index, number, zoom, rectangles = [] }) {
+function PageImage({ docId, index, number, zoom, onError, rectangles = [] }) {
   const scale = Math.min(4, 1.5 * zoom);
   const address = `${documentPath(docId)}/pages/${number}.webp?${new URLSearchParams({ index, scale })}`;
   const percent = (share) => `${(100 * share).toFixed(3)}%`;
   return html`<div class=${`page zoom-${10 * zoom}`}>
-    <img src=${address} alt=${`Page ${number}`} />
+    <img src=${address} alt=${`Page ${number}`} onError=${onError} />
     ${rectangles.map(
       ([left, top, right, bottom]) => html`<div class="rectangle"
         style=${{ left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top) }}></div>`,
@@ -110,8 +110,10 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
     [docId, index, start, end],
   );
   useScrollTo(".rectangle", container, [value, page, zoom]);
+  const [failed, setFailed] = useState(false);
+  const problem = error || (failed && new Error("The pages can't be shown. This is the text that was indexed."));
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
-  if (error) return html`<${Failure} error=${error} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
+  if (problem) return html`<${Failure} error=${problem} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
   const goToBest = ({ number, sentence }) => {
     setPage(number);
@@ -136,7 +138,7 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
         )}`}
     </nav>
     <div class="paper" tabindex="0" role="region" aria-label=${`Page ${page}`}>
-      <${PageImage} ...${{ docId, index, rectangles }} zoom=${ZOOMS[zoom]} number=${page} key=${page} />
+      <${PageImage} ...${{ docId, index, rectangles }} onError=${() => setFailed(true)} zoom=${ZOOMS[zoom]} number=${page} key=${page} />
     </div>
   </div>`;
 }
