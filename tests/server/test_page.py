@@ -979,3 +979,23 @@ def test_a_pdf_whose_file_is_gone_shows_its_text(page, serve, tmp_path, corpus):
         page.locator(".document .blocks", has_text="coping stones").wait_for()
         assert page.locator(".document img").count() == 0
     page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]
+
+
+def test_a_mark_is_scrolled_to_when_its_page_is_drawn(page, quick_server):
+    page.set_viewport_size({"width": 1300, "height": 480})
+    held = []
+    page.route("**/pages/*.webp*", lambda route: held.append(route))
+    with quick_server.client() as client:
+        name = "reports/viaduct-inspection.pdf"
+        stop = client.get(f"/api/documents/{name.replace('/', '%2F')}").json()["page_starts"][1]
+    page.goto(f"{quick_server.url}/?doc={name}&start={stop - 160}&end={stop - 20}")
+    page.locator(".rectangle").first.wait_for(state="attached")
+    page.wait_for_timeout(300)  # what was to be scrolled before the page is there has been
+    for route in held:
+        route.continue_()
+    until(page, "document.querySelector('.page img').naturalWidth > 0")
+    until(
+        page,
+        """(([mark, area]) => area.top <= mark.top && mark.bottom <= area.bottom)(
+          [".rectangle", ".content"].map(part => document.querySelector(part).getBoundingClientRect()))""",
+    )

@@ -83,12 +83,12 @@ function pageAt(starts, place) {
   return page;
 }
 
-function PageImage({ docId, index, number, zoom, onError, rectangles = [] }) {
+function PageImage({ docId, index, number, zoom, onLoad, onError, rectangles = [] }) {
   const scale = Math.min(4, 1.5 * zoom);
   const address = `${documentPath(docId)}/pages/${number}.webp?${new URLSearchParams({ index, scale })}`;
   const percent = (share) => `${(100 * share).toFixed(3)}%`;
   return html`<div class=${`page zoom-${10 * zoom}`}>
-    <img src=${address} alt=${`Page ${number}`} onError=${onError} />
+    <img src=${address} alt=${`Page ${number}`} ...${{ onLoad, onError }} />
     ${rectangles.map(
       ([left, top, right, bottom]) => html`<div class="rectangle"
         style=${{ left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top) }}></div>`,
@@ -109,7 +109,8 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
         : getJson(`${documentPath(docId)}/places`, { index, start, end }, signal),
     [docId, index, start, end],
   );
-  useScrollTo(".rectangle", container, [value, page, zoom]);
+  const [drawn, setDrawn] = useState(0); // images so far
+  useScrollTo(".rectangle", container, [value, page, zoom, drawn]);
   const [failed, setFailed] = useState(false);
   const problem = error || (failed && new Error("The pages can't be shown. This is the text that was indexed."));
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
@@ -138,7 +139,8 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
         )}`}
     </nav>
     <div class="paper" tabindex="0" role="region" aria-label=${`Page ${page}`}>
-      <${PageImage} ...${{ docId, index, rectangles }} onError=${() => setFailed(true)} zoom=${ZOOMS[zoom]} number=${page} key=${page} />
+      <${PageImage} ...${{ docId, index, rectangles }} zoom=${ZOOMS[zoom]} number=${page} key=${page}
+        onLoad=${() => setDrawn((count) => count + 1)} onError=${() => setFailed(true)} />
     </div>
   </div>`;
 }
