@@ -999,3 +999,17 @@ def test_a_mark_is_scrolled_to_when_its_page_is_drawn(page, quick_server):
         """(([mark, area]) => area.top <= mark.top && mark.bottom <= area.bottom)(
           [".rectangle", ".content"].map(part => document.querySelector(part).getBoundingClientRect()))""",
     )
+
+
+def test_the_first_screen_asks_when_a_known_folder_has_been_looked_through(
+    page, serve_process, tmp_path, corpus
+):
+    shutil.copytree(corpus, tmp_path / "files")
+    cache = str(tmp_path / "cache")
+    for is_known in (False, True):
+        with serve_process(
+            tmp_path, tmp_path / "files", "--no-open", ready=not is_known, XDG_CACHE_HOME=cache
+        ) as running:
+            page.goto(running.url)
+            page.locator(".starters a").first.wait_for(timeout=120_000)
+            page.goto("about:blank")

@@ -206,7 +206,7 @@ function App() {
   });
   const { jobs, add, clear } = useUploads(names[0], reload);
   const indexing = Boolean(status?.indexing) || jobs.some((job) => !["done", "failed"].includes(job.state));
-  const overviews = useOverviews(names, status?.generation);
+  const overviews = useOverviews(names, status);
   const over = useDrop(Boolean(server?.writable), add);
   const toQuestion = () => {
     input.current?.focus();

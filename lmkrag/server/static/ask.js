@@ -71,10 +71,10 @@ export function Composer({ input, folders }) {
 }
 
 // The first screens of the indexes, each with its name, again while their questions are being tried.
-export function useOverviews(names, generation) {
+export function useOverviews(names, status) {
   const [overviews, setOverviews] = useState([]);
   useEffect(() => {
-    if (generation === undefined) return undefined;
+    if (!status) return undefined;
     let timer = 0;
     const load = async () => {
       const read = (index) => getJson("/api/overview", { index }).then((reply) => ({ index, ...reply }));
@@ -84,7 +84,7 @@ export function useOverviews(names, generation) {
     };
     load().catch(() => {}); // the page says elsewhere that the server can't be reached
     return () => clearTimeout(timer);
-  }, [names.join(), generation]);
+  }, [names.join(), status?.generation, Boolean(status?.indexing)]);
   return overviews.filter((reply) => names.includes(reply.index));
 }
 
