@@ -1013,3 +1013,18 @@ def test_the_first_screen_asks_when_a_known_folder_has_been_looked_through(
             page.goto(running.url)
             page.locator(".starters a").first.wait_for(timeout=120_000)
             page.goto("about:blank")
+
+
+def test_a_filter_asks_the_last_question_of_a_thread_with_what_was_said(page, quick_server):
+    ask(page, quick_server.url, MARKDOWN)
+    follow_up(page, "And who approves it?")
+    asked = []
+    page.on("request", lambda sent: asked.append(sent) if "/api/ask" in sent.url else None)
+    page.get_by_label("Kind").select_option("markdown")
+    page.get_by_role("button", name="Show the answer").wait_for()
+    page.locator(".turn:last-child .citations li").first.wait_for()
+    (body,) = [sent.post_data_json for sent in asked]
+    assert body["question"] == "And who approves it?"
+    assert [question for question, answer in body["history"] if answer] == [MARKDOWN]
+    page.get_by_role("button", name="Show the answer").click()
+    page.locator(".turn:first-child .citations li").first.wait_for()
