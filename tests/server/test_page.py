@@ -1028,3 +1028,21 @@ def test_a_filter_asks_the_last_question_of_a_thread_with_what_was_said(page, qu
     assert [question for question, answer in body["history"] if answer] == [MARKDOWN]
     page.get_by_role("button", name="Show the answer").click()
     page.locator(".turn:first-child .citations li").first.wait_for()
+
+
+def test_replies_of_an_index_that_was_left_are_not_shown(page, two_indexes):
+    held = []
+    page.route(
+        re.compile(r"/api/(?:status|overview)\?index=demo"), lambda route: held.append(route)
+    )
+    page.goto(f"{two_indexes.url}/?index=ferries")
+    page.get_by_text("of 1 document.").wait_for()
+    page.get_by_label("Index").select_option("demo")
+    page.wait_for_timeout(300)
+    page.get_by_label("Index").select_option("ferries")
+    assert held
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(1_000)
+    assert "of 1 document." in page.locator(".home").inner_text()
+    assert page.locator(".contents a").all_inner_texts() == ["Ferries ferry.txt"]

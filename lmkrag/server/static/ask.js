@@ -75,15 +75,19 @@ export function useOverviews(names, status) {
   const [overviews, setOverviews] = useState([]);
   useEffect(() => {
     if (!status) return undefined;
+    const abort = new AbortController();
     let timer = 0;
     const load = async () => {
-      const read = (index) => getJson("/api/overview", { index }).then((reply) => ({ index, ...reply }));
+      const read = (index) => getJson("/api/overview", { index }, abort.signal).then((reply) => ({ index, ...reply }));
       const replies = await Promise.all(names.map(read));
       setOverviews(replies);
       if (replies.some((reply) => reply.preparing)) timer = setTimeout(load, POLL);
     };
     load().catch(() => {}); // the page says elsewhere that the server can't be reached
-    return () => clearTimeout(timer);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [names.join(), status?.generation, Boolean(status?.indexing)]);
   return overviews.filter((reply) => names.includes(reply.index));
 }
