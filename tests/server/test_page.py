@@ -1046,3 +1046,20 @@ def test_replies_of_an_index_that_was_left_are_not_shown(page, two_indexes):
     page.wait_for_timeout(1_000)
     assert "of 1 document." in page.locator(".home").inner_text()
     assert page.locator(".contents a").all_inner_texts() == ["Ferries ferry.txt"]
+
+
+def test_a_file_that_was_edited_is_added_again(page, writable, tmp_path):
+    file = tmp_path / "parrot.md"
+    page.goto(f"{writable.url}/?view=documents")
+    for language in ("Latin", "Greek"):
+        file.write_text(f"The parrot speaks {language}.\n")
+        with (
+            page.expect_request(lambda sent: sent.method == "PUT"),
+            page.expect_file_chooser() as chooser,
+        ):
+            page.locator("input[type=file]").click()
+            chooser.value.set_files(file)
+        page.get_by_text("parrot.md: done").wait_for()
+        page.get_by_role("button", name="Close").click()
+    with writable.client() as client:
+        assert client.get("/api/documents/parrot.md/text").json()["text"] == file.read_text()

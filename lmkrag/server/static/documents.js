@@ -114,6 +114,10 @@ function DocumentsOf() {
   const [most, setMost] = useState(SHOWN);
   const removal = useRemoval(index, documents, reload);
   const writable = server?.writable;
+  const choose = ({ target }) => {
+    add([...target.files]);
+    target.value = ""; // else the same file, edited, could not be chosen again
+  };
   const query = words.toLowerCase();
   const matches = (documents || []).filter(
     (info) => (!kind || info.kind === kind) && `${info.title} ${info.doc_id}`.toLowerCase().includes(query),
@@ -124,7 +128,7 @@ function DocumentsOf() {
     ${[problem, removal.problem].filter(Boolean).map((text) => html`<p class="problem" role="alert">${text}</p>`)}
     ${writable &&
     html`<p class="adding"><label>Drop files anywhere on this page, or choose them
-      <input type="file" multiple onChange=${(event) => add([...event.target.files])} /></label></p>`}
+      <input type="file" multiple onChange=${choose} /></label></p>`}
     <div class="fields">
       <label>Title or name <input type="search" value=${words} onInput=${(event) => setWords(event.target.value)} /></label>
       <label>Kind
