@@ -1063,3 +1063,24 @@ def test_a_file_that_was_edited_is_added_again(page, writable, tmp_path):
         page.get_by_role("button", name="Close").click()
     with writable.client() as client:
         assert client.get("/api/documents/parrot.md/text").json()["text"] == file.read_text()
+
+
+def test_a_dropped_folder_and_a_dragged_link_are_no_files(page, writable, tmp_path):
+    (tmp_path / "folder").mkdir()
+    page.goto(writable.url)
+    link = page.locator(".contents a").first
+    link.hover()
+    page.mouse.down()
+    for place in range(600, 640, 10):
+        page.mouse.move(place, 300)
+    page.wait_for_timeout(300)
+    assert page.locator(".drop").count() == 0
+    page.mouse.up()
+    devtools = page.context.new_cdp_session(page)
+    dropped = {"items": [], "files": [str(tmp_path / "folder")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send(
+            "Input.dispatchDragEvent", {"type": kind, "x": 500, "y": 400, "data": dropped}
+        )
+    page.locator(".uploads", has_text="folder: failed").wait_for()
+    assert "drop the files of a folder" in page.locator(".uploads").inner_text()

@@ -112,12 +112,15 @@ function useDrop(enabled, add) {
   const [over, setOver] = useState(false);
   useEffect(() => {
     if (!enabled) return undefined;
+    const hasFiles = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // no link, no marked text
     const drag = (event) => {
+      if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(true);
     };
     const leave = (event) => event.relatedTarget || setOver(false);
     const drop = (event) => {
+      if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(false);
       add([...event.dataTransfer.files]);

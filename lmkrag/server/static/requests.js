@@ -55,6 +55,11 @@ export async function postJson(path, body) {
 }
 
 export async function putFile(path, file) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch {
+    throw new Problem(0, { detail: "It can't be read; drop the files of a folder, not the folder." });
+  }
   const headers = { "Content-Type": "application/octet-stream" };
   return (await check(await send(path, { method: "PUT", headers, body: file }))).json();
 }
