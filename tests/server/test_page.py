@@ -1084,3 +1084,19 @@ def test_a_dropped_folder_and_a_dragged_link_are_no_files(page, writable, tmp_pa
         )
     page.locator(".uploads", has_text="folder: failed").wait_for()
     assert "drop the files of a folder" in page.locator(".uploads").inner_text()
+
+
+def test_a_problem_is_over_when_documents_are_listed(page, two_indexes):
+    failed = []
+
+    def fail_once(route) -> None:
+        failed.append(route)
+        route.abort() if len(failed) == 1 else route.continue_()
+
+    page.route("**/api/documents?*", fail_once)
+    page.goto(f"{two_indexes.url}/?view=documents")
+    page.get_by_role("alert").wait_for()
+    page.get_by_label("Index").select_option("ferries")
+    page.locator(".list a", has_text="ferry.txt").wait_for()
+    page.get_by_role("alert").wait_for(state="detached")
+    page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]

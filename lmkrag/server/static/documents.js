@@ -24,6 +24,7 @@ function useDocuments(index, changed) {
         const reply = await getJson("/api/documents", { index, after, limit: PAGE }, abort.signal);
         all = [...all, ...reply.documents];
         setDocuments(all);
+        setProblem("");
         if (reply.documents.length < PAGE) return;
         after = all.at(-1).doc_id;
       }
