@@ -181,7 +181,7 @@ function Tools({ docId, index, info, start, sentences, goTo }) {
     ${headings.length > 1 &&
     html`<select aria-label="Outline" onChange=${(event) => {
       const heading = headings[event.target.value];
-      goTo(heading.start, heading.start + heading.level + 1 + heading.text.length);
+      if (heading) goTo(heading.start, heading.start + heading.level + 1 + heading.text.length);
     }}>
       <option value="">Outline</option>
       ${headings.map((heading, number) => html`<option value=${number}>${"\u2003".repeat(heading.level - 1)}${heading.text}</option>`)}
