@@ -1101,3 +1101,17 @@ def test_a_problem_is_over_when_documents_are_listed(page, two_indexes):
     page.locator(".list a", has_text="ferry.txt").wait_for()
     page.get_by_role("alert").wait_for(state="detached")
     page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]
+
+
+def test_an_answer_that_breaks_off_can_be_asked_for_again(page, quick_server):
+    page.route(
+        "**/api/ask",
+        lambda route: route.fulfill(
+            content_type="text/event-stream", body='event: text\ndata: ""\n\n'
+        ),
+    )
+    page.goto(f"{quick_server.url}/?{urlencode({'q': MARKDOWN})}")
+    page.get_by_role("alert").get_by_text("The answer broke off.").wait_for()
+    page.unroute("**/api/ask")
+    page.get_by_role("button", name="Try again").click()
+    page.locator(".said .citations li").first.wait_for()

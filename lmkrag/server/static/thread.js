@@ -51,6 +51,7 @@ function useAnswer(key, body, enabled, onAsk) {
         else if (event === "answer") change({ answer: data, spans: withBlocks(data.spans) });
         else if (event === "error") throw new Problem(data.status, data);
       }
+      if (!values.answer) throw new Problem(0, { detail: "The answer broke off." });
       change({ busy: false });
       keep(answers, key, values);
     };
