@@ -1115,3 +1115,15 @@ def test_an_answer_that_breaks_off_can_be_asked_for_again(page, quick_server):
     page.unroute("**/api/ask")
     page.get_by_role("button", name="Try again").click()
     page.locator(".said .citations li").first.wait_for()
+
+
+def test_an_answer_is_kept_after_it_was_asked_for_again(page, quick_server):
+    ask(page, quick_server.url, MARKDOWN)
+    asked = []
+    page.on("request", lambda sent: asked.append(sent) if "/api/ask" in sent.url else None)
+    page.get_by_role("button", name="Ask again").click()
+    page.locator(".said .citations li").first.wait_for()
+    for mode in ("lexical", "", "lexical", ""):
+        page.get_by_label("Search by").select_option(mode)
+        page.locator(".answer[aria-busy=false] .citations li").first.wait_for()
+    assert len(asked) == 2

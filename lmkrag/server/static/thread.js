@@ -27,7 +27,7 @@ function useAnswer(key, body, enabled, onAsk) {
   const [round, setRound] = useState(0);
   const abort = useRef(null);
   useEffect(() => {
-    const known = round === 0 && answers.get(key);
+    const known = answers.get(key);
     if (known || !enabled) {
       setReply(known || {});
       return undefined;
@@ -62,7 +62,11 @@ function useAnswer(key, body, enabled, onAsk) {
     abort.current?.abort();
     setReply((known) => ({ ...known, busy: false, stopped: true }));
   };
-  return { ...reply, stop, again: () => setRound(round + 1) };
+  const again = () => {
+    answers.delete(key);
+    setRound(round + 1);
+  };
+  return { ...reply, stop, again };
 }
 
 // Every number that the text of a language model cites; the passages of a quoting reader name theirs.
