@@ -1127,3 +1127,13 @@ def test_an_answer_is_kept_after_it_was_asked_for_again(page, quick_server):
         page.get_by_label("Search by").select_option(mode)
         page.locator(".answer[aria-busy=false] .citations li").first.wait_for()
     assert len(asked) == 2
+
+
+def test_the_largest_folder_comes_first(page, serve, tmp_path):
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        for name in ("2019/a.txt", "minutes/a.txt", "minutes/b.txt"):
+            engine.add(Document(name, name, f"The ferry of {name} leaves at seven."))
+    with serve(tmp_path, "--rerank", "off", "--index", tmp_path / "index") as running:
+        page.goto(running.url)
+        page.locator("p.chips button").first.wait_for()
+        assert page.locator("p.chips button").all_inner_texts() == ["minutes 2", "2019 1"]

@@ -231,7 +231,7 @@ function App() {
 
   if (problem?.status === 401) return html`<${Login} onDone=${reload} />`;
   const page = { state, index, names, server, status, indexing, changed, go, linkTo, reload, add };
-  const folders = overviews.flatMap((one) => Object.keys(one.folders));
+  const folders = overviews.flatMap((one) => one.folders.map(([name]) => name));
   const composer = html`<${Composer} input=${input} folders=${folders} />`;
   const home = { index: state.index, questions: [], view: "", in: "", ...CLOSED };
   const begun = state.questions.length > 0;

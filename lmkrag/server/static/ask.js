@@ -78,7 +78,12 @@ export function useOverviews(names, status) {
     const abort = new AbortController();
     let timer = 0;
     const load = async () => {
-      const read = (index) => getJson("/api/overview", { index }, abort.signal).then((reply) => ({ index, ...reply }));
+      const read = async (index) => {
+        const reply = await getJson("/api/overview", { index }, abort.signal);
+        // an object of JavaScript has the names first that are numbers
+        const folders = Object.entries(reply.folders).sort(([, one], [, other]) => other - one);
+        return { ...reply, index, folders };
+      };
       const replies = await Promise.all(names.map(read));
       setOverviews(replies);
       if (replies.some((reply) => reply.preparing)) timer = setTimeout(load, POLL);
@@ -98,7 +103,7 @@ export function Home({ composer, overviews }) {
   const everywhere = index === ALL;
   const questions = overviews.flatMap((one) => one.questions).slice(0, 3);
   const recent = overviews.flatMap((one) => one.recent.map((info) => ({ ...info, of: everywhere ? one.index : "" }))).slice(0, 6);
-  const folders = overviews.flatMap((one) => Object.entries(one.folders));
+  const folders = overviews.flatMap((one) => one.folders);
   return html`<div class="home">
     <h2>Ask ${status ? html`<b>${everywhere ? "all indexes" : index}</b>` : "your documents"}</h2>
     <p class="quiet">
