@@ -976,7 +976,7 @@ def test_a_pdf_whose_file_is_gone_shows_its_text(page, serve, tmp_path, corpus):
     (tmp_path / "files" / "viaduct-inspection.pdf").unlink()
     with serve(tmp_path, "--index", tmp_path / "index") as running:
         page.goto(f"{running.url}/?doc=viaduct-inspection.pdf")
-        page.get_by_role("alert").get_by_text("can't be shown").wait_for()
+        page.get_by_text("its file can't be read").wait_for()
         page.locator(".document .blocks", has_text="coping stones").wait_for()
         assert page.locator(".document img").count() == 0
     page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]

@@ -102,17 +102,17 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
   const [zoom, setZoom] = useState(0);
   useEffect(() => setPage(at), [docId, start, end]);
   const container = useRef(null);
+  const [failed, setFailed] = useState(false); // to draw a page; then the server is asked why
   const { value, error } = useLoaded(
     (signal) =>
-      start == null
+      start == null && !failed
         ? Promise.resolve({ places: [] })
-        : getJson(`${documentPath(docId)}/places`, { index, start, end }, signal),
-    [docId, index, start, end],
+        : getJson(`${documentPath(docId)}/places`, { index, start: start ?? 0, end: end ?? 1 }, signal),
+    [docId, index, start, end, failed],
   );
   const [drawn, setDrawn] = useState(0); // images so far
   useScrollTo(".rectangle", container, [value, page, zoom, drawn]);
-  const [failed, setFailed] = useState(false);
-  const problem = error || (failed && new Error("The pages can't be shown. This is the text that was indexed."));
+  const problem = error || (failed && value && new Error("The page can't be drawn."));
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
   if (problem) return html`<${Failure} error=${problem} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
