@@ -696,6 +696,7 @@ def test_the_document_panel(page, quick_server, corpus):
     assert first.inner_text().lower() == "keeper"
     page.get_by_role("button", name="Previous place").click()
     page.wait_for_url(before)
+    assert sum("/blocks?" in address for address in page.requested) == 1  # the text stays
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     text = (corpus / "lighthouse-handbook.md").read_bytes()

@@ -50,16 +50,17 @@ function Failure({ error }) {
 function TextView({ docId, index, info, start, end }) {
   const { characters, kind } = info;
   const first = Math.max(0, (start ?? 0) - WINDOW / 2);
-  const [part, setPart] = useState({ from: first, to: first + WINDOW, goal: "mark.place" });
+  const [turned, setTurned] = useState(null); // to a part before or after it
+  const part = turned?.of === start ? turned : { from: first, to: first + WINDOW, goal: "mark.place" };
   const container = useRef(null);
   const { value, error } = useLoaded(
     (signal) => getJson(`${documentPath(docId)}/blocks`, { index, start: part.from, end: part.to }, signal),
-    [docId, index, part],
+    [docId, index, part.from, part.to],
   );
-  useScrollTo(part.goal, container, [value, end]);
-  const follow = () => setPart({ from: value.end + 1, to: value.end + WINDOW, goal: ":scope > button" });
-  const goBack = () =>
-    setPart({ from: Math.max(0, value.start - WINDOW), to: value.start - 1, goal: ":scope > button:last-child" });
+  useScrollTo(part.goal, container, [value, start, end]);
+  const turnTo = (from, to, goal) => setTurned({ of: start, from, to, goal });
+  const follow = () => turnTo(value.end + 1, value.end + WINDOW, ":scope > button");
+  const goBack = () => turnTo(Math.max(0, value.start - WINDOW), value.start - 1, ":scope > button:last-child");
   if (error) return html`<${Failure} error=${error} />`;
   if (!value) return html`<p class="quiet">Loading</p>`;
   const lines = kind === "code" && Array.from({ length: countLines(value) }, (_, number) => value.line + number);
@@ -114,7 +115,7 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
   useScrollTo(".rectangle", container, [value, page, zoom, drawn]);
   const problem = error || (failed && value && new Error("The page can't be drawn."));
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
-  if (problem) return html`<${Failure} error=${problem} /><${TextView} key=${start} ...${{ docId, index, info, start, end }} />`;
+  if (problem) return html`<${Failure} error=${problem} /><${TextView} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
   const goToBest = ({ number, sentence }) => {
     setPage(number);
@@ -222,7 +223,7 @@ export function DocumentView() {
   let body = html`<p class="quiet">Loading</p>`;
   if (error) body = html`<${Failure} error=${error} />`;
   else if (["pdf", "image"].includes(info?.kind) && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ sentences, goTo }} />`;
-  else if (info) body = html`<${TextView} key=${`${docId} ${start}`} ...${shared} />`;
+  else if (info) body = html`<${TextView} key=${docId} ...${shared} />`;
   return html`<section class="document" aria-labelledby="document-title">
     <header>
       <div>
