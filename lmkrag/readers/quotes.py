@@ -41,7 +41,7 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         lines += [quote.header] if quote.header else []
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
         is_marked = span.kind in MARKDOWN or span.kind == "rst"
-        text = _read_marked(text, span.kind) if is_marked else text
+        text = _read_marked(text, span.kind, quote.start) if is_marked else text
         lines += text.splitlines() if span.kind == CODE else _reflow(text, span.kind)
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = (
@@ -52,7 +52,7 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     return written
 
 
-def _read_marked(text: str, kind: str) -> str:
+def _read_marked(text: str, kind: str, start: int) -> str:
     """Markdown without lines that nobody is meant to see; reStructuredText as Markdown, in which
     only code is indented, with the visible text of roles.
     """
@@ -60,8 +60,8 @@ def _read_marked(text: str, kind: str) -> str:
     from lmkrag.rendering.markdown import ROLE
 
     if kind in MARKDOWN:
-        return "\n".join(line.shown for line in hide_unseen(split_lines(text, 0))).strip()
-    parts = "\n".join(line.shown for line in shape_rst(split_lines(text, 0))).split("```")
+        return "\n".join(line.shown for line in hide_unseen(split_lines(text, start))).strip()
+    parts = "\n".join(line.shown for line in shape_rst(split_lines(text, start))).split("```")
     for number in range(0, len(parts), 2):
         prose = ROLE.sub(lambda role: (role[2] or role[3] or role[4]).lstrip("~!"), parts[number])
         parts[number] = _INDENT.sub("", _OUTDENT.sub("\\1\n", prose))

@@ -12,8 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from lmkrag.rendering.tree import Node, element, text_node
 
-FORMULA = re.compile(r"\$\$?(?=[^$\n]*[\\^_])[^$\n]++\$\$?")
-"""A formula between dollars, with a command or an index in it."""
+FORMULA = re.compile(
+    r"(?P<marks>\$\$|\$(?=[^$\s]))(?=[^$\n]*[\\^_])[^$\n]++(?P=marks)(?<!\s\$)(?!\d)"
+)
+"""A formula between dollars, with a command or an index in it; sums of money are told from it by
+the spaces and digits beside a dollar, as in Pandoc.
+"""
 
 _COMMAND = re.compile(
     r"\\(?P<above>(?:sub)*section|chapter|title|textbf)\*?\{(?P<strong>[^{}]*+)\}"

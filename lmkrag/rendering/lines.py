@@ -17,12 +17,10 @@ from lmkrag.formats.markup import (
     measure_matter,
     show_admonition,
 )
+from lmkrag.sentences.split import split_front_matter, split_properties
 from lmkrag.sentences.table_rows import is_row, is_rule
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
-_FRONT_MATTER = re.compile(
-    r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)"
-)
 _DIRECTIVE = re.compile(r"\s*\.\. (?:\|[^|]*\| )?([\w:+.-]+)::\s*(.*)")
 _COMMENT = re.compile(r"\s*\.\.(?:\s|$)")
 _FIELD = re.compile(r"\s*:[^:`]+:(?:\s|$)")
@@ -68,17 +66,13 @@ class Line(NamedTuple):
 
 
 def split_lines(text: str, start: int) -> list[Line]:
-    """Return the lines of a text, without YAML front matter.
+    """Return the lines of a text.
 
     Args:
         text: the text.
         start: its offset in the document.
     """
-    front_matter = _FRONT_MATTER.match(text)
-    first = front_matter.end() if front_matter else 0
-    lines = [
-        Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text, first)
-    ]
+    lines = [Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text)]
     return lines[:-1] if len(lines) > 1 and not lines[-1].source else lines
 
 
@@ -115,8 +109,13 @@ def _rule(row: str) -> Line:
 
 
 def hide_unseen(lines: Sequence[Line]) -> Iterator[Line]:
-    """Leave out lines of Markdown that are mark-up alone, those of code aside."""
+    """Leave out lines of Markdown that are mark-up alone, those of code aside, and the properties
+    of front matter that are for programs.
+    """
     number, fence, unseen = 0, "", UnseenLines()
+    if lines and lines[0].start == 0:  # of the document
+        number = len(split_front_matter(line.shown for line in lines)[0])
+        yield from _show_properties(lines[:number])
     while number < len(lines):
         line = lines[number]
         number += 1
@@ -135,6 +134,17 @@ def hide_unseen(lines: Sequence[Line]) -> Iterator[Line]:
             yield line._replace(shown="")
         else:
             yield line
+
+
+def _show_properties(lines: Sequence[Line]) -> Iterator[Line]:
+    """The properties of front matter that are for readers, with a blank line after each."""
+    if not lines:
+        return
+    number = 0
+    for _, part, kind in split_properties([f"{line.shown}\n" for line in lines]):
+        first, number = number, number + part.count("\n")
+        if kind == "record":
+            yield from (*lines[first:number], Line(""))
 
 
 def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:
@@ -173,7 +183,8 @@ def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
         elif _COMMENT.match(text):
             number = yield from _hide(lines, number, _indent(text))
         elif _RST_TABLE.fullmatch(text):
-            table = [line, *takewhile(lambda below: below.shown.strip(), lines[number:])]
+            below = (lines[place] for place in range(number, len(lines)))
+            table = [line, *takewhile(lambda row: row.shown.strip(), below)]
             yield from (Line(_FENCE), *table, Line(_FENCE))
             number += len(table) - 1
         elif text.rstrip().endswith("::"):

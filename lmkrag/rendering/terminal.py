@@ -1,10 +1,11 @@
 """Render a tree for a terminal, with rich."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lmkrag.rendering.quoting import MARK
-from lmkrag.rendering.tree import Node
+from lmkrag.rendering.tree import Node, text_node
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -22,7 +23,7 @@ _STYLES = {
 _WIDEST = 10_000  # characters of a line that no table fills
 _NARROW = 24  # characters of a column in which sentences are hard to read
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_BLOCKS = ("ul", "ol", "pre", "table")  # that may stand in an item
+_BLOCKS = (*_HEADINGS, "p", "blockquote", "hr", "ul", "ol", "pre", "table")  # of an item
 
 
 def to_terminal(
@@ -123,13 +124,13 @@ class _Printer:
             yield self._inline([node], style="bold" if tag in _HEADINGS else "")
 
     def _item(self, item: Node, bullet: str) -> "Iterator[RenderableType]":
-        from rich.padding import Padding
-
-        blocks = [child for child in item["children"] if child.get("tag") in _BLOCKS]
-        inline = [child for child in item["children"] if child not in blocks]
-        yield Marked(self._inline(inline), f" {bullet} ", " " * (len(bullet) + 2))
-        for block in blocks:
-            yield from (Padding(part, (0, 0, 0, 3), expand=False) for part in self.block(block))
+        mark, following = f" {bullet} ", " " * (len(bullet) + 2)
+        inside = item["children"] or [text_node("")]
+        for is_block, group in groupby(inside, key=lambda child: child.get("tag") in _BLOCKS):
+            nodes = list(group)
+            for part in self.blocks(nodes) if is_block else [self._inline(nodes)]:
+                yield Marked(part, mark, following)
+                mark = following
 
     def _table(self, node: Node) -> "RenderableType":
         from rich import box

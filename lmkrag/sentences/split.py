@@ -266,12 +266,12 @@ def _best_break(text: str, start: int, limit: int) -> int:
 
 def _blocks(lines: Iterable[str], document_kind: str = "text") -> Iterator[Part]:
     """Group lines into blocks of one kind; a blank line ends a block and belongs to it."""
-    front_matter, lines = _split_front_matter(iter(lines))
+    front_matter, lines = split_front_matter(iter(lines))
     head = list(islice(lines, _ADOC_HEAD))
     is_asciidoc = document_kind == "text" and any(map(_ADOC_SIGN.match, head))
     is_latex = "".join([*front_matter, *head])[:1] in ("%", "\\")
     if front_matter:
-        yield from _split_properties(front_matter)
+        yield from split_properties(front_matter)
     is_marked = document_kind in _WRAPPED or is_asciidoc or is_latex
     start = sum(map(len, front_matter))
     grouping = _Grouping(start, document_kind, is_asciidoc=is_asciidoc, is_marked=is_marked)
@@ -438,7 +438,7 @@ class _Grouping:
         return "text"
 
 
-def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
+def split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
     """Return the lines of front matter (YAML or TOML) or of LaTeX's preamble, and the others."""
     head = list(islice(lines, 1))
     if not head or not (ends := _find_end_of_matter(head[0])):
@@ -461,7 +461,7 @@ def _find_end_of_matter(first: str) -> re.Pattern[str] | None:
     return _TOML_RULE if _TOML_RULE.match(first) else None
 
 
-def _split_properties(lines: Sequence[str]) -> Iterator[Part]:
+def split_properties(lines: Sequence[str]) -> Iterator[Part]:
     """Yield the properties of front matter, each with its value as a record; what is for programs
     is metadata.
     """

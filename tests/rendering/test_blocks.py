@@ -171,6 +171,28 @@ def test_notes_attributes_and_front_matter_are_not_shown_raw():
 
 
 @pytest.mark.parametrize(
+    ("kind", "start", "text"),
+    [
+        ("text", 0, "---\nMinutes of May.\nThe bridge is painted green.\n---\nThe end."),
+        ("code", 0, "---\nname: bridge\n---\ncolour: green\n"),
+        ("markdown", 0, "---\n\nThe bridge is painted green.\n\n---\n\nThe end.\n"),
+        ("markdown", 900, "---\n\nThe bridge: green.\n\n---\n\nThe end.\n"),
+    ],
+)
+def test_text_between_rules_is_shown(kind, start, text):
+    shown = " ".join(node["text"] for node in texts(parse_blocks(text, kind=kind, start=start)))
+    assert shown.replace("---", "").split() == text.replace("---", "").split()
+
+
+def test_properties_that_can_be_quoted_are_shown_at_their_places():
+    text = "---\ntitle: Tides\nauthor: Jane Roe\ntags:\n  - bay\n  - moon\nlayout: page\n---\n# Tides\n"
+    nodes = parse_blocks(text, kind="markdown")
+    assert [node["tag"] for node in nodes] == ["p", "p", "ul", "h1"]
+    assert plain(nodes) == "author: Jane Roetags:baymoonTides"
+    assert all(text[node["start"] :].startswith(node["text"]) for node in texts(nodes))
+
+
+@pytest.mark.parametrize(
     ("kind", "text"),
     [
         ("markdown", "!!! tip" + " " * 60_000 + "x"),
@@ -324,4 +346,27 @@ def test_an_item_of_a_list_goes_on_below_its_words():
         "   by two keepers.",
         " 3. Nobody counts the",
         "    turns aloud.",
+    ]
+
+
+def test_the_blocks_of_an_item_begin_lines_of_their_own():
+    text = (
+        "1. Turn the crank forty times.\n\n   Never let go.\n\n2. Close it.\n\n   > Said the keeper.\n\n"
+        "   - inside\n\n* # Hatch\n  The second.\n* ```\n  x = 1\n  ```\n*\n"
+    )
+    printed = on_terminal(parse_blocks(text, kind="markdown"))
+    assert [re.sub(r"\x1b\[\d*m", "", line).rstrip() for line in printed.splitlines()] == [
+        " 1. Turn the crank forty times.",
+        "",
+        "    Never let go.",
+        " 2. Close it.",
+        "",
+        "    > Said the keeper.",
+        "",
+        "     - inside",
+        "",
+        " - Hatch",
+        "   The second.",
+        " -   x = 1",
+        " -",
     ]

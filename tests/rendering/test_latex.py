@@ -52,6 +52,9 @@ def test_a_table_is_shown_without_what_lays_it_out():
         ("It costs $5 or $6, and a_b stays.", "It costs $5 or $6, and a_b stays."),
         ("`$a_b^2$` is code", "$a_b^2$ is code"),
         (r"C:\alpha stays", r"C:\alpha stays"),
+        ("$5 for small_files and $6 for big_files", "$5 for small_files and $6 for big_files"),
+        ("between $1_000 and $2_000 a week", "between $1_000 and $2_000 a week"),
+        ("The rates $a_1$, $b_2$ and $c_3$.", "The rates a₁, b₂ and c₃."),
     ],
 )
 def test_markdown_has_formulas_between_dollars_only(source, shown):

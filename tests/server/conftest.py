@@ -50,7 +50,7 @@ def wait_until_ready(url, ended) -> None:
 
 
 @contextlib.contextmanager
-def start_server(folder: Path, *arguments, **environment: str):
+def start_server(folder: Path, *arguments, ready: bool = True, **environment: str):
     log = folder / f"server-{time.monotonic_ns()}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -67,7 +67,8 @@ def start_server(folder: Path, *arguments, **environment: str):
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
         url = found[1]
-        wait_until_ready(url, lambda: None if process.poll() is None else log.read_text())
+        if ready:
+            wait_until_ready(url, lambda: None if process.poll() is None else log.read_text())
         yield Running(url, process, log)
     finally:
         if process.poll() is None:

@@ -684,6 +684,7 @@ def test_the_document_panel(page, quick_server, corpus):
     page.goto(f"{quick_server.url}/?doc=lighthouse-handbook.md")
     page.get_by_label("Outline").select_option(label="\u20033. Leave and relief")
     page.locator("mark.place", has_text="Leave and relief").wait_for()
+    page.get_by_label("Outline").select_option("")  # leads nowhere
     page.get_by_label("Find in this document").fill("KEEPER")
     page.locator(".tools .quiet", has_text=re.compile(r"^(?:\d+ of )?[1-9]\d*$")).wait_for()
     page.get_by_label("Find in this document").press("Enter")
@@ -695,6 +696,7 @@ def test_the_document_panel(page, quick_server, corpus):
     assert first.inner_text().lower() == "keeper"
     page.get_by_role("button", name="Previous place").click()
     page.wait_for_url(before)
+    assert sum("/blocks?" in address for address in page.requested) == 1  # the text stays
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     text = (corpus / "lighthouse-handbook.md").read_bytes()
@@ -839,3 +841,300 @@ def test_a_page_of_a_pdf_keeps_its_shape(page, quick_server, width):
     until(page, "document.querySelector('.page img')?.naturalWidth > 0")
     shape = "(image => image.width / image.height - image.naturalWidth / image.naturalHeight)"
     assert abs(page.evaluate(f"{shape}(document.querySelector('.page img'))")) < 0.02
+
+
+def test_a_login_that_has_ended_is_asked_for_again(page, serve, built_index, tmp_path):
+    with serve(
+        tmp_path, "--index", f"demo={built_index}", LMKRAG_TOKEN="a-token-of-tests"
+    ) as running:
+        page.goto(running.url)
+        page.get_by_label("The server's token").fill("a-token-of-tests")
+        page.get_by_role("button", name="Enter").click()
+        page.get_by_text("5 documents").wait_for()
+        page.context.clear_cookies()  # a restart ends every login, too
+        page.locator("#q").fill(PDF)
+        page.locator("#q").press("Enter")
+        page.get_by_label("The server's token").fill("a-token-of-tests")
+        page.get_by_role("button", name="Enter").click()
+        page.locator(".citations a").first.wait_for()
+        page.errors[:] = [error for error in page.errors if "401" not in error]
+
+
+def test_a_folder_is_followed_when_one_look_has_failed(page, serve_process, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nIt leaves at seven.\n")
+    looks = []
+
+    def fail_second(route) -> None:
+        looks.append(route.request.url)
+        route.abort() if len(looks) == 2 else route.continue_()
+
+    with serve_process(
+        tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")
+    ) as running:
+        page.clock.install()
+        page.goto(running.url)
+        page.get_by_text("of 1 document.").wait_for()
+        page.route("**/api/status*", fail_second)
+        (tmp_path / "notes" / "tides.md").write_text("# Tides\n\nHigh water comes at noon.\n")
+        deadline = time.monotonic() + PATIENCE / 1_000
+        while not page.get_by_text("of 2 documents.").count():
+            assert time.monotonic() < deadline, looks
+            page.clock.fast_forward(16_000)
+            page.wait_for_timeout(200)
+        page.get_by_role("alert").wait_for(state="detached")
+    page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]
+
+
+def test_a_document_that_was_removed_can_be_added_again(page, writable, tmp_path):
+    (tmp_path / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
+    page.clock.install()
+    page.goto(f"{writable.url}/?view=documents")
+    button = page.get_by_role("button", name="Remove ferry.md")
+    for _ in range(2):
+        page.locator("input[type=file]").set_input_files(tmp_path / "ferry.md")
+        button.click()
+        page.get_by_text("Removed ferry.md.").wait_for()
+        page.clock.fast_forward(UNDO)
+        page.get_by_text("Removed ferry.md.").wait_for(state="detached")
+        assert button.count() == 0
+
+
+def test_a_removal_that_fails_leaves_the_document(page, writable):
+    def refuse(route) -> None:
+        if route.request.method == "DELETE":
+            route.fulfill(status=409, json={"detail": "another process writes to the index"})
+        else:
+            route.continue_()
+
+    page.route("**/api/documents/*", refuse)
+    page.clock.install()
+    page.goto(f"{writable.url}/?view=documents")
+    button = page.get_by_role("button", name="Remove beekeeping.html")
+    button.click()
+    page.get_by_text("Removed beekeeping.html.").wait_for()
+    page.clock.fast_forward(UNDO)
+    page.get_by_role("alert").get_by_text("another process writes").wait_for()
+    button.wait_for()
+    page.errors[:] = [error for error in page.errors if "409" not in error]
+
+
+@pytest.fixture(scope="module")
+def long_text(serve, tmp_path_factory):
+    """A server on a text of which the page shows a part at once."""
+    folder = tmp_path_factory.mktemp("long")
+    text = "".join(f"Line {number} of the log: {'all is well ' * 80}\n" for number in range(120))
+    with Engine.open(folder / "index", create=True) as engine:
+        engine.add(Document("log.txt", "log.txt", text))
+    with serve(folder, "--rerank", "off", "--index", folder / "index") as running:
+        running.text = text
+        yield running
+
+
+def test_a_long_text_is_read_on_where_a_part_ends(page, long_text):
+    content, shown = page.locator(".document .content"), page.locator(".document .blocks")
+    start = long_text.text.index("Line 40 ")
+    page.goto(f"{long_text.url}/?doc=log.txt&start={start}&end={start + 7}")
+    page.locator("mark.place").wait_for()
+    last = re.findall(r"Line (\d+) ", shown.inner_text())[-1]
+    page.get_by_role("button", name="Show what follows").click()
+    page.get_by_text(f"Line {int(last) + 1} of the log").wait_for()
+    first = shown.locator("p").first.bounding_box()
+    assert content.bounding_box()["y"] <= first["y"] < content.bounding_box()["y"] + 200
+    assert shown.inner_text().startswith(f"Line {int(last) + 1} ")
+    page.get_by_role("button", name="Show what is before").click()
+    page.get_by_text(f"Line {last} of the log").wait_for()
+    until(
+        page,
+        "(area => area.scrollTop + area.clientHeight > area.scrollHeight - 9)(document.querySelector('.content'))",
+    )
+    page.get_by_role("button", name="Show what follows").click()
+    page.get_by_role("button", name="Show what follows").wait_for(state="detached")
+    assert "Line 119 of the log" in shown.inner_text()
+
+
+def test_the_best_pages_of_a_pdf_can_be_turned_to_again(page, quick_server):
+    address = {"q": PDF, "doc": "reports/viaduct-inspection.pdf"}
+    page.goto(f"{quick_server.url}/?{urlencode(address)}")
+    best, turned = page.locator("button.best").first, page.locator(".pages input")
+    number = best.inner_text()
+    for name in ("Next page", "Previous page"):
+        best.click()
+        until(page, f"document.querySelector('.pages input').value === '{number}'")
+        button = page.get_by_label(name)
+        if button.is_enabled():
+            button.click()
+            until(page, f"document.querySelector('.pages input').value !== '{number}'")
+    best.click()
+    until(page, f"document.querySelector('.pages input').value === '{number}'")
+    assert turned.input_value() == number
+
+
+def test_a_pdf_whose_file_is_gone_shows_its_text(page, serve, tmp_path, corpus):
+    shutil.copytree(corpus / "reports", tmp_path / "files")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "files")
+    (tmp_path / "files" / "viaduct-inspection.pdf").unlink()
+    with serve(tmp_path, "--index", tmp_path / "index") as running:
+        page.goto(f"{running.url}/?doc=viaduct-inspection.pdf")
+        page.get_by_text("its file can't be read").wait_for()
+        page.locator(".document .blocks", has_text="coping stones").wait_for()
+        assert page.locator(".document img").count() == 0
+    page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]
+
+
+def test_a_mark_is_scrolled_to_when_its_page_is_drawn(page, quick_server):
+    page.set_viewport_size({"width": 1300, "height": 480})
+    held = []
+    page.route("**/pages/*.webp*", lambda route: held.append(route))
+    with quick_server.client() as client:
+        name = "reports/viaduct-inspection.pdf"
+        stop = client.get(f"/api/documents/{name.replace('/', '%2F')}").json()["page_starts"][1]
+    page.goto(f"{quick_server.url}/?doc={name}&start={stop - 160}&end={stop - 20}")
+    page.locator(".rectangle").first.wait_for(state="attached")
+    page.wait_for_timeout(300)  # what was to be scrolled before the page is there has been
+    for route in held:
+        route.continue_()
+    until(page, "document.querySelector('.page img').naturalWidth > 0")
+    until(
+        page,
+        """(([mark, area]) => area.top <= mark.top && mark.bottom <= area.bottom)(
+          [".rectangle", ".content"].map(part => document.querySelector(part).getBoundingClientRect()))""",
+    )
+
+
+def test_the_first_screen_asks_when_a_known_folder_has_been_looked_through(
+    page, serve_process, tmp_path, corpus
+):
+    shutil.copytree(corpus, tmp_path / "files")
+    cache = str(tmp_path / "cache")
+    for is_known in (False, True):
+        with serve_process(
+            tmp_path, tmp_path / "files", "--no-open", ready=not is_known, XDG_CACHE_HOME=cache
+        ) as running:
+            page.goto(running.url)
+            page.locator(".starters a").first.wait_for(timeout=120_000)
+            page.goto("about:blank")
+
+
+def test_a_filter_asks_the_last_question_of_a_thread_with_what_was_said(page, quick_server):
+    ask(page, quick_server.url, MARKDOWN)
+    follow_up(page, "And who approves it?")
+    asked = []
+    page.on("request", lambda sent: asked.append(sent) if "/api/ask" in sent.url else None)
+    page.get_by_label("Kind").select_option("markdown")
+    page.get_by_role("button", name="Show the answer").wait_for()
+    page.locator(".turn:last-child .citations li").first.wait_for()
+    (body,) = [sent.post_data_json for sent in asked]
+    assert body["question"] == "And who approves it?"
+    assert [question for question, answer in body["history"] if answer] == [MARKDOWN]
+    page.get_by_role("button", name="Show the answer").click()
+    page.locator(".turn:first-child .citations li").first.wait_for()
+
+
+def test_replies_of_an_index_that_was_left_are_not_shown(page, two_indexes):
+    held = []
+    page.route(
+        re.compile(r"/api/(?:status|overview)\?index=demo"), lambda route: held.append(route)
+    )
+    page.goto(f"{two_indexes.url}/?index=ferries")
+    page.get_by_text("of 1 document.").wait_for()
+    page.get_by_label("Index").select_option("demo")
+    page.wait_for_timeout(300)
+    page.get_by_label("Index").select_option("ferries")
+    assert held
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(1_000)
+    assert "of 1 document." in page.locator(".home").inner_text()
+    assert page.locator(".contents a").all_inner_texts() == ["Ferries ferry.txt"]
+
+
+def test_a_file_that_was_edited_is_added_again(page, writable, tmp_path):
+    file = tmp_path / "parrot.md"
+    page.goto(f"{writable.url}/?view=documents")
+    for language in ("Latin", "Greek"):
+        file.write_text(f"The parrot speaks {language}.\n")
+        with (
+            page.expect_request(lambda sent: sent.method == "PUT"),
+            page.expect_file_chooser() as chooser,
+        ):
+            page.locator("input[type=file]").click()
+            chooser.value.set_files(file)
+        page.get_by_text("parrot.md: done").wait_for()
+        page.get_by_role("button", name="Close").click()
+    with writable.client() as client:
+        assert client.get("/api/documents/parrot.md/text").json()["text"] == file.read_text()
+
+
+def test_a_dropped_folder_and_a_dragged_link_are_no_files(page, writable, tmp_path):
+    (tmp_path / "folder").mkdir()
+    page.goto(writable.url)
+    link = page.locator(".contents a").first
+    link.hover()
+    page.mouse.down()
+    for place in range(600, 640, 10):
+        page.mouse.move(place, 300)
+    page.wait_for_timeout(300)
+    assert page.locator(".drop").count() == 0
+    page.mouse.up()
+    devtools = page.context.new_cdp_session(page)
+    dropped = {"items": [], "files": [str(tmp_path / "folder")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send(
+            "Input.dispatchDragEvent", {"type": kind, "x": 500, "y": 400, "data": dropped}
+        )
+    page.locator(".uploads", has_text="folder: failed").wait_for()
+    assert "drop the files of a folder" in page.locator(".uploads").inner_text()
+
+
+def test_a_problem_is_over_when_documents_are_listed(page, two_indexes):
+    failed = []
+
+    def fail_once(route) -> None:
+        failed.append(route)
+        route.abort() if len(failed) == 1 else route.continue_()
+
+    page.route("**/api/documents?*", fail_once)
+    page.goto(f"{two_indexes.url}/?view=documents")
+    page.get_by_role("alert").wait_for()
+    page.get_by_label("Index").select_option("ferries")
+    page.locator(".list a", has_text="ferry.txt").wait_for()
+    page.get_by_role("alert").wait_for(state="detached")
+    page.errors[:] = [error for error in page.errors if "ERR_FAILED" not in error]
+
+
+def test_an_answer_that_breaks_off_can_be_asked_for_again(page, quick_server):
+    page.route(
+        "**/api/ask",
+        lambda route: route.fulfill(
+            content_type="text/event-stream", body='event: text\ndata: ""\n\n'
+        ),
+    )
+    page.goto(f"{quick_server.url}/?{urlencode({'q': MARKDOWN})}")
+    page.get_by_role("alert").get_by_text("The answer broke off.").wait_for()
+    page.unroute("**/api/ask")
+    page.get_by_role("button", name="Try again").click()
+    page.locator(".said .citations li").first.wait_for()
+
+
+def test_an_answer_is_kept_after_it_was_asked_for_again(page, quick_server):
+    ask(page, quick_server.url, MARKDOWN)
+    asked = []
+    page.on("request", lambda sent: asked.append(sent) if "/api/ask" in sent.url else None)
+    page.get_by_role("button", name="Ask again").click()
+    page.locator(".said .citations li").first.wait_for()
+    for mode in ("lexical", "", "lexical", ""):
+        page.get_by_label("Search by").select_option(mode)
+        page.locator(".answer[aria-busy=false] .citations li").first.wait_for()
+    assert len(asked) == 2
+
+
+def test_the_largest_folder_comes_first(page, serve, tmp_path):
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        for name in ("2019/a.txt", "minutes/a.txt", "minutes/b.txt"):
+            engine.add(Document(name, name, f"The ferry of {name} leaves at seven."))
+    with serve(tmp_path, "--rerank", "off", "--index", tmp_path / "index") as running:
+        page.goto(running.url)
+        page.locator("p.chips button").first.wait_for()
+        assert page.locator("p.chips button").all_inner_texts() == ["minutes 2", "2019 1"]

@@ -112,12 +112,15 @@ function useDrop(enabled, add) {
   const [over, setOver] = useState(false);
   useEffect(() => {
     if (!enabled) return undefined;
+    const hasFiles = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // no link, no marked text
     const drag = (event) => {
+      if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(true);
     };
     const leave = (event) => event.relatedTarget || setOver(false);
     const drop = (event) => {
+      if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(false);
       add([...event.dataTransfer.files]);
@@ -149,20 +152,36 @@ function App() {
   const all = server?.indexes.map(({ name }) => name) || [];
   const index = state.index || all[0] || "";
   const names = index === ALL ? all : [index].filter(Boolean);
-  const readStatus = () => Promise.all(names.map((name) => getJson("/api/status", { index: name }))).then(joinStatus);
   useEffect(() => {
-    if (names.length) readStatus().then(setStatus, setProblem);
+    if (!names.length) return undefined;
+    const abort = new AbortController();
+    let timer = 0;
+    const look = async (before) => {
+      let latest = before;
+      try {
+        const read = (name) => getJson("/api/status", { index: name }, abort.signal);
+        latest = joinStatus(await Promise.all(names.map(read)));
+        setStatus(latest);
+        setProblem(null);
+        if (before && before.generation !== latest.generation) reload();
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setProblem(error);
+      }
+      const pause = latest?.indexing || latest?.not_followed_since ? POLL : QUIET_POLL;
+      if (!latest || latest.follows) timer = setTimeout(look, pause, latest);
+    };
+    look(null);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [names.join(), changed]);
   useEffect(() => {
-    if (!status?.follows) return undefined;
-    const look = () =>
-      readStatus().then((next) => {
-        setStatus(next);
-        if (next.generation !== status.generation) reload();
-      }, setProblem);
-    const timer = setTimeout(look, status.indexing || status.not_followed_since ? POLL : QUIET_POLL);
-    return () => clearTimeout(timer);
-  }, [status]);
+    const refuse = (event) => setProblem(event.detail);
+    addEventListener("unauthorized", refuse);
+    return () => removeEventListener("unauthorized", refuse);
+  }, []);
   useEffect(() => {
     const back = () => setState(readState());
     addEventListener("popstate", back);
@@ -190,7 +209,7 @@ function App() {
   });
   const { jobs, add, clear } = useUploads(names[0], reload);
   const indexing = Boolean(status?.indexing) || jobs.some((job) => !["done", "failed"].includes(job.state));
-  const overviews = useOverviews(names, status?.generation);
+  const overviews = useOverviews(names, status);
   const over = useDrop(Boolean(server?.writable), add);
   const toQuestion = () => {
     input.current?.focus();
@@ -212,7 +231,7 @@ function App() {
 
   if (problem?.status === 401) return html`<${Login} onDone=${reload} />`;
   const page = { state, index, names, server, status, indexing, changed, go, linkTo, reload, add };
-  const folders = overviews.flatMap((one) => Object.keys(one.folders));
+  const folders = overviews.flatMap((one) => one.folders.map(([name]) => name));
   const composer = html`<${Composer} input=${input} folders=${folders} />`;
   const home = { index: state.index, questions: [], view: "", in: "", ...CLOSED };
   const begun = state.questions.length > 0;

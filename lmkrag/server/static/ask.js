@@ -71,20 +71,29 @@ export function Composer({ input, folders }) {
 }
 
 // The first screens of the indexes, each with its name, again while their questions are being tried.
-export function useOverviews(names, generation) {
+export function useOverviews(names, status) {
   const [overviews, setOverviews] = useState([]);
   useEffect(() => {
-    if (generation === undefined) return undefined;
+    if (!status) return undefined;
+    const abort = new AbortController();
     let timer = 0;
     const load = async () => {
-      const read = (index) => getJson("/api/overview", { index }).then((reply) => ({ index, ...reply }));
+      const read = async (index) => {
+        const reply = await getJson("/api/overview", { index }, abort.signal);
+        // an object of JavaScript has the names first that are numbers
+        const folders = Object.entries(reply.folders).sort(([, one], [, other]) => other - one);
+        return { ...reply, index, folders };
+      };
       const replies = await Promise.all(names.map(read));
       setOverviews(replies);
       if (replies.some((reply) => reply.preparing)) timer = setTimeout(load, POLL);
     };
     load().catch(() => {}); // the page says elsewhere that the server can't be reached
-    return () => clearTimeout(timer);
-  }, [names.join(), generation]);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [names.join(), status?.generation, Boolean(status?.indexing)]);
   return overviews.filter((reply) => names.includes(reply.index));
 }
 
@@ -94,7 +103,7 @@ export function Home({ composer, overviews }) {
   const everywhere = index === ALL;
   const questions = overviews.flatMap((one) => one.questions).slice(0, 3);
   const recent = overviews.flatMap((one) => one.recent.map((info) => ({ ...info, of: everywhere ? one.index : "" }))).slice(0, 6);
-  const folders = overviews.flatMap((one) => Object.entries(one.folders));
+  const folders = overviews.flatMap((one) => one.folders);
   return html`<div class="home">
     <h2>Ask ${status ? html`<b>${everywhere ? "all indexes" : index}</b>` : "your documents"}</h2>
     <p class="quiet">

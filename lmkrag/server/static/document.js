@@ -25,10 +25,10 @@ export function useLoaded(load, keys) {
 }
 
 // After layout; only the document is scrolled, the answer beside it stays.
-function useScrollToMark(container, keys) {
+function useScrollTo(goal, container, keys) {
   useLayoutEffect(() => {
     const show = () => {
-      const mark = container.current?.querySelector("mark.place, .rectangle");
+      const mark = container.current?.querySelector(goal);
       for (const area of [mark?.closest(".content"), mark?.closest(".paper, .table")]) {
         if (!area) continue;
         const [box, outer] = [mark.getBoundingClientRect(), area.getBoundingClientRect()];
@@ -46,31 +46,31 @@ function Failure({ error }) {
   return html`<p class="problem" role="alert">${error.message}</p>`;
 }
 
+// A part of a text, at first the one around a place; it begins and ends with a line.
 function TextView({ docId, index, info, start, end }) {
   const { characters, kind } = info;
-  const middle = start ?? 0;
-  const [range, setRange] = useState(null);
-  const first = Math.max(0, middle - WINDOW / 2);
-  const shown =
-    range && range[0] <= middle && middle <= range[1] ? range : [first, Math.min(characters, first + WINDOW)];
+  const first = Math.max(0, (start ?? 0) - WINDOW / 2);
+  const [turned, setTurned] = useState(null); // to a part before or after it
+  const part = turned?.of === start ? turned : { from: first, to: first + WINDOW, goal: "mark.place" };
   const container = useRef(null);
   const { value, error } = useLoaded(
-    (signal) => getJson(`${documentPath(docId)}/blocks`, { index, start: shown[0], end: shown[1] }, signal),
-    [docId, index, shown[0], shown[1]],
+    (signal) => getJson(`${documentPath(docId)}/blocks`, { index, start: part.from, end: part.to }, signal),
+    [docId, index, part.from, part.to],
   );
-  useScrollToMark(container, [value, start, end]);
+  useScrollTo(part.goal, container, [value, start, end]);
+  const turnTo = (from, to, goal) => setTurned({ of: start, from, to, goal });
+  const follow = () => turnTo(value.end + 1, value.end + WINDOW, ":scope > button");
+  const goBack = () => turnTo(Math.max(0, value.start - WINDOW), value.start - 1, ":scope > button:last-child");
   if (error) return html`<${Failure} error=${error} />`;
   if (!value) return html`<p class="quiet">Loading</p>`;
   const lines = kind === "code" && Array.from({ length: countLines(value) }, (_, number) => value.line + number);
   return html`<div ref=${container} class=${kind === "code" ? "code" : ""}>
-    ${value.start > 0 &&
-    html`<button onClick=${() => setRange([Math.max(0, value.start - WINDOW), shown[1]])}>Show what is before</button>`}
+    ${value.start > 0 && html`<button onClick=${goBack}>Show what is before</button>`}
     <div class="lines">
       ${lines && html`<pre class="numbers" aria-hidden="true">${lines.join("\n")}</pre>`}
       <${Blocks} nodes=${value.blocks} range=${start == null ? null : { start, end }} />
     </div>
-    ${value.end < characters &&
-    html`<button onClick=${() => setRange([shown[0], Math.min(characters, value.end + WINDOW)])}>Show what follows</button>`}
+    ${value.end + 1 < characters && html`<button onClick=${follow}>Show what follows</button>`}
   </div>`;
 }
 
@@ -84,12 +84,12 @@ function pageAt(starts, place) {
   return page;
 }
 
-function PageImage({ docId, index, number, zoom, rectangles = [] }) {
+function PageImage({ docId, index, number, zoom, onLoad, onError, rectangles = [] }) {
   const scale = Math.min(4, 1.5 * zoom);
   const address = `${documentPath(docId)}/pages/${number}.webp?${new URLSearchParams({ index, scale })}`;
   const percent = (share) => `${(100 * share).toFixed(3)}%`;
   return html`<div class=${`page zoom-${10 * zoom}`}>
-    <img src=${address} alt=${`Page ${number}`} />
+    <img src=${address} alt=${`Page ${number}`} ...${{ onLoad, onError }} />
     ${rectangles.map(
       ([left, top, right, bottom]) => html`<div class="rectangle"
         style=${{ left: percent(left), top: percent(top), width: percent(right - left), height: percent(bottom - top) }}></div>`,
@@ -101,19 +101,26 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
   const at = pageAt(info.page_starts, start ?? 0);
   const [page, setPage] = useState(at);
   const [zoom, setZoom] = useState(0);
-  useEffect(() => setPage(at), [docId, at]);
+  useEffect(() => setPage(at), [docId, start, end]);
   const container = useRef(null);
+  const [failed, setFailed] = useState(false); // to draw a page; then the server is asked why
   const { value, error } = useLoaded(
     (signal) =>
-      start == null
+      start == null && !failed
         ? Promise.resolve({ places: [] })
-        : getJson(`${documentPath(docId)}/places`, { index, start, end }, signal),
-    [docId, index, start, end],
+        : getJson(`${documentPath(docId)}/places`, { index, start: start ?? 0, end: end ?? 1 }, signal),
+    [docId, index, start, end, failed],
   );
-  useScrollToMark(container, [value, page, zoom]);
+  const [drawn, setDrawn] = useState(0); // images so far
+  useScrollTo(".rectangle", container, [value, page, zoom, drawn]);
+  const problem = error || (failed && value && new Error("The page can't be drawn."));
   const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
-  if (error) return html`<${Failure} error=${error} /><${TextView} ...${{ docId, index, info, start, end }} />`;
+  if (problem) return html`<${Failure} error=${problem} /><${TextView} ...${{ docId, index, info, start, end }} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
+  const goToBest = ({ number, sentence }) => {
+    setPage(number);
+    goTo(sentence.start, sentence.end);
+  };
   const typed = (event) => {
     const number = Number.parseInt(event.target.value, 10);
     if (number >= 1 && number <= info.pages) setPage(number);
@@ -128,12 +135,13 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
       <button disabled=${zoom === ZOOMS.length - 1} onClick=${() => setZoom(zoom + 1)} aria-label="Zoom in">+</button>
       ${best.length > 1 &&
       html`<span class="quiet">Best pages:</span> ${best.map(
-          ({ number, sentence }) => html`<button class="best" aria-current=${number === page ? "page" : null}
-            aria-label=${`Go to page ${number}`} onClick=${() => goTo(sentence.start, sentence.end)}>${number}</button>`,
+          (one) => html`<button class="best" aria-current=${one.number === page ? "page" : null}
+            aria-label=${`Go to page ${one.number}`} onClick=${() => goToBest(one)}>${one.number}</button>`,
         )}`}
     </nav>
     <div class="paper" tabindex="0" role="region" aria-label=${`Page ${page}`}>
-      <${PageImage} ...${{ docId, index, rectangles }} zoom=${ZOOMS[zoom]} number=${page} key=${page} />
+      <${PageImage} ...${{ docId, index, rectangles }} zoom=${ZOOMS[zoom]} number=${page} key=${page}
+        onLoad=${() => setDrawn((count) => count + 1)} onError=${() => setFailed(true)} />
     </div>
   </div>`;
 }
@@ -174,7 +182,7 @@ function Tools({ docId, index, info, start, sentences, goTo }) {
     ${headings.length > 1 &&
     html`<select aria-label="Outline" onChange=${(event) => {
       const heading = headings[event.target.value];
-      goTo(heading.start, heading.start + heading.level + 1 + heading.text.length);
+      if (heading) goTo(heading.start, heading.start + heading.level + 1 + heading.text.length);
     }}>
       <option value="">Outline</option>
       ${headings.map((heading, number) => html`<option value=${number}>${"\u2003".repeat(heading.level - 1)}${heading.text}</option>`)}
@@ -215,7 +223,7 @@ export function DocumentView() {
   let body = html`<p class="quiet">Loading</p>`;
   if (error) body = html`<${Failure} error=${error} />`;
   else if (["pdf", "image"].includes(info?.kind) && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ sentences, goTo }} />`;
-  else if (info) body = html`<${TextView} ...${shared} />`;
+  else if (info) body = html`<${TextView} key=${docId} ...${shared} />`;
   return html`<section class="document" aria-labelledby="document-title">
     <header>
       <div>

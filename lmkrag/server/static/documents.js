@@ -24,6 +24,7 @@ function useDocuments(index, changed) {
         const reply = await getJson("/api/documents", { index, after, limit: PAGE }, abort.signal);
         all = [...all, ...reply.documents];
         setDocuments(all);
+        setProblem("");
         if (reply.documents.length < PAGE) return;
         after = all.at(-1).doc_id;
       }
@@ -35,7 +36,7 @@ function useDocuments(index, changed) {
 }
 
 // Documents that will be removed when the time for undoing is over; leaving the page removes them at once.
-function useRemoval(index, onChange) {
+function useRemoval(index, documents, onChange) {
   const [pending, setPending] = useState({});
   const [problem, setProblem] = useState("");
   const timers = useRef(new Map());
@@ -45,7 +46,11 @@ function useRemoval(index, onChange) {
     try {
       await remove(`${documentPath(docId)}?${new URLSearchParams({ index })}`, options);
     } catch (error) {
-      if (error.status !== 404) setProblem(error.message); // 404: somebody else has removed it
+      if (error.status !== 404) {
+        // 404: somebody else has removed it
+        setProblem(error.message);
+        undo(docId);
+      }
     }
     onChange();
   };
@@ -54,6 +59,11 @@ function useRemoval(index, onChange) {
     timers.current.delete(docId);
     setPending(({ [docId]: _, ...rest }) => rest);
   };
+  // What was removed is not in the list that has been read since; it may be added again.
+  useEffect(() => {
+    const waits = ([docId]) => timers.current.has(docId);
+    setPending((known) => Object.fromEntries(Object.entries(known).filter(waits)));
+  }, [documents]);
   const request = (docId) => {
     setProblem("");
     setPending((known) => ({ ...known, [docId]: true }));
@@ -103,8 +113,12 @@ function DocumentsOf() {
   const [words, setWords] = useState("");
   const [kind, setKind] = useState("");
   const [most, setMost] = useState(SHOWN);
-  const removal = useRemoval(index, reload);
+  const removal = useRemoval(index, documents, reload);
   const writable = server?.writable;
+  const choose = ({ target }) => {
+    add([...target.files]);
+    target.value = ""; // else the same file, edited, could not be chosen again
+  };
   const query = words.toLowerCase();
   const matches = (documents || []).filter(
     (info) => (!kind || info.kind === kind) && `${info.title} ${info.doc_id}`.toLowerCase().includes(query),
@@ -115,7 +129,7 @@ function DocumentsOf() {
     ${[problem, removal.problem].filter(Boolean).map((text) => html`<p class="problem" role="alert">${text}</p>`)}
     ${writable &&
     html`<p class="adding"><label>Drop files anywhere on this page, or choose them
-      <input type="file" multiple onChange=${(event) => add([...event.target.files])} /></label></p>`}
+      <input type="file" multiple onChange=${choose} /></label></p>`}
     <div class="fields">
       <label>Title or name <input type="search" value=${words} onInput=${(event) => setWords(event.target.value)} /></label>
       <label>Kind

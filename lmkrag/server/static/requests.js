@@ -33,7 +33,9 @@ async function check(response) {
   } catch {
     // not JSON: the status alone has to do
   }
-  throw new Problem(response.status, body);
+  const problem = new Problem(response.status, body);
+  if (problem.status === 401) dispatchEvent(new CustomEvent("unauthorized", { detail: problem }));
+  throw problem;
 }
 
 export async function getJson(path, parameters = {}, signal = undefined) {
@@ -53,6 +55,11 @@ export async function postJson(path, body) {
 }
 
 export async function putFile(path, file) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch {
+    throw new Problem(0, { detail: "It can't be read; drop the files of a folder, not the folder." });
+  }
   const headers = { "Content-Type": "application/octet-stream" };
   return (await check(await send(path, { method: "PUT", headers, body: file }))).json();
 }

@@ -13,11 +13,12 @@ const CACHED = 300; // answers that are shown again without a request
 const SURE = { strong: "Very sure", likely: "Fairly sure", unsure: "Not sure", weak: "Hardly likely" };
 
 const answers = new Map(); // by the address of their question: what useAnswer returns
+const said = new Map(); // the last answers to the questions of threads, wherever it was looked
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
 
-function keep(key, reply) {
-  answers.set(key, reply);
-  if (answers.size > CACHED) answers.delete(answers.keys().next().value);
+function keep(cache, key, value) {
+  cache.set(key, value);
+  if (cache.size > CACHED) cache.delete(cache.keys().next().value);
 }
 
 // Asks if `enabled`, unless the answer is cached; {busy, text, answer, spans, problem, stopped, stop, again}.
@@ -26,7 +27,7 @@ function useAnswer(key, body, enabled, onAsk) {
   const [round, setRound] = useState(0);
   const abort = useRef(null);
   useEffect(() => {
-    const known = round === 0 && answers.get(key);
+    const known = answers.get(key);
     if (known || !enabled) {
       setReply(known || {});
       return undefined;
@@ -50,8 +51,9 @@ function useAnswer(key, body, enabled, onAsk) {
         else if (event === "answer") change({ answer: data, spans: withBlocks(data.spans) });
         else if (event === "error") throw new Problem(data.status, data);
       }
+      if (!values.answer) throw new Problem(0, { detail: "The answer broke off." });
       change({ busy: false });
-      keep(key, values);
+      keep(answers, key, values);
     };
     run().catch((error) => change({ busy: false, problem: error }));
     return () => signal.aborted || abort.current.abort();
@@ -60,7 +62,11 @@ function useAnswer(key, body, enabled, onAsk) {
     abort.current?.abort();
     setReply((known) => ({ ...known, busy: false, stopped: true }));
   };
-  return { ...reply, stop, again: () => setRound(round + 1) };
+  const again = () => {
+    answers.delete(key);
+    setRound(round + 1);
+  };
+  return { ...reply, stop, again };
 }
 
 // Every number that the text of a language model cites; the passages of a quoting reader name theirs.
@@ -196,19 +202,24 @@ function Found({ name, number, isLast, onRank, edit }) {
   const { state, server, indexing, go, linkTo } = useContext(Page);
   const { questions } = state;
   const question = questions[number];
-  const [opened, setOpened] = useState(isLast);
   const isOneOfMany = state.index === ALL;
   const how = optionsOf(state);
-  const keyAt = (place) => JSON.stringify([name, how, questions.slice(0, place + 1)]);
+  const threadAt = (place) => JSON.stringify([name, questions.slice(0, place + 1)]);
+  const key = JSON.stringify([threadAt(number), how]);
+  const [opened, setOpened] = useState(isLast ? key : ""); // what was to be answered here
+  const isOpened = opened === key;
   const history = questions
     .slice(0, number)
-    .map((before, place) => [before, answers.get(keyAt(place))?.answer?.text || ""])
+    .map((before, place) => [before, said.get(threadAt(place)) || ""])
     .slice(-HISTORY);
   const body = { ...how, index: name, question, history, stream: true, explain: true, blocks: true };
-  const reply = useAnswer(keyAt(number), body, Boolean(name) && (isLast || opened), () =>
+  const reply = useAnswer(key, body, Boolean(name) && (isLast || isOpened), () =>
     remember({ ...state, questions: questions.slice(0, number + 1) }),
   );
   const { answer, spans, busy, problem } = reply;
+  useEffect(() => {
+    if (answer) keep(said, threadAt(number), answer.text);
+  }, [answer]);
   const early = useRef(false); // whether it was asked before everything was indexed
   useEffect(() => {
     if (!indexing && early.current && isLast) reply.again();
@@ -218,11 +229,11 @@ function Found({ name, number, isLast, onRank, edit }) {
   const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end, of: isOneOfMany ? name : "" });
   const passage = (one) => html`<${Passage} key=${keyOf(one.span)} ...${{ ...one, link }}
     onlyHere=${() => go({ index: name, in: one.span.doc_id, questions: [question], ...CLOSED })} />`;
-  const waiting = !isLast && !opened && !answer;
+  const waiting = !isLast && !isOpened && !answer;
   const report = answer && { index: name, question, answer: answer.text.slice(0, 20_000), places: answer.citations.map((one) => one.place) };
   const shown = html`<div class="answer" aria-live="polite" aria-busy=${Boolean(busy)}>
       ${waiting
-        ? html`<button onClick=${() => setOpened(true)}>Show the answer</button>`
+        ? html`<button onClick=${() => setOpened(key)}>Show the answer</button>`
         : html`<${Reply} ...${{ reply, link, passage }} />`}
     </div>
     <div class="row actions">
@@ -231,7 +242,7 @@ function Found({ name, number, isLast, onRank, edit }) {
       ${answer && html`<${Copy} label="Copy link" text=${() => location.href} />`}
       ${!busy && !waiting && !problem && html`<button class="small" onClick=${reply.again}>Ask again</button>`}
       ${edit && html`<button class="small" onClick=${edit}>Edit</button>`}
-      ${answer && server?.feedback && html`<${Wrong} key=${keyAt(number)} report=${report} />`}
+      ${answer && server?.feedback && html`<${Wrong} key=${key} report=${report} />`}
     </div>
     ${spans && !problem && html`<${Passages} ...${{ spans, answer, passage }} />`}`;
   if (!isOneOfMany) return shown;
