@@ -194,7 +194,11 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
         ),
         (["search"], 2, "give a QUERY, or --queries"),
         (["remove"], 2, "give either ids of documents or --filter EXPR"),
-        (["remove", "x", "--filter", "kind=pdf"], 2, "give either ids of documents or --filter EXPR"),
+        (
+            ["remove", "x", "--filter", "kind=pdf"],
+            2,
+            "give either ids of documents or --filter EXPR",
+        ),
         (["search", "x", "--top", "0"], 2, "Invalid value for '-k' / '--top-k' / '--top'"),
         (["search", "x", "--mode", "magic"], 2, "Invalid value for '--mode'"),
         (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
