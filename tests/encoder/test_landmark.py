@@ -336,6 +336,25 @@ def test_missing_folder():
         LandmarkEncoder.load("./nowhere")
 
 
+@pytest.mark.parametrize("name", [*SHIPPED, BASE_ENCODER])
+def test_the_name_of_a_packaged_encoder_means_no_folder_that_is_called_so(
+    name, tmp_path, monkeypatch
+):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert LandmarkEncoder.load(name).spec.name == name
+    with pytest.raises(EncoderError, match="not a model folder"):
+        LandmarkEncoder.load(f"./{name}")
+
+
+@pytest.mark.parametrize("name", ["~/own", "./own", "own"])
+def test_a_folder_is_recorded_by_its_absolute_path(name, tmp_path, monkeypatch):
+    shutil.copytree(find_model(None), tmp_path / "own")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert LandmarkEncoder.load(name).spec.name == str((tmp_path / "own").resolve())
+
+
 def test_folder_without_model(tmp_path):
     with pytest.raises(EncoderError, match=r"not a model folder \(no config.json in it\)"):
         LandmarkEncoder.load(str(tmp_path))
