@@ -16,6 +16,7 @@ from lmkrag.encoder.spec import (
     DEFAULT_WINDOW,
     PACKAGED,
     SHIPPED,
+    check_types,
     find_model,
     fingerprint_model,
     read_settings,
@@ -28,6 +29,7 @@ from lmkrag.models.bert import Bert, LateBert, expected_names, is_plain_bert, re
 from lmkrag.models.device import Precision
 from lmkrag.models.files import expand_name, hash_weights
 from lmkrag.models.packing import unpacked_names
+from lmkrag.models.tokens import find_landmark
 from lmkrag.specs import EncoderSpec
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ ONNX Runtime.
 """
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, where a tokenizer names no limit
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+_BERT = {**dict.fromkeys(_SIZES, int), "layer_norm_eps": float}  # of ``config.json``
 
 
 class _ModelFolder(NamedTuple):
@@ -111,12 +115,17 @@ def load_parts(
             f"a window of {chosen} tokens is longer than the {loaded.free} that "
             f"{folder.name} has positions for"
         )
+    if chosen < 1:
+        raise UsageError(f"a window must have at least one token, not {chosen}")
     # in ours, half a window gains 0.5 points, in twice the time
     if overlap is None and name not in SHIPPED:
         overlap = settings.get("overlap", DEFAULT_OVERLAP)
     share = float(overlap or 0)
     if not 0 <= share < 1:
         raise UsageError(f"overlap must be in [0, 1), not {share}")
+    landmark = settings.get("landmark", "")
+    if landmark or "lmk" in pooling:
+        find_landmark(loaded.tokenizer, landmark, folder)
     # Record everything that vectors depend on, and build the model for the tokenizer as it is used.
     spec = EncoderSpec(
         name=name,
@@ -125,7 +134,7 @@ def load_parts(
         pooling=pooling,
         window=chosen,
         overlap=share,
-        landmark=settings.get("landmark", ""),
+        landmark=landmark,
         query_prefix=settings.get("query_prefix", ""),
         title_tokens=settings.get("title_tokens", 0),
     )
@@ -165,6 +174,7 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
         (folder / "float32.onnx").is_file() or importlib.util.find_spec("onnx")
     ):
         return False
+    check_types(folder / "config.json", config, _BERT)
     try:
         with safe_open(weights, "np") as file:
             names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
@@ -225,7 +235,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) 
     except Exception as error:  # tokenizers raises nothing more precise
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
     if (folder / "tokenizer_config.json").is_file():
-        longest = read_config(folder, "tokenizer_config.json").get("model_max_length", _UNLIMITED)
+        longest = read_config(folder, "tokenizer_config.json").get("model_max_length") or _UNLIMITED
     return _ModelFolder(
         dimensions=config["hidden_size"],
         free=min(config["max_position_embeddings"], longest)
@@ -283,10 +293,9 @@ def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
         name: the file in it.
 
     Raises:
-        EncoderError: the file can't be read, or is not JSON.
+        EncoderError: the file can't be read, or is no JSON object.
     """
     try:
-        values: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
-        return values
-    except (OSError, ValueError) as error:
+        return {**json.loads((folder / name).read_text("utf-8"))}
+    except (OSError, ValueError, TypeError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error

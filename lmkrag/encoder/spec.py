@@ -23,6 +23,12 @@ DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
 
+_KINDS = {
+    **dict.fromkeys(("window", "title_tokens"), int),
+    **dict.fromkeys(("pooling", "landmark", "query_prefix"), str),
+    "overlap": float,
+}
+"""The types of settings in ``landmark.json``."""
 _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
@@ -76,7 +82,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
         The settings by name; an empty dictionary if the folder has no such file.
 
     Raises:
-        EncoderError: the file can't be read, or a newer lmkrag wrote it.
+        EncoderError: the file can't be read, a setting is of another type, or a newer lmkrag wrote
+            it.
     """
     path = folder / "landmark.json"
     if not path.is_file():
@@ -90,7 +97,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise EncoderError(
             f"{path}: format {version} is newer than this lmkrag reads: upgrade lmkrag"
         )
+    check_types(path, settings, {key: _KINDS[key] for key in _KINDS.keys() & settings.keys()})
     return settings
+
+
+def check_types(path: Path, values: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Raise EncoderError unless a JSON file has a value of its type for each key."""
+    for key, kind in kinds.items():
+        value = values.get(key)
+        if not isinstance(value, (float, int) if kind is float else kind):
+            raise EncoderError(f"{path}: {key!r} must be {kind.__name__}, not {value!r}")
 
 
 def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:
