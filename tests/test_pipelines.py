@@ -51,6 +51,8 @@ def test_ask_directory(run_here, corpus, tmp_path):
     out = run_here("ask_directory.py", corpus, QUESTION, "--index", tmp_path / "index")
     assert "first Sunday of November" in out
     assert "[1] reports/allotment-minutes.docx 824-1027" in out
+    told = (PIPELINES / "ask_directory.py").read_text("utf-8").replace("\n    ", "\n")
+    assert f"\nprints\n\n{out}\n" in told
 
 
 @pytest.mark.parametrize("name", ["langchain_rag.py", "llama_index_rag.py"])
