@@ -503,11 +503,13 @@ def test_other_passages_have_states_of_their_own(recipe, packed, run_module):
     assert len(set(recipe.parent.glob("*.states")) - before) == 1
 
 
-RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
+RECIPES = Path(__file__).parents[2] / "pipelines"
 
 
 @pytest.mark.parametrize(
-    "path", sorted(RECIPES.glob("landmark-reranker-*.toml")), ids=lambda path: path.stem
+    "path",
+    sorted(RECIPES.rglob("*reader.toml")) + sorted(RECIPES.rglob("landmark-reranker-*.toml")),
+    ids=lambda path: path.stem,
 )
 def test_a_recipe_says_what_can_be_trained(path):
     settings = load_settings(path)
