@@ -4,11 +4,14 @@
 
 prints
 
-    After a long discussion it was decided that bonfires are allowed on the first Sunday of November, December and
-    January only, and never when the wind is from the west, because the school lies to the east. [1]
+    on the first Sunday of November, December and January
+
+    > Rules on bonfires
+    >
+    > After a long discussion it was decided that bonfires are allowed on the first Sunday of November, December and January only, and never when the wind is from the west, because the school lies to the east. Painted wood and plastic may not be burned at all. [1]
     [1] reports/allotment-minutes.docx 824-1027
 
-(the first two lines are one). A second run reads only files that changed.
+With ``--index DIR`` a second run reads only files that changed.
 """  # noqa: E501
 
 import argparse

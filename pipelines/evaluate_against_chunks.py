@@ -4,19 +4,20 @@
     python pipelines/evaluate_against_chunks.py questions.jsonl docs/ --out report
 
 ``questions.jsonl`` has one {"query", "doc", "evidence": ["exact words of the document", ...]} a line; ``docs/`` holds
-the documents. The job writes them in the data format and runs ``lmkrag eval``, which prints tables and leaves
-``report/report.md``. On our sample (tests/data/questions.jsonl, tests/data/corpus) it begins
+the documents, in any format that lmkrag reads. The job writes them in the data format and runs ``lmkrag eval``, which
+prints tables and leaves ``report/report.md``. On our sample (tests/data/questions.jsonl, tests/data/corpus) it begins
 
     Average over 1 sets (18 questions), in %; budgets 500 / 1000 / 2000 / 4000 characters
 """  # noqa: E501
 
 import argparse
-import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lmkrag.evaluation.dataset import write_records
+from lmkrag.errors import LmkragError, UsageError
+from lmkrag.evaluation.dataset import Query, load_documents, read_records, write_dataset
 
 
 def main() -> None:
@@ -29,23 +30,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--against", default="recursive:200,sentence:3")
     options = parser.parse_args()
-    texts: dict[str, str] = {}
-    queries = []
-    for number, line in enumerate(options.questions.read_text("utf-8").splitlines()):
-        record = json.loads(line)
-        doc_id = record["doc"]
-        text = texts.setdefault(doc_id, (options.documents / doc_id).read_text("utf-8"))
-        spans = [
-            [text.index(quote), text.index(quote) + len(quote)] for quote in record["evidence"]
-        ]
-        queries.append(
-            {"query_id": str(number), "query": record["query"], "doc_id": doc_id, "spans": spans}
-        )
     folder = options.out / "set"
-    folder.mkdir(parents=True, exist_ok=True)
-    documents = ({"doc_id": name, "title": name, "text": text} for name, text in texts.items())
-    write_records(folder / "docs.jsonl.gz", documents)
-    write_records(folder / "queries.jsonl.gz", queries)
+    try:
+        documents, skipped = load_documents([options.documents])
+        for each in skipped:
+            print(f"skipped {each.path!r}: {each.reason}", file=sys.stderr)
+        texts = {document.doc_id: document.text for document in documents}
+        write_dataset(folder, documents, list(read_questions(options.questions, texts)))
+    except LmkragError as error:
+        sys.exit(f"{Path(__file__).name}: {error}")
     command = [
         sys.executable,
         "-P",
@@ -59,6 +52,23 @@ def main() -> None:
         options.out,
     ]
     sys.exit(subprocess.run(command, check=False).returncode)
+
+
+def read_questions(path: Path, texts: Mapping[str, str]) -> Iterator[Query]:
+    """Yield questions with the spans of their evidence, by the texts of all documents."""
+    for number, (where, record) in enumerate(read_records(path, {"query", "doc", "evidence"})):
+        doc_id, quotes = record["doc"], record["evidence"]
+        if doc_id not in texts:
+            raise UsageError(f"{where}: there is no document {doc_id!r}")
+        if not isinstance(quotes, list) or {*map(type, quotes)} - {str}:
+            raise UsageError(f"{where}: 'evidence' must be a list of quotes")
+        spans = []
+        for quote in quotes:
+            start = texts[doc_id].find(quote)
+            if not quote or start == -1:
+                raise UsageError(f"{where}: {doc_id} does not have the words {quote!r}")
+            spans.append((start, start + len(quote)))
+        yield Query(str(number), record["query"], doc_id, tuple(spans))
 
 
 if __name__ == "__main__":

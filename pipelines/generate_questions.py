@@ -3,7 +3,7 @@
     pip install 'lmkrag[openai]'
     python pipelines/generate_questions.py docs/ --out data/mine --reader openai --base-url http://localhost:8000/v1
 
-The set in data/mine has the documents, and for each of 200 passages a question that it answers. A run that was
+The set in data/mine has all documents, and for each of 200 passages a question that it answers. A run that was
 interrupted goes on where it stopped.
 
 Luo et al., "Landmark Embedding" (arXiv 2402.11573), section 3.2: a background of about 200 words, some consecutive
@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmkrag import Document
-from lmkrag.errors import DocumentError, LmkragError, UsageError
-from lmkrag.evaluation.dataset import write_records
-from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.ingest.walk import SourceFile, walk
-from lmkrag.readers.base import LanguageModelReader
+from lmkrag.errors import LmkragError, ReaderError, UsageError
+from lmkrag.evaluation.dataset import Query, load_documents, write_dataset
+from lmkrag.readers.base import LanguageModelReader, remove_thoughts
 from lmkrag.readers.choose import load_reader
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
@@ -33,6 +31,7 @@ _BACKGROUND_WORDS = 200
 _ANSWER_SENTENCES = 5
 _LONGEST = 400  # characters of a question; a model that writes more did not understand the task
 _FEWEST_WORDS = 3
+_MARKS = ' *"“”'  # around a question
 _TRIES = 20  # passages drawn before a document set counts as too short
 
 
@@ -60,30 +59,17 @@ def main() -> None:
             max_tokens=options.max_tokens,
         )
         assert isinstance(reader, LanguageModelReader)
-        documents = load_documents(options.paths)
+        documents, skipped = load_documents(options.paths)
+        for each in skipped:
+            print(f"skipped {each.path!r}: {each.reason}", file=sys.stderr)
+        if not documents:
+            raise UsageError("no documents to ask about")
         written = synthesise(
             documents, reader, options.out, count=options.questions, seed=options.seed
         )
     except LmkragError as error:
         sys.exit(f"{Path(__file__).name}: {error}")
     print(f"{options.out}: {written} questions about {len(documents)} documents")
-
-
-def load_documents(paths: Sequence[Path]) -> list[Document]:
-    """Return the documents of files and folders; files that can't be read are skipped with a message."""  # noqa: E501
-    documents = []
-    with IsolatedLoader() as loader:
-        for item in (item for path in paths for item in walk(path)):
-            try:
-                if not isinstance(item, SourceFile):
-                    raise DocumentError(item.reason)
-                documents.append(loader.load(item.path, item.doc_id))
-            except DocumentError as error:
-                name = item.doc_id if isinstance(item, SourceFile) else item.path
-                print(f"skipped {name!r}: {error}", file=sys.stderr)
-    if not documents:
-        raise UsageError("no documents to ask about")
-    return documents
 
 
 class Passage(NamedTuple):
@@ -120,7 +106,7 @@ def synthesise(
 
     Raises:
         UsageError: no document has enough text, or ``out`` is of another run.
-        ReaderError: the model failed; run again to go on.
+        ReaderError: the model failed: run again to go on; or it wrote no question.
     """  # noqa: E501
     out.mkdir(parents=True, exist_ok=True)
     journal = out / "questions.jsonl"
@@ -185,28 +171,21 @@ def _draw(
 
 def _clean(reply: str) -> str:
     """Return the question in a model's reply, empty if there is none."""
-    lines = [line.strip().strip('"“”').strip() for line in reply.splitlines() if line.strip()]
-    question = lines[0].removeprefix("Question:").strip() if lines else ""
+    lines = [line.strip(_MARKS) for line in remove_thoughts(reply).splitlines()]
+    question = next(filter(None, lines), "").removeprefix("Question:").strip(_MARKS)
     return question if len(question) <= _LONGEST and len(question.split()) >= _FEWEST_WORDS else ""
 
 
 def _write_set(documents: Sequence[Document], records: list[dict[str, Any]], out: Path) -> int:
-    seen: set[tuple[str, str]] = set()
-    queries = []
+    queries: dict[tuple[str, str], Query] = {}
     for record in records:
-        key = (record["doc_id"], record["query"].casefold())
-        if record["query"] and key not in seen:
-            seen.add(key)
-            fields = {name: record[name] for name in ("query", "doc_id", "spans")}
-            queries.append({"query_id": str(record["number"]), **fields})
-    used = {query["doc_id"] for query in queries}
-    texts = (
-        {"doc_id": d.doc_id, "title": d.title, "text": d.text}
-        for d in documents
-        if d.doc_id in used
-    )
-    write_records(out / "docs.jsonl.gz", texts)
-    write_records(out / "queries.jsonl.gz", queries)
+        text, doc_id = record["query"], record["doc_id"]
+        if text:
+            query = Query(str(record["number"]), text, doc_id, record["spans"])
+            queries.setdefault((doc_id, text.casefold()), query)
+    if not queries:
+        raise ReaderError(f"{out}: the model wrote no question: choose another, and another --out")
+    write_dataset(out, documents, queries.values())
     return len(queries)
 
 

@@ -150,7 +150,7 @@ class IndexEncoders:
 
     def _encode_waiting(self) -> None:
         """Encode the first waiting questions, as many as fit in a batch, and set their vectors or
-        errors.
+        errors. What an interruption such as Ctrl+C leaves waits again, for the threads that asked.
         """
         with self._guarded():
             together = [self._waiting.pop(0)]
@@ -166,6 +166,9 @@ class IndexEncoders:
                     self._encode_together([item])
                 except Exception as error:
                     item.vectors.set_exception(error)
+        finally:
+            with self._guarded():
+                self._waiting[:0] = [item for item in together if not item.vectors.done()]
 
     def _encode_together(self, waiting: "Sequence[_Waiting]") -> None:
         """Encode the questions of several callers in one batch, and set each caller's vectors."""

@@ -14,7 +14,9 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    PACKAGED,
     SHIPPED,
+    check_types,
     find_model,
     fingerprint_model,
     read_settings,
@@ -25,8 +27,9 @@ from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import device as devices
 from lmkrag.models.bert import Bert, LateBert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import Precision
-from lmkrag.models.files import hash_weights
+from lmkrag.models.files import expand_name, hash_weights
 from lmkrag.models.packing import unpacked_names
+from lmkrag.models.tokens import find_landmark
 from lmkrag.specs import EncoderSpec
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ ONNX Runtime.
 """
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, where a tokenizer names no limit
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+_BERT = {**dict.fromkeys(_SIZES, int), "layer_norm_eps": float}  # of ``config.json``
 
 
 class _ModelFolder(NamedTuple):
@@ -79,11 +84,12 @@ def load_parts(
         EncoderError: the model can't be loaded, or its window is longer than its positions.
         MissingExtra: the model needs torch, which is not installed.
     """
+    name = expand_name(name or DEFAULT_ENCODER, PACKAGED)
     folder = find_model(name)
     settings = read_settings(folder)
     named = settings.get("weights")
     # the encoder of documents checks their hashes
-    is_ours = runtime == "numpy" and name in (None, *SHIPPED)
+    is_ours = runtime == "numpy" and name in SHIPPED
     weights: dict[str, str] = settings["weights"] if is_ours else hash_weights(folder)
     if named not in (None, weights):
         raise EncoderError(
@@ -109,21 +115,26 @@ def load_parts(
             f"a window of {chosen} tokens is longer than the {loaded.free} that "
             f"{folder.name} has positions for"
         )
+    if chosen < 1:
+        raise UsageError(f"a window must have at least one token, not {chosen}")
     # in ours, half a window gains 0.5 points, in twice the time
-    if overlap is None and name not in (None, *SHIPPED):
+    if overlap is None and name not in SHIPPED:
         overlap = settings.get("overlap", DEFAULT_OVERLAP)
     share = float(overlap or 0)
     if not 0 <= share < 1:
         raise UsageError(f"overlap must be in [0, 1), not {share}")
+    landmark = settings.get("landmark", "")
+    if landmark or "lmk" in pooling:
+        find_landmark(loaded.tokenizer, landmark, folder)
     # Record everything that vectors depend on, and build the model for the tokenizer as it is used.
     spec = EncoderSpec(
-        name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
+        name=name,
         fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}", weights),
         dimensions=loaded.dimensions,
         pooling=pooling,
         window=chosen,
         overlap=share,
-        landmark=settings.get("landmark", ""),
+        landmark=landmark,
         query_prefix=settings.get("query_prefix", ""),
         title_tokens=settings.get("title_tokens", 0),
     )
@@ -163,6 +174,7 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
         (folder / "float32.onnx").is_file() or importlib.util.find_spec("onnx")
     ):
         return False
+    check_types(folder / "config.json", config, _BERT)
     try:
         with safe_open(weights, "np") as file:
             names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
@@ -223,7 +235,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision, *, late: bool) 
     except Exception as error:  # tokenizers raises nothing more precise
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
     if (folder / "tokenizer_config.json").is_file():
-        longest = read_config(folder, "tokenizer_config.json").get("model_max_length", _UNLIMITED)
+        longest = read_config(folder, "tokenizer_config.json").get("model_max_length") or _UNLIMITED
     return _ModelFolder(
         dimensions=config["hidden_size"],
         free=min(config["max_position_embeddings"], longest)
@@ -281,10 +293,9 @@ def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
         name: the file in it.
 
     Raises:
-        EncoderError: the file can't be read, or is not JSON.
+        EncoderError: the file can't be read, or is no JSON object.
     """
     try:
-        values: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
-        return values
-    except (OSError, ValueError) as error:
+        return {**json.loads((folder / name).read_text("utf-8"))}
+    except (OSError, ValueError, TypeError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error

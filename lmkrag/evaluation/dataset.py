@@ -1,4 +1,5 @@
-"""Read and write an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder.
+"""Read and write an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder; read
+the files that one is made of.
 
 A line of the first is ``{"doc_id", "text", "title"?, "kind"?}``, one of the second ``{"query_id",
 "query", "doc_id", "spans": [[start, end], ...]}``.
@@ -8,15 +9,17 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lmkrag.errors import UsageError
+from lmkrag.errors import DocumentError, UsageError
 from lmkrag.evaluation.metrics import Piece
-from lmkrag.types import Document
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.ingest.changes import find_changes
+from lmkrag.types import Document, Skipped
 
 Item = TypeVar("Item")
 
@@ -85,7 +88,9 @@ def load_dataset(folder: Path) -> Dataset:
     documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []
-    for record in _records(folder / "queries.jsonl.gz", {"query_id", "query", "doc_id", "spans"}):
+    for _, record in read_records(
+        folder / "queries.jsonl.gz", {"query_id", "query", "doc_id", "spans"}
+    ):
         spans = tuple(map(tuple, record["spans"]))
         length = lengths.get(record["doc_id"])
         if length is None:
@@ -107,11 +112,42 @@ def iter_documents(folder: Path) -> Iterator[Document]:
     """Yield the documents of a folder in the data format, read as they are needed.
 
     Raises:
-        UsageError: the file is missing, or a line is wrong.
+        UsageError: the file is missing, a line is wrong, or two documents have the same name.
     """
-    for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
+    names = set()
+    for where, record in read_records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
+        if record["doc_id"] in names:
+            raise UsageError(f"{where}: another document has the doc_id {record['doc_id']!r}")
+        names.add(record["doc_id"])
         name, details = record["doc_id"], (record.get("title", ""), record.get("kind", "text"))
         yield Document(name, name, record["text"], *details)
+
+
+def load_documents(paths: Sequence[Path]) -> tuple[list[Document], list[Skipped]]:
+    """Return the documents of files and folders, called as in an index of them, and the files that
+    can't be read.
+
+    Raises:
+        UsageError: there is no such file or folder.
+    """
+    changes = find_changes(paths, {}, {}, include=(), exclude=())
+    documents, skipped = [], changes.skipped
+    with IsolatedLoader() as loader:
+        for file in changes.to_read:
+            try:
+                documents.append(loader.load(file.path, file.doc_id))
+            except DocumentError as error:
+                skipped.append(Skipped(file.doc_id, str(error)))
+    return documents, skipped
+
+
+def write_dataset(folder: Path, documents: Iterable[Document], queries: Iterable[Query]) -> None:
+    """Write documents and questions as a folder in the data format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keys = "doc_id", "title", "text", "kind"
+    texts = ({key: getattr(document, key) for key in keys} for document in documents)
+    write_records(folder / "docs.jsonl.gz", texts)
+    write_records(folder / "queries.jsonl.gz", map(asdict, queries))
 
 
 def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
@@ -123,16 +159,24 @@ def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
     partial.replace(path)
 
 
-def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a gzipped file as records that have some keys."""
+def read_records(path: Path, keys: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of a file, gzipped if its name says so, as records that have some keys, each
+    with the place where it stands. Blank lines are left out.
+
+    Raises:
+        UsageError: the file is missing, or a line is wrong.
+    """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
+    open_text, what = (gzip.open, "gzipped text") if path.suffix == ".gz" else (open, "text")
     try:
-        with gzip.open(path, "rt", encoding="utf-8-sig") as lines:
+        with open_text(path, "rt", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
-                yield _record(line, keys, f"{path} line {number}")
+                if line.strip():
+                    where = f"{path} line {number}"
+                    yield where, _record(line, keys, where)
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not gzipped text ({error})") from error
+        raise UsageError(f"{path}: not {what} ({error})") from error
 
 
 def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
@@ -150,7 +194,7 @@ def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: no {sorted(missing)[0]!r}")
     if wrong := [
         name
-        for name in sorted(keys & {"doc_id", "query", "text"})
+        for name in sorted(keys & {"doc", "doc_id", "query", "text"})
         if not isinstance(record[name], str)
     ]:
         raise UsageError(f"{where}: {wrong[0]!r} must be text")

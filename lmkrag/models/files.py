@@ -1,11 +1,26 @@
-"""Files of a model's folder: weights, their hashes and modes, JSON."""
+"""Names of models; files of a model's folder: weights, their hashes and modes, JSON."""
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from lmkrag.system.files import FileStamp, hash_file
+
+
+def expand_name(name: str, packaged: Collection[str]) -> str:
+    """Return the name of a model, that of a folder as its absolute path.
+
+    The name of a packaged model means that model also where a folder is called so; ``./`` before
+    it means the folder.
+
+    Args:
+        name: a folder, or any other name.
+        packaged: the names of packaged models.
+    """
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if name not in packaged and folder.is_dir() else name
 
 
 def hash_weights(folder: Path) -> dict[str, str]:

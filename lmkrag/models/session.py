@@ -113,8 +113,8 @@ def _processors(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def count_threads() -> int:
-    """Return the number of threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for
-    each processor.
+    """Return the number of threads to compute with: ``OMP_NUM_THREADS`` if it is set, of ``4,2``
+    for nested loops the first number, else one for each processor.
     """
-    setting = os.environ.get("OMP_NUM_THREADS", "")
+    setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(setting) if setting.isdecimal() and int(setting) > 0 else count_cpus()

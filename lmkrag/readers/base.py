@@ -164,6 +164,15 @@ class Reader(Protocol):
         return AsyncAnswerStream.begin_with(begin)
 
 
+def remove_thoughts(reply: str) -> str:
+    """Return a reply without what a model thinks before it answers.
+
+    >>> remove_thoughts("<think>Lamps burn oil.</think>Oil.")
+    'Oil.'
+    """
+    return reply.rpartition("</think>")[2]
+
+
 async def _say_once(text: str) -> AsyncIterator[str]:
     yield text
 

@@ -5,13 +5,12 @@ from threading import Lock
 from typing import Any
 
 from lmkrag.errors import ReaderError, needs
-from lmkrag.readers.base import LanguageModelReader, name_model
+from lmkrag.readers.base import LanguageModelReader, name_model, remove_thoughts
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.results import Answer, Span
 
 _SHARE = 0.6  # of the card's memory: docs/how-to/gpu.md has the shares of the others
-_THOUGHT = "</think>"  # ends what a model thinks before it answers
 
 
 class VllmReader(LanguageModelReader):
@@ -110,7 +109,6 @@ class VllmReader(LanguageModelReader):
             ) from error
         completions = [output.outputs[0] for output in outputs]
         return [
-            completion.text.rpartition(_THOUGHT)[2]
-            + (CUT if completion.finish_reason == "length" else "")
+            remove_thoughts(completion.text) + (CUT if completion.finish_reason == "length" else "")
             for completion in completions
         ]

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from lmkrag.encoder.tokens import prepare_tokenizer
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.session import AFTER, BEFORE, Session
-from lmkrag.models.tokens import tokenize
+from lmkrag.models.tokens import find_landmark, tokenize
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, PlacedText, ReadingReranker, Words
 from lmkrag.reranker.folders import find_reranker, read_folder, refuse_broken
 from lmkrag.sentences.split import split_sentences
@@ -95,16 +95,17 @@ class LandmarkReranker(ReadingReranker):
     """
 
     def __init__(
-        self, name: str, session: Session, match: Vectors, tokenizer: Tokenizer, landmark: str
+        self, name: str, session: Session, match: Vectors, tokenizer: Tokenizer, landmark: int
     ) -> None:
         """Take the parts: :meth:`load` builds them.
 
-        ``match`` ``[2, 2]`` weighs late interactions. The settings of the tokenizer are changed.
+        ``match`` ``[2, 2]`` weighs late interactions; ``landmark`` is the id of a token. The
+        settings of the tokenizer are changed.
         """
         self.name = name
         self._session, self._match, self._tokenizer = session, match, tokenizer
         (self._first,), (self._last,) = prepare_tokenizer(tokenizer)
-        self._landmark = int(tokenizer.token_to_id(landmark) or 0)
+        self._landmark = landmark
 
     @classmethod
     def load(cls, name: str = MULTILINGUAL_RERANKER) -> Self:
@@ -118,7 +119,8 @@ class LandmarkReranker(ReadingReranker):
         with refuse_broken(folder):
             settings, tokenizer, graph, weights = read_folder(folder)
             head, match = _read_head(folder)
-            return cls(name, Session(graph, weights | head), match, tokenizer, settings["landmark"])
+            landmark = find_landmark(tokenizer, settings["landmark"], folder)
+            return cls(name, Session(graph, weights | head), match, tokenizer, landmark)
 
     def read(self, question: str, passages: Sequence[PlacedText]) -> list[SentenceReading]:
         """Read passages together with a question."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, cast
 import numpy as np
 
 from lmkrag.errors import EncoderError, UsageError, needs
+from lmkrag.models.files import expand_name
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
     SHIPPED,
@@ -34,7 +35,7 @@ def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
         MissingExtra: it needs sentence-transformers.
     """
     if reranker is None or isinstance(reranker, str):
-        return _load(reranker or DEFAULT_RERANKER)
+        return _load(expand_name(reranker or DEFAULT_RERANKER, SHIPPED))
     return reranker
 
 
@@ -50,7 +51,7 @@ def _load(name: str) -> Reranker:
         from lmkrag.reranker.served import ServedReranker
 
         return ServedReranker(name)
-    folder = Path(name).expanduser()
+    folder = Path(name)
     if name in SHIPPED or (folder / "reranker.json").is_file():
         from lmkrag.reranker.folders import find_reranker, reads_sentences
         from lmkrag.reranker.landmark import LandmarkReranker

@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urlsplit
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from lmkrag.errors import ServerError, UsageError
 from lmkrag.reranker.base import PlacedText
-from lmkrag.system.clients import open_client
+from lmkrag.system.clients import open_async_client
 from lmkrag.types.arrays import Scores
 
 if TYPE_CHECKING:  # this import takes time, and not every search asks a server
@@ -74,32 +75,47 @@ class ServedReranker:
         Raises:
             ServerError: the server did not answer in time, or not with scores.
         """
+        import asyncio
+
         import httpx
 
-        deadline = min(deadline, time.monotonic() + _TIMEOUT)
         texts = [passage.whole[:_LONGEST] for passage in passages]
-        scores: list[float] = []
+        seconds = min(_TIMEOUT, deadline - time.monotonic())
         try:
-            with open_client(self._url, headers=_authorize()) as client:
-                for start in range(0, len(texts), _AT_A_TIME):
-                    scores += self._ask(
-                        client, question, texts[start : start + _AT_A_TIME], deadline
-                    )
-        except (httpx.TimeoutException, TimeoutError) as error:
+            # in a thread of its own, since that of the caller may run an event loop
+            with ThreadPoolExecutor(1) as thread:
+                scores = thread.submit(
+                    asyncio.run, self._ask_all(question, texts, seconds)
+                ).result()
+        except TimeoutError as error:
             raise ServerError(f"re-ranker {self.name}: did not answer in time") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = str(error) or type(error).__name__
             raise ServerError(f"re-ranker {self.name}: can't be reached ({why})") from error
         return _to_log_odds(np.array(scores, np.float64))
 
-    def _ask(
+    async def _ask_all(self, question: str, texts: list[str], seconds: float) -> list[float]:
+        """The scores of all texts. Raises TimeoutError: they are not all there after ``seconds``,
+        however the server spends them; ServerError or an error of httpx.
+        """
+        import asyncio
+
+        scores: list[float] = []
+        async with (
+            asyncio.timeout(seconds),
+            open_async_client(self._url, headers=_authorize(), timeout=None) as client,
+        ):
+            for start in range(0, len(texts), _AT_A_TIME):
+                scores += await self._ask(client, question, texts[start : start + _AT_A_TIME])
+        return scores
+
+    async def _ask(
         self,
-        client: "httpx.Client",  # noqa: TID251
+        client: "httpx.AsyncClient",  # noqa: TID251
         question: str,
         texts: list[str],
-        deadline: float,
     ) -> list[float]:
-        """The scores of some texts. Raises TimeoutError, ServerError or an error of httpx."""
+        """The scores of some texts. Raises ServerError or an error of httpx."""
         body: dict[str, Any] = {
             "query": question,
             "documents": texts,
@@ -108,15 +124,10 @@ class ServedReranker:
         }
         if self._model:
             body["model"] = self._model
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
         reply = bytearray()
-        with client.stream("POST", self._url, json=body, timeout=left) as response:
-            for piece in response.iter_bytes():
+        async with client.stream("POST", self._url, json=body) as response:
+            async for piece in response.aiter_bytes():
                 reply += piece
-                if time.monotonic() > deadline:
-                    raise TimeoutError
                 if len(reply) > _MOST_BYTES:
                     raise ServerError(f"re-ranker {self.name}: sent more than a list of scores")
         if response.status_code != HTTPStatus.OK:

@@ -42,8 +42,10 @@ def is_row(line: str) -> bool:
 
 
 def is_tabbed(line: str) -> bool:
-    """Return whether a line is a row with tabs between its columns."""
-    return line.count("\t") > 1
+    """Return whether a line is a row of at least three columns with tabs between them; tabs before
+    its first value alone indent it.
+    """
+    return line.count("\t") > 1 and "\t" in line.lstrip()
 
 
 def is_rule(line: str) -> bool:

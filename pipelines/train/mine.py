@@ -131,7 +131,7 @@ def choose_documents(dataset: Dataset, questions: Sequence[Question]) -> list[Do
     asked = Counter(question.doc_id for question in questions)
     documents, characters = [], 0
     for document in sorted(
-        dataset.documents, key=lambda each: -asked[each.doc_id] / len(each.text)
+        dataset.documents, key=lambda each: -asked[each.doc_id] / max(1, len(each.text))
     ):
         most = MOST if document.doc_id in asked else CHARACTERS
         if characters + len(document.text) <= most:
@@ -149,6 +149,7 @@ def mine_questions(
         Engine.open(folder, create=True, encoder=encoder) as engine,
     ):
         engine.add(documents, progress=False)
+        titles = {document.doc_id: document.title for document in documents}
         for question in questions:
             passages = []
             for span in engine.search(question.text, top_k=RESULTS, rerank=False):
@@ -158,7 +159,7 @@ def mine_questions(
             if is_missed and question.spans:
                 low = max(0, question.spans[0][0] - AROUND)
                 text = engine.read(question.doc_id, low, question.spans[-1][1] + AROUND)
-                passages.append(label_passage("", text, low, question))
+                passages.append(label_passage(titles[question.doc_id], text, low, question))
             yield Mined(question.text, tuple(passages))
 
 

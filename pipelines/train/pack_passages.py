@@ -111,7 +111,7 @@ def weigh_set(file: Path, recipe: ReaderSettings) -> float:
 
 def name_set(file: Path) -> str:
     """Return the name of the set of a file."""
-    return file.name.split(".")[0]
+    return file.name.removesuffix(".jsonl.gz")
 
 
 def main() -> None:

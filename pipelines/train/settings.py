@@ -1,6 +1,7 @@
 """What the configuration of a reader of passages says, and options that stand in for it."""
 
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -28,7 +29,7 @@ class Training:
     """How a reader learns."""
 
     layers: list[int] = field(default_factory=list)  # of the start, from 0; all if empty
-    trained: int = 0  # layers from the last on that learn, with the heads; all if 0
+    trained: int = 0  # layers from the last on that learn, with the heads; all if 0, on a GPU
     packed: int = 0  # layers from the first on that compute in 4 bits
     questions: int = 64  # of a step
     passages: int = 8  # of a question
@@ -67,7 +68,7 @@ class ReaderSettings:
 
 def find_start(name: str) -> Path:
     """Return the folder of an encoder or a re-ranker. Raises UsageError: there is none."""
-    is_encoder = name in ENCODERS or (Path(name) / "landmark.json").is_file()
+    is_encoder = name in ENCODERS or (Path(name).expanduser() / "landmark.json").is_file()
     return find_model(name) if is_encoder else find_reranker(name)
 
 
@@ -83,38 +84,37 @@ def load_settings(path: Path) -> ReaderSettings:
     return settings
 
 
-def add_numbers(parser: ArgumentParser, kind: type[Any]) -> None:
-    """Add an option for each number of a settings class, and for each list of numbers."""
+def add_numbers(parser: ArgumentParser, kind: type[Any], without: Collection[str] = ()) -> None:
+    """Add an option for each number of a settings class, and for each list of numbers, but for
+    those that a command does not read.
+    """
     for item in fields(kind):
         (number,) = get_args(item.type) or (item.type,)
-        if number in (int, float):
+        if number in (int, float) and item.name not in without:
             several = "+" if get_args(item.type) else None
             option = f"--{item.name.replace('_', '-')}"
             parser.add_argument(option, type=number, nargs=several, metavar="N")  # type: ignore[arg-type]
 
 
-def replace_numbers(settings: Any, options: Namespace) -> Any:
-    """Return settings with the numbers that were given as options."""
+def replace_given(settings: Any, options: Namespace) -> Any:
+    """Return settings with the values that were given as options."""
     given = {name: value for name, value in vars(options).items() if value is not None}
     known = {item.name for item in fields(settings)}
     return replace(settings, **{name: given[name] for name in known & given.keys()})
 
 
-def command_parser(description: str | None) -> ArgumentParser:
-    """Return the parser of a command that trains a reader."""
+def command_parser(description: str | None, without: Collection[str]) -> ArgumentParser:
+    """Return the parser of a command that trains a reader without some numbers of the recipe."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("packs", type=Path, nargs="+", metavar="pack")
     parser.add_argument("out", type=Path)
     parser.add_argument("--start", help="instead of the recipe's")
-    parser.add_argument("--teacher", help="instead of the recipe's")
-    add_numbers(parser, Training)
+    add_numbers(parser, Training, without)
     return parser
 
 
 def read_command(parser: ArgumentParser) -> tuple[ReaderSettings, Namespace]:
     """Return the settings of a command that trains a reader, and its options."""
     options = parser.parse_args()
-    settings = load_settings(options.recipe)
-    start, teacher = options.start or settings.start, options.teacher or settings.teacher
-    return replace(settings, start=start, teacher=teacher), options
+    return replace_given(load_settings(options.recipe), options), options

@@ -27,7 +27,7 @@ from lmkrag.training.student import LandmarkObjective, load_student
 from pipelines.train.documents import Documents, DocumentSteps
 from pipelines.train.loop import Loop, start_run
 from pipelines.train.low_rank import Adapter
-from pipelines.train.settings import add_numbers, replace_numbers
+from pipelines.train.settings import add_numbers, replace_given
 from pipelines.train.watch import watch
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     device = start_run(options.out, options.seed)
     data, start = Documents(options.pack), find_model(options.start)
-    stage: StageSettings = replace_numbers(StageSettings(**data.stage), options)
+    stage: StageSettings = replace_given(StageSettings(**data.stage), options)
     settings = read_settings(start)
     pooling = Pooling(options.pooling or settings["pooling"])
     student = load_student(start)._replace(pooling=pooling)

@@ -3,7 +3,7 @@
     python -m pipelines.train.train_passages RECIPE.toml PACK.npz OUT [--minutes 9]
 
 PACK is what `pack_passages.py` packs. A teacher reads the same passages: the recipe's, or the
-reader as it was before. All numbers of the recipe's table `[training]` are options, too. OUT gets
+reader as it was before. The numbers of the recipe's table `[training]` are options, too. OUT gets
 the files that `loop.py` names; `reader_files.py` makes a reader of them.
 """
 
@@ -15,13 +15,15 @@ from torch import Tensor
 from pipelines.train.loop import start_run
 from pipelines.train.passages import Passages, Step
 from pipelines.train.reader import Reader, label_losses, read_start, teacher_losses, train_reader
-from pipelines.train.settings import command_parser, read_command, replace_numbers
+from pipelines.train.settings import command_parser, read_command, replace_given
 
 
 def main() -> None:
     """Run."""
-    settings, options = read_command(command_parser(__doc__))
-    training = replace_numbers(settings.training, options)
+    parser = command_parser(__doc__, without=("hard", "epochs"))
+    parser.add_argument("--teacher", help="instead of the recipe's")
+    settings, options = read_command(parser)
+    training = replace_given(settings.training, options)
     (pack,) = options.packs
     device = start_run(options.out, training.seed)
     model = Reader(read_start(settings.start), training.layers).to(device).train()

@@ -3,7 +3,7 @@
     python -m pipelines.train.train_upper RECIPE.toml PACK.npz... OUT [--epochs 3] [--prepare]
 
 Each PACK is what `pack_passages.py` packs. Each question has the same passages in every epoch. The
-reader as it was before is the teacher. All numbers of the recipe's table `[upper]` are options,
+reader as it was before is the teacher. The numbers of the recipe's table `[upper]` are options,
 too. The states stay beside PACK in `PACK.ID.states` (0.8 kB a token), with the teacher's scores in
 `PACK.ID.npy`; another run on the same passages from the same reader finds them by their ID, which
 is made of both. `--prepare` only fills them. OUT gets the files that `loop.py` names;
@@ -24,6 +24,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from lmkrag.errors import UsageError
 from lmkrag.models.bert import bert_inputs, group_texts
 from lmkrag.models.session import Session
 from lmkrag.reranker.folders import read_folder
@@ -45,7 +46,7 @@ from pipelines.train.settings import (
     command_parser,
     find_start,
     read_command,
-    replace_numbers,
+    replace_given,
 )
 
 AT_A_TIME = 16  # passages of alike length that are read together
@@ -78,8 +79,11 @@ class LowerLayers:
     def __init__(self, folder: Path, trained: int) -> None:
         """Take the folder of a reader, and how many of its layers learn."""
         settings, _, path, weights = read_folder(folder)
+        below = int(settings["layers"]) - trained
+        if trained < 1 or below < 1:
+            raise UsageError(f"[upper] trained: {trained} of the layers of {folder} can't learn")
         graph = onnx.load_model_from_string(path.read_bytes())
-        self._states = f"{int(settings['layers']) - trained - 1}.states"
+        self._states = f"{below - 1}.states"
         output = onnx.helper.make_tensor_value_info(self._states, onnx.TensorProto.FLOAT, None)
         graph.graph.output.append(output)
         self._session = Session(graph.SerializeToString(), weights | read_heads(folder))
@@ -213,14 +217,14 @@ def read_upper(model: Reader, trained: int, step: UpperStep) -> Scores:
 
 def main() -> None:
     """Run."""
-    parser = command_parser(__doc__)
+    parser = command_parser(__doc__, without=("layers", "packed", "imitate", "minutes"))
     parser.add_argument("--prepare", action="store_true", help="only fill the states")
     settings, options = read_command(parser)
-    training = replace_numbers(settings.upper, options)
+    training = replace_given(settings.upper, options)
     start_run(options.out, training.seed)
     model = Reader(read_start(settings.start)).train()
-    stores = [Store(path, training, model) for path in options.packs]
     lower = LowerLayers(find_start(settings.start), training.trained)
+    stores = [Store(path, training, model) for path in options.packs]
     for store in stores:
         store.fill(lower)
     if options.prepare:

@@ -1,6 +1,7 @@
 """Questions of many threads are encoded together, each as if alone."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -88,3 +89,38 @@ def test_a_question_that_fails_fails_alone(encoders, monkeypatch):
     for thread in threads:
         thread.join()
     assert outcomes == {"good": (1, 384), "bad": "bad question", "fine": (1, 384)}
+
+
+def test_an_interruption_of_one_thread_leaves_the_questions_of_others(
+    encoder, tmp_path, monkeypatch
+):
+    encoders, encode = IndexEncoders(tmp_path, encoder.spec, encoder), encoder.encode_queries
+    begun, all_wait, interruptions = threading.Event(), threading.Event(), [KeyboardInterrupt()]
+
+    def interrupt_once(queries):
+        if not begun.is_set():
+            begun.set()
+            all_wait.wait()
+        elif interruptions:
+            raise interruptions.pop()
+        return encode(queries)
+
+    monkeypatch.setattr(encoder, "encode_queries", interrupt_once)
+    outcomes: list[object] = []
+
+    def run(question: str) -> None:
+        try:
+            outcomes.append(encoders.encode_questions([question]).shape)
+        except BaseException as error:
+            outcomes.append(type(error))
+
+    threads = [threading.Thread(target=run, args=(question,)) for question in QUESTIONS[:5]]
+    threads[0].start()
+    begun.wait()
+    for thread in threads[1:]:
+        thread.start()
+    time.sleep(0.2)  # until they wait for the first one
+    all_wait.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, outcomes)) == ["(1, 384)"] * 4 + [str(KeyboardInterrupt)]

@@ -323,6 +323,45 @@ def test_a_bad_landmark_json(trained_folder, change, message):
         LandmarkEncoder.load(str(trained_folder))
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("landmark", {"landmark": "<END>"}, "model: its landmark '<END>' is no token of its tok"),
+        ("landmark", {"landmark": ""}, "model: its landmark '' is no token of its tokenizer.json"),
+        ("landmark", {"window": "254"}, "landmark.json: 'window' must be int, not '254'"),
+        ("landmark", {"overlap": "half"}, "landmark.json: 'overlap' must be float, not 'half'"),
+        ("landmark", {"pooling": None}, "landmark.json: 'pooling' must be str, not None"),
+        ("config", {"hidden_size": None}, "config.json: 'hidden_size' must be int, not None"),
+        ("config", {"layer_norm_eps": "0"}, "config.json: 'layer_norm_eps' must be float, not '0'"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named_with_its_file(tmp_path, name, change, message):
+    folder = shutil.copytree(find_model(None), tmp_path / "model")
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(EncoderError, match=re.escape(message)):
+        LandmarkEncoder.load(str(folder), runtime="onnx")
+
+
+def test_a_configuration_that_is_no_object(tmp_path):
+    folder = shutil.copytree(find_model(None), tmp_path / "model")
+    (folder / "config.json").write_text("[1]")
+    with pytest.raises(EncoderError, match="can't be loaded as an encoder"):
+        LandmarkEncoder.load(str(folder))
+
+
+def test_a_tokenizer_without_a_limit(tmp_path):
+    folder = shutil.copytree(find_model(None), tmp_path / "model")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": None}))
+    assert LandmarkEncoder.load(str(folder), runtime="onnx").spec.window == 254
+
+
+def test_a_window_of_no_tokens():
+    with pytest.raises(UsageError, match="a window must have at least one token, not -5"):
+        LandmarkEncoder.load(window=-5)
+
+
 def test_broken_landmark_json(trained_folder):
     (trained_folder / "landmark.json").write_text("{")
     with pytest.raises(EncoderError, match=r"not a landmark.json"):
@@ -334,6 +373,25 @@ def test_missing_folder():
         UsageError, match=r"'\./nowhere': no such folder; landmark-mini and landmark-multilingual"
     ):
         LandmarkEncoder.load("./nowhere")
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, BASE_ENCODER])
+def test_the_name_of_a_packaged_encoder_means_no_folder_that_is_called_so(
+    name, tmp_path, monkeypatch
+):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert LandmarkEncoder.load(name).spec.name == name
+    with pytest.raises(EncoderError, match="not a model folder"):
+        LandmarkEncoder.load(f"./{name}")
+
+
+@pytest.mark.parametrize("name", ["~/own", "./own", "own"])
+def test_a_folder_is_recorded_by_its_absolute_path(name, tmp_path, monkeypatch):
+    shutil.copytree(find_model(None), tmp_path / "own")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert LandmarkEncoder.load(name).spec.name == str((tmp_path / "own").resolve())
 
 
 def test_folder_without_model(tmp_path):

@@ -21,6 +21,7 @@ from lmkrag.models import device
 from lmkrag.models.bert import Bert, group_texts, read_weights
 from lmkrag.models.device import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES, read_ranges, write_ranges
+from lmkrag.models.session import count_threads
 from lmkrag.sentences.split import split_sentences
 
 QUESTIONS = [
@@ -321,6 +322,17 @@ def test_precisions(monkeypatch):
         LandmarkEncoder.load().encode(TEXT, text)[1],
         LandmarkEncoder.load(precision="float32").encode(TEXT, text)[1],
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "threads"),
+    [("3", 3), ("3,1", 3), (" 3 , 1", 3), ("0", None), ("many", None), ("", None)],
+)
+def test_threads_are_those_of_the_environment(monkeypatch, setting, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    every = count_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    assert count_threads() == (threads or every)
 
 
 def test_a_forked_process_reads_and_ends():

@@ -62,6 +62,7 @@ def test_a_set_is_read(write_set, tmp_path):
         ([DOC], [{**QUERY, "spans": [[5, 11]]}], "has a span outside its document"),
         ([DOC], [{**QUERY, "doc_id": "b"}], "names no document of the set"),
         ([DOC], [], "the set is empty"),
+        ([DOC, DOC], [QUERY], "docs.jsonl.gz line 2: another document has the doc_id 'a'"),
         ([{"doc_id": "a"}], [QUERY], "line 1: no 'text'"),
         (["text"], [QUERY], "line 1: not a JSON object"),
     ],

@@ -135,6 +135,13 @@ def test_a_folder_loads_as_the_package_does(reranker, folder):
     assert loaded.score(QUESTION, [ORCHARD]) == reranker.score(QUESTION, [ORCHARD])
 
 
+def test_a_landmark_that_the_tokenizer_lacks_is_refused(folder):
+    path = folder / "reranker.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"landmark": "<END>"}))
+    with pytest.raises(EncoderError, match="its landmark '<END>' is no token of its tokenizer"):
+        LandmarkReranker.load(str(folder))
+
+
 def test_scores_that_are_not_finite_order_nothing(folder):
     from safetensors.numpy import load_file, save_file
 

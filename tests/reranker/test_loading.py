@@ -58,6 +58,20 @@ def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
     assert reranker.score("When?", []).shape == (0,)
 
 
+@pytest.mark.parametrize("name", ["~/saved", "./saved", "saved"])
+def test_a_folder_is_loaded_from_home_or_from_here(name, cross_encoder_folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(cross_encoder_folder.parent))
+    monkeypatch.chdir(cross_encoder_folder.parent)
+    assert load_reranker(name) is load_reranker(str(cross_encoder_folder))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_name_of_ours_means_no_folder_that_is_called_so(name, tmp_path, monkeypatch):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_reranker(name) is load_ours(name)
+
+
 def test_a_cross_encoder_reads_the_beginning_of_a_long_question(cross_encoder_folder):
     reranker = load_reranker(str(cross_encoder_folder))
     passages = [PlacedText("", text) for text in ("The ferry leaves.", "渡船" * 600)]

@@ -16,8 +16,10 @@ from lmkrag.models.quantization import write_ranges
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import DEFAULT_RERANKER, PlacedText
 from lmkrag.reranker.folders import find_reranker, read_body
+from lmkrag.reranker.inputs import prepare_passage
 from lmkrag.reranker.loading import load_ours
 from lmkrag.reranker.passages import PASSAGE_LOGITS, STATES, PassageReranker
+from lmkrag.results import Span
 from lmkrag.training.calibration import RangeMeter
 from pipelines.train.four_bits import Rounding, pack_blocks
 from pipelines.train.reader_files import write_answers, write_graphs
@@ -258,3 +260,26 @@ def test_a_number_is_read_as_the_passage_writes_it():
         for cost in ("1250000", "1,250,000")
     )
     assert (plain == grouped).all()
+
+
+@pytest.mark.parametrize("indent", ["\t\t", "\t\t\t", "  \t\t", "\t \t"])
+def test_lines_that_tabs_indent_are_no_rows(indent):
+    text = f"- Visitors\n{indent}- No dogs or cats\n{indent}- Breakfast is at 8 in the hall\n"
+    span = Span("inn.md", "inn.md", 0, len(text), text, 1.0)
+    assert prepare_passage(span).passage.text == text
+
+
+@pytest.mark.parametrize("label", ["Boats\t\t", "\tBoats\t"])
+def test_a_row_of_a_label_alone_is_a_row(label):
+    text = f"Fare\tMay\tJune\n{label}\nIda\t5\t4\n"
+    span = Span("fares.txt", "fares.txt", 0, len(text), text, 1.0)
+    assert "Boats" in prepare_passage(span).passage.text
+    assert "\t" not in prepare_passage(span).passage.text
+
+
+def test_what_tabs_indent_is_cited_by_its_own_line(encoder, tmp_path):
+    text = "# Inn\n\n- Visitors\n\t\t- No dogs or cats are allowed\n\t\t- Breakfast is at 8 in the hall\n\t\t- Check out by 11 on every day\n"
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(Document("inn.md", "inn.md", text, "Inn", kind="markdown"), progress=False)
+        (citation, *_) = engine.ask("Are dogs allowed?").citations
+    assert "No dogs or cats" in text[citation.start : citation.end]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -170,6 +171,34 @@ def test_a_server_that_is_slow_or_gone_leaves_the_order(ship):
     assert [[span.doc_id for span in found] for found in (slow, gone)] == [find_order(ship)] * 2
     assert "did not answer in time" in slow.notes[0]
     assert "can't be reached" in gone.notes[0]
+
+
+def test_a_server_that_sends_its_headers_bit_by_bit_does_not_hold_a_search(ship):
+    left = threading.Event()
+
+    def drip(server):
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):  # a client that has left
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Name: ")
+            for _ in range(300):
+                connection.sendall(b"a")
+                time.sleep(0.02)
+            return
+        left.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1/rerank"
+        found = search(ship, url, rerank_timeout_ms=200)
+        assert left.wait(3)  # the connection is closed long before the headers are whole
+    assert "did not answer in time" in found.notes[0]
+    assert [span.doc_id for span in found] == find_order(ship)
+
+
+async def test_a_server_is_asked_from_where_an_event_loop_runs():
+    with serving(lambda _: scored(-2.5, 4.0)) as (url, _):
+        assert load_reranker(url).score("When?", PASSAGES) == pytest.approx((-2.5, 4.0))
 
 
 def test_the_note_is_told_by_commands_and_servers(ship, lmkrag, serve_settings):

@@ -13,12 +13,14 @@ from safetensors.torch import load, save_file
 from tokenizers import Tokenizer
 from torch import nn
 
+from lmkrag import Document
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
+from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.base import PlacedText
 from lmkrag.reranker.passages import PassageReranker
 from pipelines.train.loop import Loop
-from pipelines.train.mine import mine_set
+from pipelines.train.mine import Question, choose_documents, mine_questions, mine_set
 from pipelines.train.mined import (
     ANSWERS,
     NO_ANSWER,
@@ -128,6 +130,29 @@ def test_a_question_that_its_document_does_not_answer(recipe, write_set, tmp_pat
     assert passages and not any(passage.answers for passage in passages)
 
 
+def test_a_passage_that_a_search_missed_has_the_place_of_the_others(monkeypatch):
+    monkeypatch.setattr("pipelines.train.mine.RESULTS", 1)
+    leave, wick = "The harbour master approves leave. ", "A wick is trimmed after four hours. "
+    documents = [
+        Document("leave", "leave", leave * 20, "Handbook"),
+        Document("lamp", "lamp", wick * 3, "Lamp manual"),
+    ]
+    asked = Question("Who approves leave?", "lamp", [(0, len(wick))], ())
+    ((_, passages),) = mine_questions(documents, [asked], "landmark-mini")
+    assert [each.place for each in passages if not each.answers] == ["Handbook"]
+    assert [each.place for each in passages if each.answers] == ["Lamp manual"]
+
+
+def test_an_empty_document_among_those_with_written_questions(write_set, tmp_path):
+    texts = {"lamp": "The lamp burns oil.", "blank": ""}
+    documents = [{"doc_id": name, "text": text} for name, text in texts.items()]
+    query = {"query_id": "1", "query": "What burns?", "doc_id": "lamp", "spans": [[0, 8]]}
+    write_set(tmp_path, documents, [query])
+    asked = Question("What burns?", "lamp", [(0, 8)], ())
+    chosen = choose_documents(load_dataset(tmp_path), [asked])
+    assert "lamp" in {document.doc_id for document in chosen}
+
+
 def test_few_questions_of_few_documents(recipe):
     settings = load_settings(recipe)
     few = replace(settings.sets[0], questions=2, characters=1)
@@ -213,6 +238,42 @@ def test_settings_that_make_no_sense(recipe, tmp_path):
         path.write_text(recipe.read_text().replace(old, new))
         with pytest.raises(UsageError, match=message):
             load_settings(path)
+
+
+def test_a_set_with_a_dot_in_its_name_has_its_weight(recipe, tmp_path, run_module):
+    path, folder = tmp_path / "reader.toml", tmp_path / "mined"
+    named = '{ path = "v1.1/codes", weight = 0.25 }'
+    path.write_text(recipe.read_text().replace('{ path = "sample", strings = true }', named))
+    folder.mkdir()
+    write_mined(folder / "v1.1_codes.jsonl.gz", [CODES])
+    run_module("pack_passages", path, folder, tmp_path / "pack.npz")
+    (packed_set,) = Pack(tmp_path / "pack.npz").described["sets"]
+    assert (packed_set["name"], packed_set["weight"]) == ("mined/v1.1_codes", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("module", "option"),
+    [
+        ("train_upper", "--teacher"),
+        ("train_upper", "--layers"),
+        ("train_upper", "--packed"),
+        ("train_upper", "--minutes"),
+        ("train_upper", "--imitate"),
+        ("train_passages", "--hard"),
+        ("train_passages", "--epochs"),
+    ],
+)
+def test_an_option_without_effect_is_refused(recipe, run_module, capsys, module, option):
+    with pytest.raises(SystemExit):
+        run_module(module, recipe, "passages.npz", "out", option, 1)
+    assert f"unrecognized arguments: {option} 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("trained", [0, 12])
+def test_upper_layers_that_cannot_learn(recipe, packed, tmp_path, run_module, trained):
+    with pytest.raises(UsageError, match=rf"\[upper\] trained: {trained} of the layers of .*-l12"):
+        run_module("train_upper", recipe, packed, tmp_path / "out", "--trained", trained)
+    assert not list(packed.parent.glob(f"{packed.stem}.*.states"))
 
 
 def test_texts_are_packed_once(tmp_path):
@@ -442,11 +503,13 @@ def test_other_passages_have_states_of_their_own(recipe, packed, run_module):
     assert len(set(recipe.parent.glob("*.states")) - before) == 1
 
 
-RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
+RECIPES = Path(__file__).parents[2] / "pipelines"
 
 
 @pytest.mark.parametrize(
-    "path", sorted(RECIPES.glob("landmark-reranker-*.toml")), ids=lambda path: path.stem
+    "path",
+    sorted(RECIPES.rglob("*reader.toml")) + sorted(RECIPES.rglob("landmark-reranker-*.toml")),
+    ids=lambda path: path.stem,
 )
 def test_a_recipe_says_what_can_be_trained(path):
     settings = load_settings(path)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lmkrag.errors import UsageError
+from lmkrag.errors import ReaderError, UsageError
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.transformers import TransformersReader
 from lmkrag.types import Document
 
@@ -61,3 +62,45 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(reader, documents, tmp_pat
 def test_nothing_to_ask_about(reader, tmp_path, text):
     with pytest.raises(UsageError, match="no passage long enough"):
         synthesise([Document("a", "a", text)], reader, tmp_path, count=1)
+
+
+class SayingReader(LanguageModelReader):
+    """A reader whose model always says the same."""
+
+    name = "saying"
+
+    def __init__(self, reply):
+        super().__init__()
+        self.reply = reply
+
+    def generate(self, messages):
+        yield self.reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Who trims the wick?",
+        "<think>\nWhat does the user want?\n</think>\n\nWho trims the wick?",
+        "**Question:** Who trims the wick?",
+        "**Question: Who trims the wick?**",
+        '\n"Who trims the wick?"\nThe keeper does.',
+    ],
+)
+def test_the_question_in_a_reply(reply, documents, tmp_path):
+    synthesise(documents, SayingReader(reply), tmp_path, count=1)
+    (query,) = load_dataset(tmp_path).queries
+    assert query.query == "Who trims the wick?"
+
+
+def test_a_model_that_writes_no_question(documents, tmp_path):
+    with pytest.raises(ReaderError, match="the model wrote no question"):
+        synthesise(documents, SayingReader("No."), tmp_path, count=2)
+    assert not (tmp_path / "queries.jsonl.gz").exists()
+
+
+def test_a_set_keeps_all_documents_with_their_kinds(documents, tmp_path):
+    short = Document("trim.py", "trim.py", "trim = 1\n", kind="code")
+    synthesise([*documents, short], SayingReader("Who trims the wick?"), tmp_path, count=2)
+    kept = {each.doc_id: each.kind for each in load_dataset(tmp_path).documents}
+    assert kept == {each.doc_id: each.kind for each in [*documents, short]}
