@@ -24,6 +24,12 @@ TAG = re.compile(
 )
 """A tag of HTML in Markdown. Others, such as ``<file>``, are what an author writes for a value."""
 
+CODE_DIRECTIVES = (
+    *("code", "code-block", "sourcecode", "parsed-literal", "prompt", "doctest"),
+    *("testcode", "testoutput", "ipython", "jupyter-execute"),
+)
+"""Directives of reStructuredText and Sphinx whose text is code."""
+
 TEXT_ROLE = r":([\w:+.-]{1,60}):`([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`"
 """Interpreted text of reStructuredText: its role, and the words that a reader sees."""
 

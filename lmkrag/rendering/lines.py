@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lmkrag.formats.markup import (
+    CODE_DIRECTIVES,
     MOST_MATTER,
     UnseenLines,
     is_admonition,
@@ -38,16 +39,7 @@ _HIDDEN = {
     "py:module",
     "raw",
 }
-_SHOWS_CODE = {
-    "code-block",
-    "code",
-    "sourcecode",
-    "prompt",
-    "parsed-literal",
-    "doctest",
-    "literalinclude",
-    "math",
-}
+_SHOWS_CODE = {*CODE_DIRECTIVES, "literalinclude", "math"}
 _FENCE, _DEEPEST = "```", 100  # columns; each level of recursion needs one
 
 

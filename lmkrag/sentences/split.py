@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice, pairwise
 
-from lmkrag.formats.markup import RULE, UnseenLines, is_admonition, measure_matter
+from lmkrag.formats.markup import CODE_DIRECTIVES, RULE, UnseenLines, is_admonition, measure_matter
 from lmkrag.language.messages import count_marks, read_opener
 from lmkrag.sentences.code_lines import add_definitions, measure_indentation
 from lmkrag.sentences.headings import mark_headings
@@ -52,9 +52,7 @@ _ADOC_OWN_LINE = re.compile(r"\S.*::\s*$|\[\[[^\[\]]+\]\]\s*$")  # a term, a tar
 _ADOC_RULE = re.compile(r"([-.=*_+/])\1{3,}\s*$")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 # of reStructuredText, the first line of a listing, and lines after which one is indented deeper
-_RST_DIRECTIVE = re.compile(
-    r"\s*\.\. (?:code(?:-block)?|sourcecode|parsed-literal|prompt|testcode|doctest|ipython)::"
-)
+_RST_DIRECTIVE = re.compile(rf"\s*\.\. (?:{'|'.join(CODE_DIRECTIVES)})::")
 _RST_LISTING = re.compile(rf"{_RST_DIRECTIVE.pattern}|(?!\s*\.\. ).*::\s*$")
 _NO_MARGIN = 1 << 30  # columns
 _LONG_RULE = 2  # times as long as the line above: a rule between two texts
