@@ -49,7 +49,8 @@ UNSEEN_LINE = re.compile(
 """A line of marked text that has nothing else, to be matched in full."""
 
 _COMMENT_ENDS = {"<!--": "-->", "////": "////"}
-_RST_COMMENT = re.compile(r"\.\.(?:[ \t]+(?![|\[_])(?:(?!::)[^\n])*)?$")
+# a comment, or a picture, with what is indented below it
+_RST_COMMENT = re.compile(r"\.\.(?:[ \t]+(?:image::[^\n]*|(?![|\[_])(?:(?!::)[^\n])*))?$")
 
 _ADMONITION = re.compile(
     r"\A\s*+:{3,}[ \t]*+[\w-]++[ \t]*+\[?"

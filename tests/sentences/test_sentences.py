@@ -391,3 +391,17 @@ def test_each_section_of_settings_is_a_group():
     assert groups == sections
     array = "ports = [\n    1,\n]\nnames = names[1:]\n[1, 2]\n"
     assert len(split_sentences(array, kind="code")) == 1
+
+
+def test_a_picture_is_no_sentence():
+    badge = (
+        ".. image:: https://ci.example/badge.svg\n   :target: https://ci.example\n   :alt: Build\n"
+    )
+    text = f"Pump\n====\n\n{badge}\nThe pump has two valves.\n"
+    kinds = [
+        (each.kind, line)
+        for each in split_sentences(text, kind="rst")
+        for line in text[each.start : each.end].splitlines()
+    ]
+    assert {kind for kind, line in kinds if line in badge.splitlines()} == {"metadata"}
+    assert ("text", "The pump has two valves.") in kinds
