@@ -223,7 +223,7 @@ def _examine_entry(
     """Look at a file of a folder; a link outside of ``root`` is followed only if that is wanted."""
     real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
     if entry.is_symlink() and not follow_links and not Path(real).is_relative_to(root):
-        reason = "link to a file outside the directory: follow_links follows it"
+        reason = "link to a file outside the directory: --follow-links (follow_links=True) reads it"
         return Skipped(printable(name), reason)
     return examine(Path(entry.path), printable(name), str(root), real)
 

@@ -222,7 +222,7 @@ def test_a_link_that_was_indexed_first_stays_the_name(docs, empty, tmp_path):
     (docs / "tides.md").symlink_to(target)
     outside = empty.add(docs)
     assert [one.reason for one in outside.skipped] == [
-        "link to a file outside the directory: follow_links follows it"
+        "link to a file outside the directory: --follow-links (follow_links=True) reads it"
     ]
     empty.add(docs, follow_links=True)
     assert empty.document("tides.md").kind == "markdown"

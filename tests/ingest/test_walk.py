@@ -131,7 +131,8 @@ def test_links_out_of_the_folder_are_followed_only_where_that_is_asked_for(tree,
     (tree / "inside.txt").symlink_to("a.md")
     found = list(walk(tree))
     assert {item.path: item.reason for item in found if isinstance(item, Skipped)} == dict.fromkeys(
-        ["link.txt", "up.txt"], "link to a file outside the directory: follow_links follows it"
+        ["link.txt", "up.txt"],
+        "link to a file outside the directory: --follow-links (follow_links=True) reads it",
     )
     assert "inside.txt" in names(tree)
     assert "link.txt" in names(tree, follow_links=True)
