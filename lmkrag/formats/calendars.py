@@ -138,7 +138,7 @@ def read_events(data: bytes) -> Iterator[str]:
         if each.name == "BEGIN":
             inside.append(each.value.upper())
         elif each.name == "END":
-            if inside and inside.pop() in _COMPONENTS:
+            if inside and inside.pop() in _COMPONENTS and event:
                 yield _show_event(event, zone)
                 event = []
         elif each.name == "X-WR-TIMEZONE" or (each.name == "TZID" and not zone):

@@ -25,7 +25,7 @@ _HEADER = re.compile(  # of a mail, or of one that it quotes
 _PARAGRAPH = re.compile(  # lines with the same marks
     r"^((?:[ \t]?>)*+)[ \t]*[^\s>][^\n]*(?:\n\1[ \t]*[^\s>][^\n]*)*", re.MULTILINE
 )
-_LONGEST_LINE = 200  # characters; mails are wrapped
+_LONGEST_LINE = 2_000  # characters; some mails have a paragraph a line
 _LONGEST_HEADER = 8_000  # characters; it may name many recipients
 
 

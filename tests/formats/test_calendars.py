@@ -212,6 +212,12 @@ def test_a_description_keeps_its_lines_and_loses_its_tags():
     )
 
 
+def test_an_event_that_says_nothing_is_left_out():
+    empty = ("BEGIN:VEVENT", "UID:7", "END:VEVENT")
+    drill = ("BEGIN:VEVENT", "SUMMARY:Drill", "END:VEVENT")
+    assert load(calendar(*empty, *drill, *empty), "a.ics").text == "## Drill"
+
+
 def test_an_event_that_a_file_breaks_off_in_is_read():
     text = load("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Drill\nLOCATION:Pier 3\n", "a.ics").text
     assert text == "## Drill\n\nLocation: Pier 3"
