@@ -1122,11 +1122,19 @@ def test_an_answer_is_kept_after_it_was_asked_for_again(page, quick_server):
     ask(page, quick_server.url, MARKDOWN)
     asked = []
     page.on("request", lambda sent: asked.append(sent) if "/api/ask" in sent.url else None)
-    page.get_by_role("button", name="Ask again").click()
-    page.locator(".said .citations li").first.wait_for()
-    for mode in ("lexical", "", "lexical", ""):
+    answer = page.locator(".answer[aria-busy=false] .citations li").first
+
+    def choose(mode):
         page.get_by_label("Search by").select_option(mode)
-        page.locator(".answer[aria-busy=false] .citations li").first.wait_for()
+
+    for begin in (page.get_by_role("button", name="Ask again").click, lambda: choose("lexical")):
+        with page.expect_request("**/api/ask"):
+            begin()
+        answer.wait_for()
+    for mode in ("", "lexical", ""):
+        choose(mode)
+        page.wait_for_timeout(200)  # in which it would be asked
+        answer.wait_for()
     assert len(asked) == 2
 
 
