@@ -25,7 +25,6 @@ _HEADER = re.compile(  # of a mail, or of one that it quotes
 _PARAGRAPH = re.compile(  # lines with the same marks
     r"^((?:[ \t]?>)*+)[ \t]*[^\s>][^\n]*(?:\n\1[ \t]*[^\s>][^\n]*)*", re.MULTILINE
 )
-_LONGEST_LINE = 2_000  # characters; some mails have a paragraph a line
 _LONGEST_HEADER = 8_000  # characters; it may name many recipients
 
 
@@ -63,9 +62,11 @@ def find_passage_message(view: DocumentView, ordinal: int, last: int) -> Message
 
 def count_last_marks(view: DocumentView, ordinal: int) -> int:
     """Return the number of marks before the line that a sentence ends in, of what a mail quotes."""
-    start, end = view.bounds(ordinal)
-    line = view.text(max(0, start - _LONGEST_LINE), end).rstrip().rpartition("\n")[2]
-    return count_marks(line)
+    text = view.sentence(ordinal).rstrip()
+    while view.row.kind == MAIL and "\n" not in text and ordinal > 0:
+        ordinal -= 1
+        text = view.sentence(ordinal) + text
+    return count_marks(text.rpartition("\n")[2])
 
 
 def list_messages(view: DocumentView) -> list[Message]:
