@@ -526,7 +526,7 @@ class Answer:
         """Return the answer with the notes of the search before its warnings.
 
         What it says itself is left out, and so are contradictions of what it does not cite, or
-        cites as the nearest passage alone.
+        cites only as the nearest passage.
         """
         answering = () if self.label == "weak" else self.citations
         left_out = {self.text}.union(

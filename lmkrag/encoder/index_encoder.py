@@ -150,7 +150,7 @@ class IndexEncoders:
 
     def _encode_waiting(self) -> None:
         """Encode the first waiting questions, as many as fit in a batch, and set their vectors or
-        errors. What an interruption such as Ctrl+C leaves waits again, for the threads that asked.
+        errors. Questions that an interruption such as Ctrl+C leaves without either wait again.
         """
         with self._guarded():
             together = [self._waiting.pop(0)]

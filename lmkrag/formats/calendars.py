@@ -145,7 +145,7 @@ def read_events(data: bytes) -> Iterator[str]:
             zone = each.value
         elif inside and inside[-1] in _COMPONENTS and _is_for_readers(each):
             event.append(each)
-    if event:  # in which the file is cut
+    if event:  # the file ends within it
         yield _show_event(event, zone)
 
 

@@ -13,7 +13,7 @@ const CACHED = 300; // answers that are shown again without a request
 const SURE = { strong: "Very sure", likely: "Fairly sure", unsure: "Not sure", weak: "Hardly likely" };
 
 const answers = new Map(); // by the address of their question: what useAnswer returns
-const said = new Map(); // the last answers to the questions of threads, wherever it was looked
+const said = new Map(); // the last answers to the questions of threads, whatever the filters
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
 
 function keep(cache, key, value) {
