@@ -80,16 +80,16 @@ def search(
                 text[span.end : end].strip("\r\n"),
             )
     if as_json:
-        notes = [*spans.notes, why] if why else spans.notes
-        output.print_json({"query": query, "spans": to_json(spans), "notes": notes})
+        output.print_json({"query": query, **_to_record(spans, why)})
     else:
         _print_spans(query, spans, around, why, options["level"])
     if ABSTAINED in spans.notes:
         sys.exit(1)
 
 
-def _to_record(spans: SpanList) -> dict[str, Any]:
-    return {"spans": to_json(spans), "notes": spans.notes}
+def _to_record(spans: SpanList, why: str = "") -> dict[str, Any]:
+    """Return results as JSON has them, their notes with ``why`` there are none."""
+    return {"spans": to_json(spans), "notes": [*spans.notes, why] if why else spans.notes}
 
 
 def _print_spans(

@@ -126,10 +126,14 @@ class Results:
     def _make_passages(self, maker: SpanMaker, grown: Iterable[Grown]) -> list[Span]:
         """Complete spans to passages, and merge those that meet."""
         candidates, weights = self.candidates, self.candidates.weights
-        choose = _best_of_each if self.collapse else list
         per_document = self.request.per_document
         replies = not asks_who_speaks(self.request.filter)
         merged: list[_Passage] = []
+
+        def choose(passages: list[_Passage]) -> list[_Passage]:
+            limited = _limit_each(passages, per_document)
+            return _best_of_each(limited) if self.collapse else limited
+
         divided = chain.from_iterable(map(self._divide, grown))
         for rank, (first, stop, hit) in enumerate(divided):
             view, ordinal = candidates.view(hit), candidates.ordinal(hit)
@@ -144,9 +148,9 @@ class Results:
                 continue
             is_known = any(other.view is view for other in merged)
             is_further = self.collapse and is_known and view.row.kind == CODE
-            if not is_further and len(choose(_limit_each(merged, per_document))) >= self.count:
+            if not is_further and len(choose(merged)) >= self.count:
                 merged = _without_copies(merged, weights)
-                if len(choose(_limit_each(merged, per_document))) == self.count:
+                if len(choose(merged)) == self.count:
                     break
             merged.append(passage)
         merged = _limit_each(_without_copies(merged, weights), per_document)

@@ -60,7 +60,7 @@ def find_passage_message(view: DocumentView, ordinal: int, last: int) -> Message
     return message if reply is None or reply.is_quoted else reply
 
 
-def count_last_marks(view: DocumentView, ordinal: int) -> int:
+def count_line_marks(view: DocumentView, ordinal: int) -> int:
     """Return the number of marks before the line that a sentence ends in, of what a mail quotes."""
     text = view.sentence(ordinal).rstrip()
     while view.row.kind == MAIL and "\n" not in text and ordinal > 0:

@@ -10,7 +10,7 @@ import re
 from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import count_marks
 from lmkrag.search.code_blocks import enclosing_block
-from lmkrag.search.messages import count_last_marks
+from lmkrag.search.messages import count_line_marks
 from lmkrag.search.units import (
     ASKS,
     begins_entry,
@@ -161,7 +161,7 @@ def _needs_before(view: DocumentView, first: int, weights: Weights) -> bool:
     text, before = view.sentence(first), view.sentence(first - 1)
     if ASKS.search(before) or _announces(view, first - 1):
         return True
-    if count_last_marks(view, first - 1) > count_marks(text):
+    if count_line_marks(view, first - 1) > count_marks(text):
         return True
     if view.kind(first - 1) == "code":
         return text.lstrip()[:1].islower()  # the sentence goes on below what it quotes
@@ -189,7 +189,7 @@ def _take_after(
     last, kind = view.sentence(stop - 1), view.kind(stop - 1)
     if kind == "item" and view.kind(first) != "item":  # in a list with what announces it
         return _take_group_after(view, stop, "item", weights)
-    is_quoted = count_last_marks(view, stop - 1) > 0
+    is_quoted = count_line_marks(view, stop - 1) > 0
     if not (_ANNOUNCES.search(last) or ASKS.search(last) or is_quoted):
         return stop
     following = stop

@@ -6,7 +6,7 @@ import re
 
 from lmkrag.index.view import DocumentView
 from lmkrag.language.messages import count_marks, read_author
-from lmkrag.search.messages import count_last_marks
+from lmkrag.search.messages import count_line_marks
 from lmkrag.sentences.code_lines import measure_indentation
 from lmkrag.sentences.structure import count_line_ends
 from lmkrag.specs import CODE
@@ -83,7 +83,7 @@ def _is_apart(view: DocumentView, ordinal: int) -> bool:
     above, own, below = map(view.sentence, (ordinal - 1, ordinal, last))
     if read_author(own) is not None:
         return count_marks(own) < count_marks(below)
-    is_deeper = count_last_marks(view, ordinal - 1) < count_marks(own)
+    is_deeper = count_line_marks(view, ordinal - 1) < count_marks(own)
     begins_quote = is_deeper and read_author(above) is None
     begins_header = before != "record" and kind == "record"
     return begins_quote or begins_header
